@@ -11,7 +11,7 @@ MESSAGES: tuple[type[AnyMessage], ...] = get_args(AnyMessage)
 
 
 def plain(kind: type[AnyMessage]) -> AnyMessage:
-    """A message of that type; texts are `x`, numbers 1, lists and bytes empty."""
+    """A message of that type; texts are `x`, numbers 1, bytes `x`, lists empty."""
     made: AnyMessage = msgspec.convert(_least(inspect.type_info(kind)), kind)
     return made
 
@@ -33,7 +33,7 @@ def _least(kind: inspect.Type) -> object:
         case inspect.StrType():
             return "x"
         case inspect.BytesType():
-            return b""
+            return b"x"
         case inspect.VarTupleType():
             return ()
         case inspect.NoneType():

@@ -19,6 +19,14 @@ def test_a_shortcut_is_caught(name: str) -> None:
     assert catch_message_shortcut(name, range(SEEDS_PER_SHORTCUT)) is not None
 
 
+@pytest.mark.parametrize("name", MESSAGE_SHORTCUTS)
+def test_the_machines_hold_in_the_workload_of_each_shortcut(name: str) -> None:
+    """What catches a shortcut is the shortcut, not the workload."""
+    _, swarm = MESSAGE_SHORTCUTS[name]
+    for seed in some(range(100, 120), 20):
+        assert seen_in(MessageWorld(seed, swarm).play) == ""
+
+
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_harmless_shortcut_is_told_as_such(name: str) -> None:
     variant, swarm = HARMLESS[name]

@@ -2,7 +2,7 @@
 
     both    LifeBegun
     origin  MessageRequested, MessageStopped, MessageEnded, OwnerHeard
-    owner   MessageAccepted, MessageRefused, MessageDone, LowTold
+    owner   MessageAccepted, MessageLeased, MessageRefused, MessageDone, LowTold
 
 They are part of `codec.record.Record`. Spec: docs/messages.md; ADR-0183.
 """
@@ -99,6 +99,15 @@ class MessageRefused(MessageFact, frozen=True, kw_only=True, tag="message_refuse
     name: MessageName
 
 
+class MessageLeased(MessageFact, frozen=True, kw_only=True, tag="message_leased"):
+    """One receiver of this owner's inbox may have the body from here on."""
+
+    name: MessageName
+    receiver: str
+    lease: int
+    """Number that counts the leases of this message; whoever says that it is taken names it."""
+
+
 class MessageDone(MessageFact, frozen=True, kw_only=True, tag="message_done"):
     """The owner knows what became of a message that it accepted."""
 
@@ -125,6 +134,7 @@ MessageRecord = (
     | MessageEnded
     | OwnerHeard
     | MessageAccepted
+    | MessageLeased
     | MessageRefused
     | MessageDone
     | LowTold

@@ -97,6 +97,21 @@ class RecoverBody(msgspec.Struct, frozen=True):
 
     name: MessageName
     kind: str
+    is_proven: bool
+    """True: this tenure goes on with the life of the one that accepted it, so what the log lacks did not happen."""
+
+
+class HandOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Give a body to a receiver, who says that it has taken it, by this lease."""
+
+    receiver: str
+    name: MessageName
+    lease: int
+    kind: str
+    body: bytes
+    user: str
+    principal: str
+    reason: str
 
 
 class StageReached(msgspec.Struct, frozen=True):

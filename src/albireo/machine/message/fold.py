@@ -13,6 +13,7 @@ from albireo.codec.tree.records import (
     MessageAccepted,
     MessageDone,
     MessageEnded,
+    MessageLeased,
     MessageRecord,
     MessageRefused,
     MessageRequested,
@@ -55,6 +56,8 @@ class MessageFold:
                 self.outbox.fold_heard(record)
             case MessageAccepted():
                 self.inbox.fold_accepted(record)
+            case MessageLeased():
+                self.inbox.fold_leased(record)
             case MessageRefused():
                 self.inbox.fold_refused(record)
             case MessageDone():

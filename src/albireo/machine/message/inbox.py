@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.tree.records import LowTold, MessageAccepted, MessageDone, MessageEnd, MessageRefused
+from albireo.codec.tree.records import LowTold, MessageAccepted, MessageDone, MessageEnd, MessageLeased, MessageRefused
 from albireo.machine.fold.columns import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
 from albireo.machine.message.outbox import MessageReceipt, MessageReceipts
 from albireo.model.instant import LogTime
@@ -38,6 +38,8 @@ class InboxRow(msgspec.Struct, kw_only=True):
     """None: refused, or done, after which the body is not needed."""
     guid: str = ""
     end: MessageEnd | None = None
+    lease: int = 0
+    """Number of the last lease; 0: no receiver had it."""
 
     @property
     def is_refused(self) -> bool:
@@ -125,6 +127,11 @@ class InboxFold:
             origin.forgotten_epoch = max(origin.forgotten_epoch, life.epoch)
         origin.lives = [(one, other) for one, other in origin.lives if one != life]
 
+    def fold_leased(self, record: MessageLeased) -> None:
+        row = self.rows.get(record.name)
+        if row is not None:
+            row.lease = record.lease
+
     def fold_done(self, record: MessageDone, log_time: LogTime) -> None:
         name = record.name
         row = self.rows.get(name)
@@ -135,12 +142,16 @@ class InboxFold:
             self._forget_below(name)
         receipt = MessageReceipt(name=name, guid=record.guid, end=record.end, kept_at=log_time, kind=kind)
         for one in self.receipts.keep(receipt):
-            origin = self.origins.setdefault(one.name.origin, KnownOrigin())
-            life = origin.of(one.name.life)
-            if life is None:
-                origin.forgotten_epoch = max(origin.forgotten_epoch, one.name.life.epoch)
-            else:
-                life.pruned_to = max(life.pruned_to, one.name.number)
+            self._forgotten(one.name)
+
+    def _forgotten(self, name: MessageName) -> None:
+        """Note that the receipt of a message is kept no more."""
+        origin = self.origins.setdefault(name.origin, KnownOrigin())
+        life = origin.of(name.life)
+        if life is None:
+            origin.forgotten_epoch = max(origin.forgotten_epoch, name.life.epoch)
+        else:
+            life.pruned_to = max(life.pruned_to, name.number)
 
     def fold_low(self, record: LowTold) -> None:
         """Forget what the origin is known to have, and lives of it that are over."""

@@ -22,6 +22,7 @@ from albireo.codec.tree.records import (
     MessageDone,
     MessageEnd,
     MessageEnded,
+    MessageLeased,
     MessageRecord,
     MessageRefused,
     MessageRequested,
@@ -132,7 +133,8 @@ class NodeMessages:
         """Go on with what waited for a record, after it is folded."""
         if isinstance(record, LifeBegun) and record == self._beginning:
             self.is_serving, self._beginning = True, None
-            return self._routed(self.origin.begin(times) + self.owner.begin(times))
+            goes_on = record.life.epoch != record.epoch
+            return self._routed(self.origin.begin(times) + self.owner.begin(times, goes_on=goes_on))
         return self._routed(self._follow(record, times)) if self.is_serving else []
 
     def _follow(self, record: MessageRecord, times: MessageTimes) -> list[MessageEffect]:
@@ -153,8 +155,8 @@ class NodeMessages:
                 return self.owner.refused(record)
             case LowTold():
                 return self.owner.low_told(record)
-            case LifeBegun():
-                return []
+            case LifeBegun() | MessageLeased():
+                return []  # A lease is followed by the receivers (receivers.py).
             case _:
                 assert_never(record)
 

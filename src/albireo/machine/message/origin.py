@@ -424,6 +424,16 @@ class OriginSide:
         return self.outbox.low(name.owner, name.life)
 
     def _say_heard(self, name: MessageName) -> None:
+        """Let the owner know that a message has its end here, or is none of this log.
+
+        A name that may be newer than this log says nothing of the message: the asked one may be a member that was
+        taken over and does not know it.
+        """
+        is_present = name.life == self.outbox.life
+        if (is_present and name.number >= self.outbox.known(name.owner).next) or (
+            not is_present and name.life.epoch >= self.outbox.life.epoch
+        ):
+            return
         self._send(OutcomeHeard(name=name, low=self._low(name), since=self.outbox.since(name.owner)))
 
     def _send(self, letter: MessageTold | BodySent | OverAsked | OutcomeHeard) -> None:

@@ -110,12 +110,16 @@ class OwnerSide:
         effects, self._effects = self._effects, []
         return effects
 
-    def begin(self, times: MessageTimes) -> list[MessageEffect]:
-        """Begin a tenure: ask what became of work under way, and say outcomes again."""
+    def begin(self, times: MessageTimes, *, goes_on: bool) -> list[MessageEffect]:
+        """Begin a tenure: ask what became of work under way, and say outcomes again.
+
+        Args:
+            goes_on: it is of the same life as the one before.
+        """
         self._forget_tenure()
         for accepted in self.inbox.unfinished():
             self._executing[accepted.name] = len(accepted.body)
-            self._effects.append(RecoverBody(accepted.name, accepted.kind))
+            self._effects.append(RecoverBody(accepted.name, accepted.kind, goes_on))
         for name, row in self.inbox.rows.items():
             if row.end is not None:
                 self._saying[name] = LetterPace.at_once(times.now, self.limits)
@@ -282,7 +286,7 @@ class OwnerSide:
         until, size = self._accepting.pop(name, (None, len(record.body)))
         self._executing[name] = size
         if until is None:
-            self._effects.append(RecoverBody(name, record.kind))
+            self._effects.append(RecoverBody(name, record.kind, is_proven=False))
         elif times.now >= until:
             detail = "never carried out: its time was over when it was on record"
             end = MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail=detail)

@@ -19,6 +19,8 @@ WAITING_MAX: Final = 16
 """Most questions that wait for one command."""
 LATE_NS: Final = 3 * SECOND
 """Time after the expiry of an order in which its outcome may still come; clients wait some seconds longer than this."""
+NOBODY: Final = b""
+"""Asker of an order that a message gave: its outcome goes back as that of the message (machine/message/writes.py)."""
 _UNKNOWN: Final = "the lead has changed, and this member has not heard what became of it"
 
 
@@ -59,6 +61,8 @@ class CommandWaiters:
         """Send the receipt to everybody who waits for it."""
         self._commands.pop(receipt.command_id, None)
         for one in self._waiting.pop(receipt.command_id, []):
+            if one.sender == NOBODY:
+                continue
             turn.send(one.sender, Answer(request_id=one.request_id, result=msgspec.to_builtins(receipt)))
 
     def followed(self, commands: Commands, turn: Turn) -> None:

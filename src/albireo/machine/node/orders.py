@@ -99,18 +99,6 @@ class Orders:
         self._request(command, asked, moment, turn)
         return None
 
-    def take(
-        self, asked: WriteAsked, item: KnownItem | None, principal: str, moment: Moment, turn: Turn
-    ) -> WriteRefusal | None:
-        """Begin an order that nobody waits for, or say why not. Its id was never used before."""
-        is_full = self.commands.open_count >= OPEN_MAX
-        refusal = WriteRefusal(_TOO_MANY) if is_full else refusal_of_write(asked, item)
-        if refusal is not None or item is None:
-            return refusal or WriteRefusal(f"no item {asked.item!r}")
-        command = _command(asked, item, principal, moment)
-        self._request(command, asked, moment, turn)
-        return None
-
     def _request(self, command: Command, asked: WriteAsked, moment: Moment, turn: Turn) -> None:
         self._asked[command.command_id] = command.item_id
         turn.record(Stream.COMMAND, [CommandRequested(command=command)])

@@ -53,7 +53,7 @@ from albireo.machine.node.diagnostics.own import CommitTimes, Diagnostics
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import Forgetting
 from albireo.machine.node.hellos import Hellos
-from albireo.machine.node.orders import Orders, WriteAsked, WriteRefusal
+from albireo.machine.node.orders import Orders
 from albireo.machine.node.outputs import OutputOrders
 from albireo.machine.node.owners import OWN_ADAPTER
 from albireo.machine.node.pending import Pending
@@ -259,16 +259,12 @@ class Root:
         """Log time at this instant: that of the end of the log, and what has passed since."""
         return self._pending.log_time_ms * MS + max(0, now - self._last_append)
 
-    def take(self, asked: WriteAsked, principal: str, moment: Moment, turn: Turn) -> WriteRefusal | None:
-        """Begin an order of another node for an item of this one."""
-        return self.orders.take(asked, self.registry.item(asked.item), principal, moment, turn)
-
     def _stand_by(self, was_serving: bool, turn: Turn) -> None:
         self.admission.closed_because = self.role.cause
         if was_serving:
             present = [one.sender for one in self.registry.adapters() if one.sender is not None]
             self.outputs.stand_down()
-            self.tree.stand_by()
+            self.tree.stand_by(turn)
             self.role.stand_by(present, turn)
 
     def _elapsed_ms(self, now: Instant) -> int:

@@ -1,21 +1,36 @@
-"""The tree as one node takes part in it: what it follows below, what it shows of that, and orders from node to node."""
+"""The tree as one node takes part in it: what it follows below, what it shows of that, and messages from node to node.
+
+    children --> Below: copies of their logs, mirrors of their states
+    neighbours <-- letters --> MessagePost: orders to items of other nodes, and theirs to items of this one
+
+Spec: design/tree.md.
+"""
 
 import random
-from typing import Protocol
+from typing import Final, Protocol
 
 from albireo.codec.message import AnyMessage
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.codec.tree.records import MessageFact
 from albireo.machine.fold.folds import Folds
-from albireo.machine.message.events import MessageTimes
-from albireo.machine.node.orders import WriteAsked, WriteRefusal
+from albireo.machine.message.events import MessageLimits, SendAsked, SendRefused
+from albireo.machine.message.messages import NodeMessages
+from albireo.machine.message.post import MessagePost
+from albireo.machine.message.writes import MessageWrites, encode_write
+from albireo.machine.node.orders import Orders, WriteAsked, WriteRefusal
+from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.child import Raw
-from albireo.machine.tree.tree_orders import TreeOrders
 from albireo.model.command import Receipt
-from albireo.model.instant import Instant, LogTime, soonest
+from albireo.model.instant import SECOND, Instant, LogTime, soonest
+from albireo.model.tree.message import WRITE, Life
+
+PARENT: Final = b"parent"
+"""Stands for the node above as the sender of a letter, and as where one goes: the shell knows its links."""
+GRACE_NS: Final = 3 * SECOND
+"""A client waits five seconds behind the time of an order; `unknown` has to be said before."""
 
 
 class TreeRoot(Protocol):
@@ -23,12 +38,11 @@ class TreeRoot(Protocol):
 
     config: RootConfig
     folds: Folds
+    orders: Orders
+    registry: Registry
 
     def log_time_ns(self, now: Instant) -> int:
         """Log time at this instant: that of the end of the log, and what has passed since."""
-
-    def take(self, asked: WriteAsked, principal: str, moment: Moment, turn: Turn) -> WriteRefusal | None:
-        """Begin an order of another node for an item of this one, or say why not."""
 
 
 class NodeTree:
@@ -38,51 +52,89 @@ class NodeTree:
         self._root = root
         self.mirrors = mirrors_of(root.config.children, root.folds.origins)
         self._chance = random.Random(root.config.seed)
-        self._seen: Moment | None = None
-        self.begin_afresh()
 
     def begin_afresh(self) -> None:
         """Take anew from the folds what is known of other nodes: nobody is connected yet."""
-        root = self._root
-        self.below = Below(root.config, root.folds.origins, self.mirrors)
-        messages, commands = root.folds.messages, root.folds.commands
-        self.orders = TreeOrders(root.config.node, messages, commands, self.below, root, self._chance)
+        root, config = self._root, self._root.config
+        self.below = Below(config, root.folds.origins, self.mirrors)
+        limits = MessageLimits(
+            grace_ns=GRACE_NS, body_bytes_max=min(MessageLimits().body_bytes_max, config.segment_bytes // 2)
+        )
+        messages = NodeMessages(config.node, root.folds.messages, self._chance, limits)
+        # Whether somebody may order is judged where the order is given: only there are all roles known.
+        writes = MessageWrites(root.orders, root.folds.commands, root.registry.item, lambda principal: "")
+        self.post = MessagePost(messages, writes)
+        self._has_begun = False
+        self._seen: Moment | None = None
+        """Last moment at which anything happened."""
 
-    def _times(self, moment: Moment) -> MessageTimes:
+    def _log_time(self, moment: Moment) -> LogTime:
         self._seen = moment
-        return MessageTimes(moment.now, LogTime(self._root.log_time_ns(moment.now)), moment.wall)
+        return LogTime(self._root.log_time_ns(moment.now))
 
     def deadline(self) -> Instant | None:
         """When `time_passed` is due."""
-        orders = None if self._seen is None else self.orders.deadline(self._times(self._seen))
-        return soonest(self.below.deadline(), orders)
+        seen = self._seen
+        messages = None if seen is None else self.post.deadline(seen, self._log_time(seen))
+        return soonest(self.below.deadline(), messages)
 
     def serve(self, moment: Moment, turn: Turn, *, is_open: bool) -> None:
-        """Do what follows from serving, each thing once."""
-        self.below.serve(moment, turn, is_open=is_open)
-        self.orders.serve(self._times(moment), moment, turn, is_paired=self._root.config.is_paired)
+        """Do what follows from serving, each thing once.
 
-    def stand_by(self) -> None:
+        A member of a pair that took over by the votes has all that was committed before, so its messages go on with
+        the life of its predecessor. A node alone can't prove that its store is not an old copy.
+        """
+        self.below.serve(moment, turn, is_open=is_open)
+        if not self._has_begun:
+            *before, entry = turn.log.history.entries
+            continues = before[-1].epoch if self._root.config.is_paired and before else 0
+            life = Life(entry.epoch, entry.branch_id)
+            self._has_begun = self.post.begin(life, moment, self._log_time(moment), turn, continues=continues)
+
+    def stand_by(self, turn: Turn) -> None:
         """Order and record nothing until this node serves again."""
-        self.orders.messages.suspend()
+        self.post.suspend(turn)
+        self._has_begun = False
 
     def hears(self, sender: bytes, message: AnyMessage, raw: Raw, principal: str, moment: Moment, turn: Turn) -> None:
         """Take what a neighbour says."""
         if isinstance(message, FromOrigin | FromOwner):
-            self.orders.heard(sender, message, self._times(moment), moment, turn)
+            self._link_up()
+            self.post.letter(sender, message, moment, self._log_time(moment), turn)
         else:
             self.below.hears(sender, message, raw, principal, moment, turn)
 
+    def _link_up(self) -> None:
+        """Have letters go to the member of each neighbour that acts now."""
+        if self._root.config.parent:
+            self.post.linked(self._root.config.parent, PARENT)
+        for child in self._root.config.children:
+            line = self.below.line_to(child.node)
+            if line is not None:
+                self.post.linked(child.node, line)
+
     def ask(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
-        """Order a write of an item of a node below."""
-        return self.orders.ask(question, asked, owner, self._times(question.moment), turn)
+        """Order a write of an item of a node below. The same order again is answered with what became of it."""
+        self._link_up()
+        sent = SendAsked(
+            command_id=asked.command_id,
+            owner=owner,
+            kind=WRITE,
+            body=encode_write(asked.item.rpartition(":")[2], asked.value),
+            expires_ms=asked.expires_ms,
+            user=asked.user,
+            principal=question.principal,
+            reason=asked.reason,
+        )
+        refused = self.post.ask(question, sent, self._log_time(question.moment), turn)
+        return WriteRefusal(refused.reason) if isinstance(refused, SendRefused) else None
 
     def folded(self, record: Receipt | MessageFact, moment: Moment, turn: Turn) -> None:
         """Go on with what waited for an order's receipt, or for a record of a message."""
         if isinstance(record, Receipt):
-            self.orders.finished(record, self._times(moment), moment, turn)
+            self.post.order_finished(record, moment, self._log_time(moment), turn)
         else:
-            self.orders.committed(record, self._times(moment), moment, turn)
+            self.post.committed([record], moment, self._log_time(moment), turn)
 
     def committed(self, sequence: int, moment: Moment, turn: Turn) -> None:
         """The own log is committed, and folded, up to `sequence`."""
@@ -91,8 +143,10 @@ class NodeTree:
     def time_passed(self, moment: Moment, turn: Turn, *, is_serving: bool) -> None:
         self.below.time_passed(moment, turn)
         if is_serving:
-            self.orders.time_passed(self._times(moment), moment, turn)
+            self._link_up()
+            self.post.time_passed(moment, self._log_time(moment), turn)
 
     def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
         """A send to this peer failed."""
         self.below.lost(sender, moment, turn)
+        self.post.lost(sender, moment, self._log_time(moment), turn)

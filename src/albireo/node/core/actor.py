@@ -54,7 +54,7 @@ from albireo.machine.node.events import (
 )
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Send, Turn
-from albireo.machine.tree.tree_orders import PARENT
+from albireo.machine.tree.node_tree import PARENT
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
 from albireo.node.core.alone import Alone

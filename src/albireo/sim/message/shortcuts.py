@@ -203,8 +203,8 @@ class TakesSilenceForNever(OriginSide):
 class CarriesOutAgain(OwnerSide):
     """Begins a tenure by carrying out what an earlier one accepted."""
 
-    def begin(self, times: MessageTimes) -> list[MessageEffect]:
-        effects = super().begin(times)
+    def begin(self, times: MessageTimes, *, goes_on: bool) -> list[MessageEffect]:
+        effects = super().begin(times, goes_on=goes_on)
         again: list[MessageEffect] = []
         for accepted in self.inbox.unfinished():
             self._accepting[accepted.name] = (Instant(times.now + 1_000 * MS), len(accepted.body))

@@ -1,0 +1,312 @@
+"""The post: messages as CORE has them, with real folds, orders and turns; three nodes in a row."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from albireo.codec.tree.letters import MessageTold
+from albireo.machine.message.events import SendAsked
+from albireo.machine.message.writes import encode_write
+from albireo.machine.node.turn import Question, Turn
+from albireo.model.command import Outcome
+from albireo.model.feature import FIRST_LEVEL
+from albireo.model.log_view import LogView
+from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
+from tests.parts.message_core import MessageCore, exchange
+
+TOP, MIDDLE, SITE = b"top", b"middle", b"site"
+
+
+def tree(lacks: str = "") -> dict[bytes, MessageCore]:
+    cores = {
+        TOP: MessageCore("root"),
+        MIDDLE: MessageCore("root/north"),
+        SITE: MessageCore("root/north/pump", lacks),
+    }
+    link(cores)
+    return cores
+
+
+def link(cores: dict[bytes, MessageCore]) -> None:
+    cores[TOP].post.linked("root/north", MIDDLE)
+    cores[MIDDLE].post.linked("root", TOP)
+    cores[MIDDLE].post.linked("root/north/pump", SITE)
+    cores[SITE].post.linked("root/north", MIDDLE)
+
+
+def write(value: float = 40.0, item: str = "fan", command_id: str = "c1", **values: Any) -> SendAsked:
+    asked = SendAsked(
+        command_id=command_id,
+        owner="root/north/pump",
+        kind=WRITE,
+        body=encode_write(item, value),
+        expires_ms=5_000,
+        user="ann",
+        principal="operator",
+        reason="smoke",
+    )
+    return msgspec.structs.replace(asked, **values)
+
+
+def end_told(core: MessageCore) -> dict[str, Any]:
+    (answer,) = core.answers
+    assert isinstance(answer.result, dict)
+    end: dict[str, Any] = answer.result.get("end", answer.result)  # That of an order is the receipt of an order.
+    return end
+
+
+def test_a_write_goes_down_two_levels_and_its_read_back_comes_up() -> None:
+    cores = tree()
+    cores[TOP].ask(write())
+    exchange(cores)
+    (order,) = cores[SITE].orders_sent
+    assert order.value == 40.0
+    command = cores[SITE].folds.commands.find(order.command_id)
+    assert command is not None
+    assert (command.command.user, command.command.principal, command.command.reason) == ("ann", "operator", "smoke")
+    assert command.command.expires_ms <= 5_000
+    cores[SITE].carried_out()
+    exchange(cores)
+    assert (end_told(cores[TOP])["outcome"], end_told(cores[TOP])["read_back"]) == ("verified", 40.0)
+    assert not cores[TOP].folds.messages.outbox.open and not cores[SITE].folds.messages.inbox.rows
+    assert not cores[MIDDLE].folds.messages.inbox, "a node on the way keeps nothing"
+
+
+@pytest.mark.parametrize(
+    ("asked", "lacks", "cause", "words"),
+    [
+        (write(item="pump"), "", AddCause.NOT_SUPPORTED, "no item"),
+        (write(value=400.0), "", AddCause.INCONSISTENT_PARAMETERS, "outside"),
+        (write(), "operator has view, write needs operate", AddCause.NO_ACCESS_AUTHORITY, "needs operate"),
+        (write(body=b"\xc1"), "", AddCause.INCONSISTENT_PARAMETERS, "no write"),
+    ],
+)
+def test_the_owner_rejects_what_it_will_not_do(asked: SendAsked, lacks: str, cause: AddCause, words: str) -> None:
+    cores = tree(lacks)
+    cores[TOP].ask(asked)
+    exchange(cores)
+    assert cores[SITE].orders_sent == []
+    end = end_told(cores[TOP])
+    assert (end["outcome"], end["cause"]) == ("rejected", cause.value)
+    assert words in end["detail"]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.MISMATCHED, Outcome.EXECUTED, Outcome.UNKNOWN, Outcome.EXPIRED])
+def test_the_outcome_of_the_order_is_that_of_the_message(outcome: Outcome) -> None:
+    cores = tree()
+    cores[TOP].ask(write())
+    exchange(cores)
+    cores[SITE].carried_out(outcome)
+    exchange(cores)
+    assert end_told(cores[TOP])["outcome"] == outcome.value
+
+
+def test_the_same_command_id_is_the_same_message() -> None:
+    cores = tree()
+    cores[TOP].ask(write(), request_id=1)
+    cores[TOP].ask(write(), request_id=2)
+    exchange(cores)
+    cores[SITE].carried_out()
+    exchange(cores)
+    cores[TOP].ask(write(), request_id=3)
+    assert [one.request_id for one in cores[TOP].answers] == [1, 2, 3]
+    assert cores[SITE].orders_sent == []
+
+
+def test_a_message_is_taken_back() -> None:
+    cores = tree()
+    cores[TOP].ask(write())
+    cores[TOP].letters.clear()
+    assert cores[TOP].cancel("c1") is None
+    assert (end_told(cores[TOP])["outcome"], end_told(cores[TOP])["cause"]) == ("rejected", "abortion-by-cancel")
+    assert cores[TOP].cancel("c1") is not None
+    assert cores[TOP].cancel("c2") is not None
+
+
+def test_a_successor_gives_the_outcome_that_the_log_has() -> None:
+    """The order ended, and the node died before the message's own record: it is not given again."""
+    cores = tree()
+    cores[TOP].ask(write())
+    exchange(cores)
+    cores[SITE].carried_out()
+    site = cores[SITE]
+    done = next(i for i, one in enumerate(site.frames) if b"message_done" in bytes(one.body))
+    site.begin(continues=True, frames=done)
+    link(cores)
+    site.letters.clear()
+    cores[TOP].letters.clear()
+    cores[TOP].pass_ms(1_000)
+    exchange(cores)
+    assert end_told(cores[TOP])["outcome"] == "verified"
+    assert site.orders_sent == []
+
+
+@pytest.mark.parametrize(("continues", "outcome"), [(True, "expired"), (False, "unknown")])
+def test_an_order_that_the_log_lacks_was_never_given_only_if_the_store_is_proven(continues: bool, outcome: str) -> None:
+    cores = tree()
+    cores[TOP].ask(write())
+    exchange(cores)
+    site = cores[SITE]
+    ordered = next(i for i, one in enumerate(site.frames) if b"requested_ns" in bytes(one.body))
+    site.begin(continues=continues, frames=ordered)
+    link(cores)
+    site.letters.clear()
+    cores[TOP].pass_ms(1_000)
+    exchange(cores)
+    assert end_told(cores[TOP])["outcome"] == outcome
+
+
+def test_a_letter_over_a_link_beyond_which_its_sender_is_not_is_refused() -> None:
+    cores = tree()
+    name = MessageName("root/south", "root/north/pump", Life(1, 1), 1)
+    cores[SITE].hear(b"stranger", MessageTold(name=name, low=1, since=1, size=1))
+    cores[MIDDLE].hear(SITE, MessageTold(name=name, low=1, since=1, size=1))
+    assert (cores[SITE].post.not_theirs, cores[MIDDLE].post.not_theirs) == (1, 1)
+    assert not cores[SITE].letters and not cores[MIDDLE].letters
+
+
+def test_whoever_waits_is_sent_to_the_member_that_acts_when_the_lead_changes() -> None:
+    cores = tree()
+    cores[TOP].ask(write())
+    turn = cores[TOP].turn()
+    cores[TOP].post.suspend(turn)
+    cores[TOP].settle(turn)
+    (answer,) = cores[TOP].answers
+    assert "ask again" in answer.error
+    cores[TOP].ask(write(command_id="c2"))
+    assert cores[TOP].refused is not None
+
+
+def test_a_log_below_the_feature_level_has_no_messages() -> None:
+    core = MessageCore("root")
+    turn = Turn(LogView(), FIRST_LEVEL)
+    assert not core.post.begin(Life(9, 9), core.moment, core.log_time, turn, continues=0)
+    assert turn.drafts == []
+
+
+def test_a_snapshot_of_the_folds_has_the_messages() -> None:
+    cores = tree()
+    for number in range(3):
+        cores[TOP].ask(write(command_id=f"c{number}"))
+    exchange(cores)
+    cores[SITE].carried_out()
+    exchange(cores)
+    for core in cores.values():
+        sections = core.folds.snapshot()
+        again = type(core.folds).restore(sections, core.folds.log_time_ms)
+        assert again.snapshot() == sections
+        assert list(again.messages.outbox.open) == list(core.folds.messages.outbox.open)
+        assert list(again.messages.inbox.rows) == list(core.folds.messages.inbox.rows)
+    assert MessageOutcome.VERIFIED in {one.end.outcome for one in cores[TOP].folds.messages.outbox.receipts}
+
+
+# Receivers that share the inbox of the lowest node.
+
+
+def posted(cores: dict[bytes, MessageCore], count: int, expires_ms: int = 60_000) -> None:
+    for number in range(count):
+        body = f"poem {number}".encode()
+        cores[TOP].ask(write(kind="poem", body=body, command_id=f"p{number}", expires_ms=expires_ms))
+    exchange(cores)
+
+
+def receive(core: MessageCore, who: bytes, request_id: int) -> None:
+    turn = core.turn()
+    assert core.post.receive(Question(who, request_id, core.moment, "operator"), core.log_time, turn) is None
+    core.settle(turn)
+
+
+def take(core: MessageCore, who: bytes, request_id: int, handed: dict[str, Any]) -> str:
+    turn = core.turn()
+    name = msgspec.convert(handed["name"], MessageName)
+    question = Question(who, request_id, core.moment, "operator")
+    refusal = core.post.taken(question, name, handed["lease"], core.log_time, turn)
+    core.settle(turn)
+    return refusal
+
+
+def handed_out(core: MessageCore) -> list[dict[str, Any]]:
+    found = [one.result for one in core.answers if isinstance(one.result, dict)]
+    core.answers.clear()
+    return found
+
+
+def test_receivers_share_an_inbox_and_each_message_is_taken_by_one() -> None:
+    cores = tree()
+    posted(cores, 3)
+    site = cores[SITE]
+    assert site.orders_sent == [] and handed_out(site) == []
+    receive(site, b"one", 1)
+    receive(site, b"two", 1)
+    first, second = handed_out(site)
+    assert (first["body"], second["body"]) == (b"poem 0", b"poem 1")
+    assert take(site, b"two", 2, first), "it is not the second one's"
+    assert take(site, b"one", 2, first) == ""
+    assert [one.result for one in site.answers] == [True]
+    exchange(cores)
+    assert end_told(cores[TOP])["outcome"] == "executed"
+    assert take(site, b"one", 3, first), "once"
+    site.answers.clear()
+    receive(site, b"one", 4)
+    assert [one["body"] for one in handed_out(site)] == [b"poem 2"]
+
+
+def test_what_a_receiver_did_not_take_goes_to_another_when_it_is_gone() -> None:
+    cores = tree()
+    posted(cores, 1)
+    site = cores[SITE]
+    receive(site, b"one", 1)
+    (first,) = handed_out(site)
+    receive(site, b"two", 1)
+    assert handed_out(site) == []
+    turn = site.turn()
+    site.post.lost(b"one", site.moment, site.log_time, turn)
+    site.settle(turn)
+    (again,) = handed_out(site)
+    assert (again["body"], again["lease"]) == (first["body"], first["lease"] + 1)
+    assert take(site, b"one", 2, first), "the word of an earlier lease is refused"
+    assert take(site, b"two", 2, again) == ""
+
+
+def test_a_silent_receiver_loses_its_lease() -> None:
+    cores = tree()
+    posted(cores, 1)
+    site = cores[SITE]
+    receive(site, b"one", 1)
+    (first,) = handed_out(site)
+    receive(site, b"two", 1)
+    site.pass_ms(31_000)
+    (again,) = handed_out(site)
+    assert again["lease"] == first["lease"] + 1
+
+
+@pytest.mark.parametrize(("is_out", "outcome"), [(False, "expired"), (True, "unknown")])
+def test_a_message_that_no_receiver_took_expires_only_if_none_had_it(is_out: bool, outcome: str) -> None:
+    cores = tree()
+    posted(cores, 1, expires_ms=5_000)
+    site = cores[SITE]
+    if is_out:
+        receive(site, b"one", 1)
+    site.letters.clear()
+    site.pass_ms(40_000)
+    exchange(cores)
+    assert end_told(cores[TOP])["outcome"] == outcome
+
+
+@pytest.mark.parametrize(("is_out", "outcome"), [(False, "expired"), (True, "unknown")])
+def test_a_takeover_gives_no_message_to_a_second_receiver(is_out: bool, outcome: str) -> None:
+    cores = tree()
+    posted(cores, 1)
+    site = cores[SITE]
+    if is_out:
+        receive(site, b"one", 1)
+    site.begin(continues=True)
+    link(cores)
+    site.letters.clear()
+    receive(site, b"two", 1)
+    site.answers.clear()
+    cores[TOP].pass_ms(1_000)
+    exchange(cores)
+    assert handed_out(site) == []
+    assert end_told(cores[TOP])["outcome"] == outcome
