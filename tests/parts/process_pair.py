@@ -40,8 +40,10 @@ NOT_NOW = (
     "alone in the set",
     "had no answer",
     "silent",
+    "the other member is in maintenance",
 )
-"""Of refusals whose remedy is to order again: on a busy machine a member may have left the set for a moment."""
+"""Of refusals whose remedy is to order again: on a busy machine a member may have left the set for a moment, or may not
+have heard yet that the other one's maintenance is over."""
 
 
 class Pair:

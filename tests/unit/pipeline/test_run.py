@@ -177,12 +177,13 @@ def test_what_is_new_reads_and_replaces_no_more_than_its_days(
     run(tmp_path / "history", tmp_path / "whole", session=spark)
     (old,) = (entry for entry in writer.entries if entry.last_sequence == 5)
     (tmp_path / "history" / old.path).write_bytes(bytes(old.size_bytes))
+    processes = processes_of_spark(spark)
     run(tmp_path / "history", out, session=spark)
+    assert processes_of_spark(spark) <= processes
     assert before
     assert files_of_day(out, "2026-03-01") == before
     for name in WIDTHS:
         assert_same(table_rows(out / "tables" / name), table_rows(tmp_path / "whole" / "tables" / name))
-    assert processes_of_spark(spark) == []
     hours = DeltaTable(str(out / "tables" / "rollup_1h")).to_pyarrow_table().to_pylist()
     assert {0, 31 * DAY} <= {row["bucket_ns"] for row in hours}
     rows = sorted((row for row in hours if row["bucket_ns"] >= DAY0), key=lambda row: row["bucket_ns"])
@@ -330,18 +331,19 @@ def test_another_log_starts_from_nothing(spark: SparkSession, tmp_path: Path, ta
 
 def test_an_empty_history_gives_tables_and_a_report(spark: SparkSession, tmp_path: Path) -> None:
     HistoryWriter(tmp_path / "history").publish(sequence=0, complete_to_ns=0, epoch=0)
+    processes = processes_of_spark(spark)
     answer = run(tmp_path / "history", tmp_path / "out", session=spark)
+    assert processes_of_spark(spark) <= processes
     assert set(answer["tables"].values()) == {0}
     assert set(answer["tables"]) == {table.name for table in tables.TABLES}
     assert "Nothing is recorded yet" in Path(answer["report"]).read_text()
-    assert processes_of_spark(spark) == []
 
 
-def processes_of_spark(spark: SparkSession) -> list[str]:
+def processes_of_spark(spark: SparkSession) -> set[tuple[int, str]]:
     """Processes that Java has started; it would for rows that come as a list of Python."""
     context = spark.sparkContext
     assert context._gateway is not None
-    return [one.name() for one in psutil.Process(context._gateway.proc.pid).children(recursive=True)]
+    return {(one.pid, one.name()) for one in psutil.Process(context._gateway.proc.pid).children(recursive=True)}
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
