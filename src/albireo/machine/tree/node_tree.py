@@ -21,6 +21,7 @@ from albireo.machine.node.orders import Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Question, Turn
+from albireo.machine.pair.handover import FORCE_JUMP
 from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.child import Raw
 from albireo.model.command import Receipt
@@ -82,12 +83,14 @@ class NodeTree:
         """Do what follows from serving, each thing once.
 
         A member of a pair that took over by the votes has all that was committed before, so its messages go on with
-        the life of its predecessor. A node alone can't prove that its store is not an old copy.
+        the life of its predecessor. One that leads by force may lack some of it, and a node alone can't prove that its
+        store is not an old copy.
         """
         self.below.serve(moment, turn, is_open=is_open)
         if not self._has_begun:
             *before, entry = turn.log.history.entries
-            continues = before[-1].epoch if self._root.config.is_paired and before else 0
+            is_voted = self._root.config.is_paired and before and entry.epoch - before[-1].epoch < FORCE_JUMP
+            continues = before[-1].epoch if is_voted else 0
             life = Life(entry.epoch, entry.branch_id)
             self._has_begun = self.post.begin(life, moment, self._log_time(moment), turn, continues=continues)
 
