@@ -54,6 +54,6 @@ class PeerLinks:
         link, rest = self._links[int.from_bytes(to[:NUMBER_BYTES], "big")], to[NUMBER_BYTES:]
         if link.is_closed:  # A stop closes the links while the disk may still bring news.
             return False
-        if isinstance(message, FeedMessage) and rest and not link.is_bound:
+        if isinstance(message, FeedMessage) and rest and link.identity:
             message = msgspec.structs.replace(message, channel=int.from_bytes(rest, "big"))
         return link.send(message, raw, to=rest)

@@ -144,7 +144,7 @@ class Link:
         self.at_close: list[Callable[[], object]] = []
         """Functions called right before the descriptor becomes invalid."""
         self._socket = socket
-        self.is_bound = not identity
+        self._is_bound = not identity
         self._file = file
 
     def send(self, message: AnyMessage, raw: Sequence[Part] = (), to: bytes = b"") -> bool:
@@ -162,9 +162,9 @@ class Link:
 
     def send_encoded(self, parts: Sequence[Part], to: bytes = b"") -> bool:
         """Like `send` for parts made by `codec.message.encode`, so that one encoding serves many peers."""
-        assert not self.is_bound or to, f"a message to nobody on {self.name}"
+        assert not self._is_bound or to, f"a message to nobody on {self.name}"
         try:
-            self._socket.send_multipart([to, *parts] if self.is_bound else parts, zmq.DONTWAIT)
+            self._socket.send_multipart([to, *parts] if self._is_bound else parts, zmq.DONTWAIT)
         except zmq.ZMQError as error:
             if error.errno not in _NOT_SENT:
                 raise
@@ -257,7 +257,7 @@ class Link:
         return parts[:1], size_bytes, DecodeError(0, f"{count} parts of {size_bytes} bytes, {most}")
 
     def _read(self, parts: list[Part], fault: DecodeError | None) -> Letter | None:
-        sender = bytes(parts.pop(0)) if self.is_bound else b""
+        sender = bytes(parts.pop(0)) if self._is_bound else b""
         if self.name_of is not None and not self.peer:
             self.untrusted += 1
             return None
@@ -268,7 +268,7 @@ class Link:
         try:
             if fault is not None:
                 raise fault
-            message, raw = decode(parts, takes_answers=not self.is_bound)
+            message, raw = decode(parts, takes_answers=not self._is_bound)
         except DecodeError as error:
             self.malformed += 1
             self.on_malformed(self, sender, error)

@@ -36,7 +36,7 @@ class Ends:
 
     def __init__(self) -> None:
         self.is_there = True
-        self.is_closed, self.is_bound = False, True
+        self.is_closed, self.identity = False, b""
         self.asked: list[Ask] = []
         self.told: list[Told] = []
 

@@ -1,0 +1,1 @@
+"""The world of a tree: whole nodes above nodes, each alone, with cables between them."""

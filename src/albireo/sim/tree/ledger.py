@@ -1,0 +1,78 @@
+"""Ledger of what each node of a tree committed, and the judge of every copy of it.
+
+Checked of a copy
+    true       each frame in it is one that its origin committed, of the branch that lived when it came
+    once       each frame stands in it once, in the order of the origin
+    whole      nothing that the origin committed in between is missing
+
+Spec: design/tree.md.
+"""
+
+from collections.abc import Callable, Iterable
+
+from albireo.codec.frame import Frame, FrameHeader
+from albireo.codec.record import Kind, OriginDeclared, OriginForked, Stream, decode_records
+from albireo.codec.tree.envelope import open_envelope
+
+Own = tuple[int, int]
+"""Last sequence and header CRC of a frame."""
+
+
+class TreeLedger:
+    """Judge of one world."""
+
+    def __init__(self, fail: Callable[[str], None]) -> None:
+        self._fail = fail
+        self._living: dict[bytes, list[Own]] = {}
+        """Committed frames of each log but for its envelopes, in the branch that lives."""
+        self._ever: dict[bytes, set[Own]] = {}
+
+    def opened(self, log_id: bytes, end: int) -> None:
+        """A log goes on from here: what it had above is a branch that was left."""
+        living = self._living.setdefault(log_id, [])
+        self._living[log_id] = [one for one in living if one[0] <= end]
+
+    def committed(self, header: FrameHeader) -> None:
+        if header.kind == Kind.ENVELOPE:
+            return
+        own = header.last_sequence, header.header_crc
+        self._living.setdefault(header.log_id, []).append(own)
+        self._ever.setdefault(header.log_id, set()).add(own)
+
+    def end_of(self, log_id: bytes) -> int:
+        """Last committed sequence of the log, envelopes not counted."""
+        living = self._living.get(log_id)
+        return living[-1][0] if living else 0
+
+    def judge(self, name: str, frames: Iterable[Frame]) -> dict[bytes, int]:
+        """Check all copies in a log; returns where each ends."""
+        copies: dict[bytes, list[Own]] = {}
+        logs: dict[int, bytes] = {}
+        for frame in frames:
+            if frame.header.kind == Kind.ENVELOPE:
+                for inner, _ in open_envelope(frame.header, frame.body, verify=True):
+                    assert frame.header.origin is not None
+                    self._take(name, logs.get(frame.header.origin.node, b""), inner, copies)
+            elif frame.header.stream == Stream.CONTROL:
+                for one in decode_records(frame.body, frame.header.record_count):
+                    if isinstance(one, OriginDeclared):
+                        logs[one.index] = one.origin_log
+                    elif isinstance(one, OriginForked):
+                        log_id = logs[one.index]
+                        copies[log_id] = [own for own in copies.get(log_id, []) if own[0] <= one.sequence]
+        for log_id, copy in copies.items():
+            living = self._living.get(log_id, [])
+            if copy and copy != living[: len(copy)] and copy[-1] in living:
+                self._fail(f"{name}: the copy of {log_id.hex()[:8]} lacks frames that its origin committed")
+        return {log_id: copy[-1][0] for log_id, copy in copies.items() if copy}
+
+    def _take(self, name: str, log_id: bytes, inner: FrameHeader, copies: dict[bytes, list[Own]]) -> None:
+        own = inner.last_sequence, inner.header_crc
+        copy = copies.setdefault(log_id, [])
+        if inner.log_id != log_id:
+            self._fail(f"{name}: a frame of {inner.log_id.hex()[:8]} in the copy of {log_id.hex()[:8]}")
+        if own not in self._ever.get(log_id, ()):
+            self._fail(f"{name}: frame {inner.last} of {log_id.hex()[:8]} was never committed there")
+        if copy and inner.first_sequence <= copy[-1][0]:
+            self._fail(f"{name}: frame {inner.last} of {log_id.hex()[:8]} stands behind {copy[-1][0]}")
+        copy.append(own)
