@@ -82,7 +82,7 @@ class Copier:
         end = self._end(child, log_id, turn)
         if end is None:
             return f"{ORIGINS_MAX} logs of nodes below are kept already"
-        run = _Run(end, self._body_bytes_max)
+        run = _Run(end, self._body_bytes_max, lambda forked: self._forked_below(end, forked, turn))
         try:
             run.take(chunk, turn, lambda header, body: self._take_nested(header, body, end, turn))
         except DecodeError as error:
@@ -98,6 +98,11 @@ class Copier:
             self._next_index += 1
         return end
 
+    def _forked_below(self, child: CopyEnd, forked: OriginForked, turn: Turn) -> None:
+        """A node below the child went another way, as the child noted: so does the copy here, before what follows."""
+        _, log_id = child.origins.get(forked.index, ("", b""))
+        self.forked(log_id, Position(forked.epoch, forked.sequence), turn)
+
     def _take_nested(self, header: FrameHeader, body: Bytes, child: CopyEnd, turn: Turn) -> None:
         """Take what the child forwards of a node below it."""
         node, log_id = child.origins.get(0 if header.origin is None else header.origin.node, ("", b""))
@@ -106,7 +111,7 @@ class Copier:
             self.not_taken += 1
             return
         try:
-            _Run(end, self._body_bytes_max).take(inside(body), turn, _no_envelope)
+            _Run(end, self._body_bytes_max, lambda _: None).take(inside(body), turn, _no_envelope)
         except DecodeError:  # It is damaged in the child's log too: asking again would not mend it.
             self.not_taken += 1
 
@@ -114,8 +119,10 @@ class Copier:
 class _Run:
     """Frames of one log that follow each other in a chunk, up to what is left out between them."""
 
-    def __init__(self, end: CopyEnd, body_bytes_max: int) -> None:
+    def __init__(self, end: CopyEnd, body_bytes_max: int, on_fork: Callable[[OriginForked], None]) -> None:
+        """`on_fork`: called for each fork that the log tells of, before its frames are drafted."""
         self._end = end
+        self._on_fork = on_fork
         self._body_bytes_max = body_bytes_max
         self._begin = self._stop = 0
         """Bytes of the chunk."""
@@ -177,6 +184,9 @@ class _Run:
             return
         self._told += told
         self._epochs += epochs
+        for one in told:
+            if isinstance(one, OriginForked):
+                self._on_fork(one)
 
     def _draft(self, data: memoryview, turn: Turn) -> None:
         first, end = self._first, self._end
