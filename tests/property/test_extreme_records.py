@@ -40,6 +40,8 @@ from albireo.codec.record import (
     LowWater,
     Marked,
     NodeStopped,
+    OriginDeclared,
+    OriginForked,
     ProducerForgotten,
     ProducerOpened,
     Record,
@@ -118,6 +120,8 @@ EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
     FeatureRaised: (Stream.CONTROL, FeatureRaised(level=2)),
     AccessGranted: (Stream.CONTROL, AccessGranted(principal="mes-1", role="operate", node="root")),
     AccessRevoked: (Stream.CONTROL, AccessRevoked(principal="mes-1", node="root")),
+    OriginDeclared: (Stream.CONTROL, OriginDeclared(index=1, node="root/north", origin_log=bytes(16))),
+    OriginForked: (Stream.CONTROL, OriginForked(index=1, epoch=1, sequence=1)),
     LifeBegun: (Stream.COMMAND, LifeBegun(life=LIFE, epoch=1)),
     MessageRequested: (
         Stream.COMMAND,

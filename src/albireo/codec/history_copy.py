@@ -13,23 +13,9 @@ import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.history import FileEntry, Hole
-from albireo.model import bounded
 
 PIECE_BYTES: Final = 256 << 10
 """Bytes of one piece. One piece is under way at a time, and heartbeats wait behind it: 2 ms at 1 Gbit/s."""
-
-
-class CopyTold(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a member's history that copies files from the other member's history."""
-
-    is_incomplete: bool = False
-    """True: this history lacks files that the other member may have."""
-    files: bounded.Count = 0
-    """Number of files to copy; 0: not counted yet."""
-    done: bounded.Count = 0
-    """Number of files copied."""
-    trouble: bounded.Text = ""
-    """Reason why the copying stands still; empty: it goes on."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

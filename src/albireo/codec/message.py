@@ -15,8 +15,7 @@ from msgspec import Meta
 
 from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
-from albireo.codec.history_copy import CopyTold
-from albireo.codec.pair_message import Carried, FoldsSent, Frames, PeerMessage, Question, RangeSent, Voted
+from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, PeerMessage, Question, RangeSent, Voted
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.model import bounded

@@ -26,6 +26,19 @@ ORDERS_MAX: Final = 64
 """Most cases and admin actions in one heartbeat; a member tells four actions at a time."""
 
 
+class CopyTold(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of a member's history that copies files from the other member's history."""
+
+    is_incomplete: bool = False
+    """True: this history lacks files that the other member may have."""
+    files: Count = 0
+    """Number of files to copy; 0: not counted yet."""
+    done: Count = 0
+    """Number of files copied."""
+    trouble: Text = ""
+    """Reason why the copying stands still; empty: it goes on."""
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Record on which the voters agree. Compared by (epoch, version); its epoch belongs to one run of one member."""
 

@@ -22,7 +22,7 @@ from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
 from albireo.model.command import Receipt
 from albireo.model.item import DataItem
-from albireo.node.history.questions import PIECES, HotQuestion
+from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion
 from albireo.node.member.admin_actions import MaintenanceAsked, PlainAction
 from albireo.node.member.joint_stop import StopNowAsked
 from albireo.node.vote.admission import InitAsked, ResetAsked
@@ -48,7 +48,7 @@ RECORDED: dict[type, str] = {
 """Types of the log in messages. They have no bounds of their own, because older logs may hold records beyond them."""
 SHAPES: tuple[type, ...] = (
     *PIECES.values(),
-    *(Nothing, ItemsAsked, CasesAsked, WriteAsked, ActionAsked, HotQuestion),
+    *(Nothing, ItemsAsked, CasesAsked, WriteAsked, ActionAsked, HotQuestion, ItemQuestion, NodeQuestion),
     *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),
 )
 """Arguments of all questions."""

@@ -25,7 +25,8 @@ from typing import Final, assert_never
 import msgspec
 
 from albireo.codec.history import FileEntry, Hole
-from albireo.codec.history_copy import PIECE_BYTES, CopyTold, GroupAsked, GroupSent, PieceAsked, PieceSent
+from albireo.codec.history_copy import PIECE_BYTES, GroupAsked, GroupSent, PieceAsked, PieceSent
+from albireo.codec.pair_message import CopyTold
 from albireo.machine.history.judging import group_fault, holes_left
 from albireo.model.instant import SECOND, Instant, TimePassed
 

@@ -14,7 +14,6 @@ from typing import Final
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.history_copy import (
-    CopyTold,
     GroupAsked,
     GroupSent,
     PieceAsked,
@@ -24,6 +23,7 @@ from albireo.codec.history_copy import (
     encode_word,
 )
 from albireo.codec.message import Carry, HistoryTold
+from albireo.codec.pair_message import CopyTold
 from albireo.machine.history.copying import (
     AskPeer,
     Copying,

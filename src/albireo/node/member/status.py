@@ -9,9 +9,8 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.history_copy import CopyTold
 from albireo.codec.message import HistoryTold
-from albireo.codec.pair_message import HeartbeatAnswered, PeerMessage, Record, Voted
+from albireo.codec.pair_message import CopyTold, HeartbeatAnswered, PeerMessage, Record, Voted
 from albireo.machine.node.events import PairFigures
 from albireo.machine.pair.events import CaseTold, State
 from albireo.machine.pair.levels import why_apart

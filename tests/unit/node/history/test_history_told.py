@@ -7,9 +7,8 @@ import msgspec
 import pytest
 
 from albireo.cli.pair.table import refused_text, rows_of, troubles
-from albireo.codec.history_copy import CopyTold
 from albireo.codec.message import AnyMessage, Carry, HistoryTold
-from albireo.codec.pair_message import Carried
+from albireo.codec.pair_message import Carried, CopyTold
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
 from albireo.node.core.membership import LogAndFolds
