@@ -99,6 +99,8 @@ class Child:
         self._mirrors = list(mirrors.values())
         self._copier = copier
         self._lines: dict[bytes, ChildLine] = {}
+        self._absent_since: Instant | None = None
+        """Instant since which nobody of the child is known to act; None: somebody is, or it was not looked yet."""
         self._seeker = Seeker(SeekConfig(), Instant(0))
         self._states = [
             Follower(
@@ -212,8 +214,19 @@ class Child:
         for sender in [to for to, one in self._lines.items() if now - one.heard_at >= UNHEARD_NS]:
             self.lost(sender, moment, turn)
         self._sought(self._seeker.step(TimePassed(), now), moment, turn)
+        self._notice_absence(moment)
         for follower in self._followers():
             self._followed(follower, follower.step(TimePassed(), now), (), moment, turn)
+
+    def _notice_absence(self, moment: Moment) -> None:
+        """Let nothing look live of a child that nobody speaks for, also if this tenure never heard of it."""
+        if self._seeker.chosen is not None:
+            self._absent_since = None
+        elif self._absent_since is None:
+            self._absent_since = moment.now
+        elif moment.now - self._absent_since >= UNHEARD_NS:
+            for mirror in self._mirrors:
+                mirror.unheard(moment.wall)
 
     def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
         """A link of the child has ended, or is silent."""

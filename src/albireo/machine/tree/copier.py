@@ -82,7 +82,7 @@ class Copier:
         end = self._end(child, log_id, turn)
         if end is None:
             return f"{ORIGINS_MAX} logs of nodes below are kept already"
-        run = _Run(end, self._body_bytes_max, lambda forked: self._forked_below(end, forked, turn))
+        run = _Run(end, self._body_bytes_max, self, lambda forked: self._forked_below(end, forked, turn))
         try:
             run.take(chunk, turn, lambda header, body: self._take_nested(header, body, end, turn))
         except DecodeError as error:
@@ -111,7 +111,7 @@ class Copier:
             self.not_taken += 1
             return
         try:
-            _Run(end, self._body_bytes_max, lambda _: None).take(inside(body), turn, _no_envelope)
+            _Run(end, self._body_bytes_max, self, lambda _: None).take(inside(body), turn, _no_envelope)
         except DecodeError:  # It is damaged in the child's log too: asking again would not mend it.
             self.not_taken += 1
 
@@ -119,9 +119,12 @@ class Copier:
 class _Run:
     """Frames of one log that follow each other in a chunk, up to what is left out between them."""
 
-    def __init__(self, end: CopyEnd, body_bytes_max: int, on_fork: Callable[[OriginForked], None]) -> None:
+    def __init__(
+        self, end: CopyEnd, body_bytes_max: int, copier: Copier, on_fork: Callable[[OriginForked], None]
+    ) -> None:
         """`on_fork`: called for each fork that the log tells of, before its frames are drafted."""
         self._end = end
+        self._copier = copier
         self._on_fork = on_fork
         self._body_bytes_max = body_bytes_max
         self._begin = self._stop = 0
@@ -143,6 +146,7 @@ class _Run:
         before: FrameHeader | None = None
         try:
             for header, body in frames(data):
+                self._look_for_branch(header, body, turn)
                 self._check(header, before)
                 before = header
                 if header.kind == Kind.ENVELOPE:
@@ -153,6 +157,24 @@ class _Run:
                 offset += header.frame_bytes
         finally:
             self._draft(data, turn)
+
+    def _look_for_branch(self, header: FrameHeader, body: Bytes, turn: Turn) -> None:
+        """Notice an epoch that begins within the copy and is none of its own: the origin went another way there.
+
+        A child tells of it itself. Of a node below it that may not be heard of, if the child was restored as well and
+        never had the branch that was left.
+        """
+        end = self._end
+        if header.first_sequence > end.last.sequence or header.kind != Kind.RECORDS or header.stream != Stream.CONTROL:
+            return
+        try:
+            _, epochs = told_in(header, body)
+        except DecodeError:
+            return  # Of a kind that this version does not know.
+        for one in epochs:
+            if one.first_sequence <= end.last.sequence and one not in end.epochs:
+                position = (EpochHistory.told(end.epochs) or EpochHistory()).position(one.first_sequence - 1)
+                self._copier.forked(end.log_id, position, turn)
 
     @property
     def _last_taken(self) -> Position:

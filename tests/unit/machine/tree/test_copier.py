@@ -3,7 +3,7 @@
 import pytest
 
 from albireo.codec.frame import Frame, FrameHeader, Origin, body_crc, encode, seal
-from albireo.codec.record import Kind, Marked, OriginDeclared, Record, Stream, encode_records
+from albireo.codec.record import EpochGranted, Kind, Marked, OriginDeclared, Record, Stream, encode_records
 from albireo.codec.tree.envelope import encode_envelope, inside
 from albireo.machine.node.turn import Turn
 from albireo.machine.tree.copier import Copier
@@ -150,6 +150,26 @@ def test_grandchild_whose_log_is_known_as_that_of_another_node_is_left_out(site:
     taken(one, forwarded(site, PUMP, pump.frame()))
     assert one.not_taken == 1
     assert one.end_of(PUMP_LOG) == Position(1, 1)
+
+
+def test_branch_of_a_grandchild_that_the_child_never_knew_otherwise_is_taken(site: SiteLog) -> None:
+    """Both were restored: the child has nothing of the branch that was left, so it notes no fork, and the new branch
+    has the epoch and the numbers of the old one."""
+
+    def branch(branch_id: int) -> tuple[bytes, bytes]:
+        pump = SiteLog(PUMP_LOG)
+        first = pump.frame()
+        pump.epoch = 2
+        granted = EpochGranted(epoch=2, branch_id=branch_id, node=PUMP, reason="start")
+        return first, pump.frame(granted) + pump.frame()
+
+    one, (first, left), (_, living) = copier(), branch(7), branch(8)
+    taken(one, forwarded(site, PUMP, first + left))
+    fault, found = taken(
+        one, site.frame(kind=Kind.ENVELOPE, body=encode_envelope(first + living), origin=Origin(7, 1, 1))
+    )
+    assert (fault, found) == ("", [(2, living)])
+    assert one.not_taken == 0
 
 
 def test_frame_that_finds_no_room_is_refused(site: SiteLog) -> None:
