@@ -102,12 +102,7 @@ class Child:
         self._absent_since: Instant | None = None
         """Instant since which nobody of the child is known to act; None: somebody is, or it was not looked yet."""
         self._seeker = Seeker(SeekConfig(), Instant(0))
-        self._states = [
-            Follower(
-                FollowerConfig(name=own_node, mode="state", of="" if node == config.node else node, channel=channel)
-            )
-            for channel, node in enumerate(mirrors)
-        ]
+        self._states = self._state_followers()
         self._log: Follower | None = None
         self._is_log_wanted = False
         self._under_way: deque[tuple[int, Position]] = deque()
@@ -132,6 +127,14 @@ class Child:
             return None
         silent = min(one.heard_at for one in self._lines.values()) + UNHEARD_NS
         return soonest(Instant(silent), self._seeker.deadline(), *(one.deadline() for one in self._followers()))
+
+    def _state_followers(self) -> list[Follower]:
+        """A follower for the state of the child, and of each node below it."""
+        nodes = ["", *self.config.nodes]
+        return [
+            Follower(FollowerConfig(name=self._own_node, mode="state", of=of, channel=channel))
+            for channel, of in enumerate(nodes)
+        ]
 
     def _followers(self) -> list[Follower]:
         return self._states if self._log is None else [*self._states, self._log]
@@ -178,6 +181,7 @@ class Child:
             return
         log_id = self.hello.log_id
         self._log = Follower(FollowerConfig(name=self._own_node, is_named=True), self._copier.end_of(log_id), log_id)
+        self._log.epoch = 0  # As with states: who acts was chosen already.
         self._log.history = self._copier.epochs_of(log_id)
         self._under_way.clear()
         self._followed(self._log, self._log.step(LinkUp(), moment.now), (), moment, turn)
@@ -246,7 +250,8 @@ class Child:
                         turn.send(to, RoleAsked(adapter=self._own_node))
                 case Chose(None):
                     self._stop(moment)
-                case Chose():
+                case Chose():  # Its epoch may be lower than that of the one before: a restored site's is.
+                    self._states = self._state_followers()
                     for follower in self._states:
                         self._followed(follower, follower.step(LinkUp(), moment.now), (), moment, turn)
                     self._follow_log(moment, turn)

@@ -50,6 +50,10 @@ class Cables:
         at = self._stage.agenda.at
         return cuts.get((source, target, ALL_PATHS), 0) > at or cuts.get((source, target, path), 0) > at
 
+    def cut_until(self, source: str, target: str) -> int:
+        """Instant at which the last cut of this direction ends, or ended; 0: it was never cut."""
+        return self._cuts.get((source, target, ALL_PATHS), 0)
+
     def is_cut_off(self, one: str, other: str, path: int = ALL_PATHS) -> bool:
         """True: nothing that needs an answer gets through."""
         return self.is_cut(one, other, path) or self.is_cut(other, one, path)

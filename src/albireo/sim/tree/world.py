@@ -128,7 +128,8 @@ class TreeWorld(World[NodeStage]):
             stage.network.hosts[door_of(node)] = (host, -1)
             self.machines[node] = TreeMachine(stage, host, self.copies, self._arguments(node))
         self.faults = TreeFaults(stage, list(self.machines.values()))
-        self._unheard_since: dict[tuple[str, str], int] = {}
+        self._unheard_since: dict[tuple[str, str, int], int] = {}
+        """Instant since which each edge is known to be dead; a cut that ended and came again is another one."""
 
     def _arguments(self, node: str) -> CoreArguments:
         parent = node.rpartition("/")[0]
@@ -211,7 +212,7 @@ class TreeWorld(World[NodeStage]):
                 is_there = below.root is not None and not network.is_cut_off(above.name, below.name)
                 is_awake = below.actor is not None and below.actor.paused_until <= at
                 is_seen = above.root is not None and above.actor is not None and above.actor.paused_until <= at
-                edge = (above.node, child.node)
+                edge = (above.node, child.node, network.cut_until(above.name, below.name))
                 if (is_there and is_awake) or not is_seen:
                     self._unheard_since.pop(edge, None)
                     continue
