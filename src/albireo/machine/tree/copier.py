@@ -82,7 +82,7 @@ class Copier:
         end = self._end(child, log_id, turn)
         if end is None:
             return f"{ORIGINS_MAX} logs of nodes below are kept already"
-        run = _Run(end, self._body_bytes_max, self, lambda forked: self._forked_below(end, forked, turn))
+        run = _Run(end, self._body_bytes_max, self)
         try:
             run.take(chunk, turn, lambda header, body: self._take_nested(header, body, end, turn))
         except DecodeError as error:
@@ -98,11 +98,6 @@ class Copier:
             self._next_index += 1
         return end
 
-    def _forked_below(self, child: CopyEnd, forked: OriginForked, turn: Turn) -> None:
-        """A node below the child went another way, as the child noted: so does the copy here, before what follows."""
-        _, log_id = child.origins.get(forked.index, ("", b""))
-        self.forked(log_id, Position(forked.epoch, forked.sequence), turn)
-
     def _take_nested(self, header: FrameHeader, body: Bytes, child: CopyEnd, turn: Turn) -> None:
         """Take what the child forwards of a node below it."""
         node, log_id = child.origins.get(0 if header.origin is None else header.origin.node, ("", b""))
@@ -111,7 +106,7 @@ class Copier:
             self.not_taken += 1
             return
         try:
-            _Run(end, self._body_bytes_max, self, lambda _: None).take(inside(body), turn, _no_envelope)
+            _Run(end, self._body_bytes_max, self).take(inside(body), turn, _no_envelope)
         except DecodeError:  # It is damaged in the child's log too: asking again would not mend it.
             self.not_taken += 1
 
@@ -119,13 +114,9 @@ class Copier:
 class _Run:
     """Frames of one log that follow each other in a chunk, up to what is left out between them."""
 
-    def __init__(
-        self, end: CopyEnd, body_bytes_max: int, copier: Copier, on_fork: Callable[[OriginForked], None]
-    ) -> None:
-        """`on_fork`: called for each fork that the log tells of, before its frames are drafted."""
+    def __init__(self, end: CopyEnd, body_bytes_max: int, copier: Copier) -> None:
         self._end = end
         self._copier = copier
-        self._on_fork = on_fork
         self._body_bytes_max = body_bytes_max
         self._begin = self._stop = 0
         """Bytes of the chunk."""
@@ -161,8 +152,8 @@ class _Run:
     def _look_for_branch(self, header: FrameHeader, body: Bytes, turn: Turn) -> None:
         """Notice an epoch that begins within the copy and is none of its own: the origin went another way there.
 
-        A child tells of it itself. Of a node below it that may not be heard of, if the child was restored as well and
-        never had the branch that was left.
+        A child tells of it itself. Of a node below it nobody does, or the child was restored as well and never had the
+        branch that was left.
         """
         end = self._end
         if header.first_sequence > end.last.sequence or header.kind != Kind.RECORDS or header.stream != Stream.CONTROL:
@@ -206,9 +197,6 @@ class _Run:
             return
         self._told += told
         self._epochs += epochs
-        for one in told:
-            if isinstance(one, OriginForked):
-                self._on_fork(one)
 
     def _draft(self, data: memoryview, turn: Turn) -> None:
         first, end = self._first, self._end

@@ -25,7 +25,7 @@ ORIGINS_MAX: Final = 4_096
 TELLING: Final = frozenset({Stream.STATE, Stream.CONTROL})
 """Streams whose records tell of items and of further origins."""
 
-Told = ItemDeclared | ItemForgotten | OriginDeclared | OriginForked
+Told = ItemDeclared | ItemForgotten | OriginDeclared
 
 
 class Enveloped(msgspec.Struct, frozen=True, eq=False):
@@ -132,8 +132,6 @@ class Origins:
                         origin.items.pop(forgotten, None)
                 case OriginDeclared(index=index, node=node, origin_log=log_id):
                     origin.origins[index] = (node, log_id)
-                case OriginForked():
-                    pass  # A record of this log says the same of the copy here (copier.py).
 
     def snapshot(self) -> bytes:
         return msgspec.msgpack.encode(list(self._by_index.values()))

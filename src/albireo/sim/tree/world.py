@@ -185,7 +185,7 @@ class TreeWorld(World[NodeStage]):
         return all(found)
 
     def _show_what_is(self) -> bool:
-        """What is shown of each node above is what it has, at this moment."""
+        """Tell whether each node is shown above as it is, at this moment."""
         for machine in self.machines.values():
             root = machine.root
             if root is None:

@@ -1,0 +1,81 @@
+"""Shortcuts that a world of trees must be caught taking: the product with one rule left out.
+
+They test the world, as `sim/nodes/shortcuts.py` tests the world of whole nodes (ADR-0094).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from albireo.codec.frame import FrameHeader
+from albireo.codec.record import ItemDeclared
+from albireo.codec.tree.hello import ChildHello
+from albireo.machine.feed.follower import Follower
+from albireo.machine.fold.folds import Content, Folds
+from albireo.machine.node.turn import Turn
+from albireo.machine.tree.child import Child
+from albireo.machine.tree.copier import Copier, _Run
+from albireo.machine.tree.mirror import NodeMirror
+from albireo.machine.tree.origins import Enveloped
+from albireo.model.position import BEGINNING, EpochHistory, Position
+from albireo.sim.engine.stage import first_caught
+from albireo.sim.nodes.shortcuts import taken
+from albireo.sim.tree.world import TreeWorld
+
+_draft, _said_hello, _fold, _end_of, _followers = (
+    _Run._draft, Child.said_hello, Folds.fold, Copier.end_of, Child._state_followers,
+)  # fmt: skip
+
+
+def _end_as_folded(self: _Run, data: memoryview, turn: Turn) -> None:
+    before = self._end.last, self._end.last_crc
+    _draft(self, data, turn)
+    self._end.last, self._end.last_crc = before
+
+
+def _same_log_for_ever(self: Child, sender: bytes, hello: ChildHello, *more: Any) -> None:
+    if self.hello is not None:
+        hello = msgspec.structs.replace(hello, log_id=self.hello.log_id)
+    _said_hello(self, sender, hello, *more)
+
+
+def _folded_as_own(self: Folds, header: FrameHeader, content: Content) -> None:
+    _fold(self, header, content)
+    for one in content.told if isinstance(content, Enveloped) else ():
+        if isinstance(one, ItemDeclared):
+            self.dim.fold_item(one, header.last_sequence)
+
+
+def _one_further(self: Copier, log_id: bytes) -> Position:
+    end = _end_of(self, log_id)
+    return msgspec.structs.replace(end, sequence=end.sequence + 1) if end.sequence else end
+
+
+def _epochs_only_rise(self: Child) -> list[Follower]:
+    return getattr(self, "_states", None) or _followers(self)
+
+
+def _nothing(*_: Any) -> None:
+    """Leave it out."""
+
+
+SHORTCUTS: Final[Mapping[str, tuple[type, str, Any]]] = {
+    "repeats are taken": (_Run, "_last_taken", property(lambda self: BEGINNING)),
+    "a copy ends where the folds say": (_Run, "_draft", _end_as_folded),
+    "a fork is not marked": (Copier, "forked", _nothing),
+    "the epochs of a copy are not told": (Copier, "epochs_of", lambda self, log_id: EpochHistory()),
+    "a branch that nobody tells of is not noticed": (_Run, "_look_for_branch", _nothing),
+    "what lies below a child is left out": (Copier, "_take_nested", _nothing),
+    "another log of a child is not noticed": (Child, "said_hello", _same_log_for_ever),
+    "values of a child that is away stay good": (NodeMirror, "unheard", _nothing),
+    "a restored child is waited for until its epochs are higher": (Child, "_state_followers", _epochs_only_rise),
+    "an envelope is folded as own": (Folds, "fold", _folded_as_own),
+    "a copy is followed from one further": (Copier, "end_of", _one_further),
+}
+
+
+def catch(name: str, seeds: range) -> tuple[int, str] | None:
+    """Return the first seed that catches the shortcut, and what was seen; None if none of them does."""
+    with taken(SHORTCUTS[name]):
+        return first_caught(lambda seed: TreeWorld(seed).play(), seeds)
