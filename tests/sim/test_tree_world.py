@@ -12,7 +12,7 @@ from albireo.sim.tree.world import TreeWorld
 from tests.long_form import IS_LONG, some
 
 FOUND: Final = (4, 17, 43, 222)
-"""Seeds that found something: forks two levels below, branches of equal epochs, a restored site that was not followed."""
+"""Seeds that found something: forks two levels below, branches of equal epochs, a restored site not followed."""
 RARE: Final = {"a restored child is waited for until its epochs are higher": 222}
 """First of the seeds that are tried, where the ones before it only take time."""
 LONG: Final = frozenset({"a fork is not marked", "the epochs of a copy are not told", *RARE})
