@@ -38,6 +38,8 @@ BELOW: Final = "history-below"
 """Folder of the histories of nodes below, beside the one of the node itself."""
 _BELOW_NAME: Final = re.compile(r"(?P<node>[a-z][a-z0-9_~\-]*)-(?P<log_id>[0-9a-f]{32})")
 DAY_NS: Final = 86_400_000_000_000
+NO_ITEM: Final = 0
+"""Id that no item has. A gap whose source had no item names it, and a question for rows of no item."""
 BUCKET_NS: Final = 60_000_000_000
 """Width of the stored partials' buckets: one minute of source time, counted from 1970-01-01T00:00:00Z."""
 
@@ -116,9 +118,9 @@ GAPS: Final = _schema(
     _required("epoch", pa.int64()),
     _required("sequence", pa.int64()),
 )
-"""model.value.Gap, and when CORE appended it. Sorted by sequence. `item_ids` are named as the row is written. Empty:
-every item of the node, of the sources `core` and `history`; of another source every item that was its own at `node_ns`,
-by ITEMS: files of version 0.1.0 have such rows, and adapters that had no item then."""
+"""model.value.Gap, and when CORE appended it. Sorted by sequence. `item_ids` are named as the row is written; NO_ITEM
+alone: the source had none. Empty: every item of the node, of the sources `core` and `history`; of another source every
+item that was its own at `node_ns`, by ITEMS: files of version 0.1.0 have such rows (ADR-0188)."""
 
 EVENTS: Final = _schema(
     _required("at_ns", pa.int64()),

@@ -26,6 +26,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from albireo.codec.history import NO_ITEM
 from albireo.machine.history.declared import WHOLE_NODE
 from albireo.machine.history.trace import HOLD_NS
 from albireo.model import quality as q
@@ -165,13 +166,13 @@ def with_inside(points: DataFrame) -> DataFrame:
 
 
 def touched_items(gaps: DataFrame, items: DataFrame) -> DataFrame:
-    """One row per gap and item. A gap that names none is about every item of the node, or about those that its source
-    had when it was recorded.
+    """One row per gap and item, and none of a gap whose source had no item (NO_ITEM). A gap that names nothing is about
+    every item of the node, or about those that its source had when it was recorded.
 
     Args:
         items: codec.history.ITEMS.
     """
-    named = gaps.where(F.size("item_ids") > 0).select("*", F.explode("item_ids").alias("item_id"))
+    named = gaps.select("*", F.explode("item_ids").alias("item_id")).where(F.col("item_id") != NO_ITEM)
     versions = items.select("item_id", F.col("node").alias("owner_node"), "adapter", "valid_from_ns", "valid_to_ns")
     is_of_time = (F.coalesce("valid_from_ns", F.col("node_ns")) <= F.col("node_ns")) & (
         F.col("valid_to_ns").isNull() | (F.col("valid_to_ns") > F.col("node_ns"))

@@ -168,7 +168,7 @@ def _begins(firsts: Mapping[int, int], availability: Path) -> dict[int, Begin]:
 
 
 def _days_of_gaps(history: HistoryFolder, entry: FileEntry, begins: Mapping[int, Begin]) -> Iterator[int]:
-    """Midnights of the gaps that count now. One that names no item may be about any."""
+    """Midnights of the gaps that count now. One that names nothing may be about any item."""
     for batch in _batches(history, entry, ("from_ns", "item_ids")):
         for from_ns, item_ids in zip(batch["from_ns"].to_numpy(), batch["item_ids"].to_pylist(), strict=True):
             ns = midnight(int(from_ns))

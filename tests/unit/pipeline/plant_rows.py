@@ -3,6 +3,7 @@
 import math
 import random
 
+from albireo.codec.history import NO_ITEM
 from albireo.model import quality as q
 from tests.unit.pipeline.history_files import DAY0, SECOND, Row, item, sample
 
@@ -63,7 +64,8 @@ def samples_of(seed: int, *, seconds: int = 1500, late: bool = True) -> list[Row
 def gaps_of(seed: int, first_sequence: int) -> list[Row]:
     chance = random.Random(seed)
     rows = []
-    for index, (source, ids) in enumerate([("p1", []), ("core", []), ("history", [1, 5]), ("p2", [8, 6]), ("p2", [])]):
+    about = (("p1", []), ("core", []), ("history", [1, 5]), ("p2", [8, 6]), ("p2", []), ("p2", [NO_ITEM]))
+    for index, (source, ids) in enumerate(about):
         begin = BEGIN + chance.randrange(1400 * SECOND)
         end = begin + chance.randrange(90 * SECOND)
         times = {"from_ns": begin, "to_ns": end, "node_ns": end + SECOND}

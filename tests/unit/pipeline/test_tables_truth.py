@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from albireo.codec import history as stored
-from albireo.codec.history import FileKind
+from albireo.codec.history import NO_ITEM, FileKind
 from albireo.model import quality as q
 from albireo.model.instant import WALL_NS_MAX
 from albireo.pipeline.pipeline import run
@@ -32,6 +32,7 @@ ITEMS = [
     item(5, "moved", adapter="p2", valid_from_ns=DAY0 + 5 * HOUR),
     item(6, "stale_after_an_hour", stale_ns=HOUR),
     item(7, "ended_long_ago", stale_ns=HOUR, adapter="p3"),
+    item(8, "came_later", adapter="p4"),
 ]
 
 
@@ -50,12 +51,13 @@ FIRST = [
     sample(5, DAY0, 1.0, 6),
     sample(6, DAY0, 1.0, 7),
     sample(7, DAY0, 1.0, 8),
+    sample(8, DAY0, 1.0, 9),
 ]
 SECOND_PART = [
     sample(2, DAY0 + 2 * DAY + HOUR, 1.0, 20),
     sample(6, DAY0 + 2 * DAY + HOUR, 2.0, 21),
 ]
-GAPS = [gap("p1", DAY0 + HOUR, 10, 1, 2, 3, 4, 5, 6)]
+GAPS = [gap("p1", DAY0 + HOUR, 10, 1, 2, 3, 4, 5, 6), gap("p4", DAY0 + HOUR, 11, NO_ITEM)]
 LATER_GAPS = [gap("p2", DAY0 + 2 * DAY + 2 * HOUR, 30), gap("p3", DAY0 + 2 * DAY + 3 * HOUR, 31)]
 
 
@@ -150,7 +152,13 @@ def test_a_gap_is_that_of_whom_its_source_had_then(twice: Path) -> None:
     lost = [row["bucket_ns"] - DAY0 for row in hours if row["lost_ns"]]
     assert min(lost) == HOUR
     gaps = sorted(read(twice, "gaps"), key=lambda row: row["sequence"])
-    assert [row["items"] for row in gaps] == [6, 1, 1]
+    assert [row["items"] for row in gaps] == [6, 0, 1, 1]
+
+
+def test_a_gap_of_nobody_is_no_lost_time(twice: Path) -> None:
+    """p4 had no item when its gap was recorded. It has one now, and this history knows nothing of before."""
+    assert total(read(twice, "availability"), 8, "lost_ns") == 0
+    assert total(read(twice, "availability"), 8, "good_ns") == END - DAY0
 
 
 def test_what_is_held_beyond_its_stale_time_is_unknown(twice: Path) -> None:
@@ -164,7 +172,7 @@ def test_what_is_held_beyond_its_stale_time_is_unknown(twice: Path) -> None:
 
 def test_items_have_a_row_and_versions(twice: Path) -> None:
     items = {row["item_id"]: row["adapter"] for row in read(twice, "items")}
-    assert len(items) == 7
+    assert len(items) == 8
     assert items[5] == "p2"
     versions = sorted((row for row in read(twice, "items_scd") if row["item_id"] == 5), key=lambda row: row["adapter"])
     assert [(row["valid_from_ns"], row["valid_to_ns"]) for row in versions] == [

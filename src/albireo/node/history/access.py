@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from albireo.client import NodeRefused, NodeUnreachable, connect
-from albireo.codec.history import Manifest
+from albireo.codec.history import NO_ITEM, Manifest
 from albireo.machine.history.declared import Row
 from albireo.node.history.below.folders import nodes_below, root_of
 from albireo.node.history.errors import QueryRefused, UnknownNode
@@ -23,7 +23,6 @@ from albireo.node.history.hot import HotRows
 from albireo.node.history.query import StoredHistory
 
 HOT_TIMEOUT_S: Final = 3.0
-NO_ITEM: Final = 0
 
 
 class _HotAnswer(msgspec.Struct, kw_only=True):

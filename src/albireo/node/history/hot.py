@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import SAMPLES, Hole, day_of
+from albireo.codec.history import NO_ITEM, SAMPLES, Hole, day_of
 from albireo.codec.record import (
     Audited,
     CaseChanged,
@@ -230,13 +230,14 @@ class HotTail:
         return not reason
 
     def _named(self, gap: GapFound) -> GapFound:
-        """The gap with the items that are its source's by now: later declarations change nothing of it."""
+        """The gap with the items that are its source's by now, or with the mark of none: what is declared later, or
+        known in another history, changes nothing of it."""
         if gap.item_ids or gap.source in WHOLE_NODE:
             return gap
         self._fold_items()
         if gap.source not in self._adapter_items:
             self._adapter_items[gap.source] = self._declared.of_adapter(gap.source)
-        return msgspec.structs.replace(gap, item_ids=self._adapter_items[gap.source])
+        return msgspec.structs.replace(gap, item_ids=self._adapter_items[gap.source] or (NO_ITEM,))
 
     def _item_news(self, rows: Sequence[Row]) -> None:
         self._items += rows

@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from albireo.codec.history import BUCKET_NS, DAY_NS
+from albireo.codec.history import BUCKET_NS, DAY_NS, NO_ITEM
 from albireo.codec.record import GapFound, ItemDeclared, ItemForgotten, Marked, Stream
+from albireo.machine.history.declared import Row
 from albireo.machine.history.intervals import averages, qualities
 from albireo.machine.history.trace import AggregateSettings
 from albireo.model import quality as q
 from albireo.model.instant import SECOND
-from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.item import AlarmSettings, DataItem, KnownItem
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history import hot as hot_tail
 from albireo.node.history.files.store import HistoryStore
@@ -18,6 +20,7 @@ from albireo.node.history.hot import HotRows
 from albireo.node.history.per_interval import Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
+from tests.parts.history_copy import Copy
 
 HOUR = 3600 * SECOND
 ITEM = 1
@@ -181,8 +184,66 @@ def test_a_gap_stays_with_the_items_of_its_time(tmp_path: Path, is_sealed: bool)
     span = TimeRange(DAY_ZERO, DAY_ZERO + 3 * HOUR)
     lost = [int(reader.intervals(one, span, 3 * HOUR, AggregateSettings()).bad_ns[0]) for one in (1, 2)]
     assert lost == [2 * HOUR, 0]
-    assert [row["item_ids"] for row in reader.gaps(span)] == [[1], []]
+    assert [row["item_ids"] for row in reader.gaps(span)] == [[1], [NO_ITEM]]
     assert [len(reader.gaps(span, one)) for one in (1, 2)] == [1, 0]
+
+
+def copied_later(
+    tmp_path: Path, source: HistoryStore, log: MemoryLog, begins_at: int, known: KnownItem
+) -> StoredHistory:
+    """Another history of the log, which began at a record, was told of an item, and got the older files as a copy."""
+    target, _ = HistoryStore.open(tmp_path / "target", "root")
+    hot = hot_of(target)
+    newer = [one for one in log.frames if one.header.first_sequence >= begins_at]
+    hot.lost(begins_at - 1, newer[0].header)
+    hot.declare([known])
+    for one in newer:
+        hot.take(one.header, one.body)
+    target.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+    copy = Copy(source, target)
+    assert copy.run()
+    assert not target.manifest.holes
+    return StoredHistory(target.root, target.manifest)
+
+
+@pytest.mark.parametrize("only_raw", [True, False])
+def test_a_gap_of_nobody_stays_so_in_a_history_that_began_later(tmp_path: Path, only_raw: bool) -> None:
+    """p3 has no item when it loses its device; item 1 comes to it later, and the other history knows no more."""
+    log = MemoryLog()
+    log.records(Stream.STATE, [declared(1, "p1")], DAY_ZERO)
+    log.samples([(1, DAY_ZERO, 1.0, 0)], DAY_ZERO)
+    log.records(Stream.SAMPLES, [gap("p3", DAY_ZERO + HOUR)], DAY_ZERO + HOUR)
+    moved = declared(1, "p3")
+    log.records(Stream.STATE, [moved], DAY_ZERO + 2 * HOUR)
+    read(tmp_path / "source", log)
+    source, _ = HistoryStore.open(tmp_path / "source", "root")
+    begins_at = log.end + 1
+    log.records(Stream.CONTROL, [Marked()], DAY_ZERO + 3 * HOUR)
+    known = KnownItem(item_id=moved.item_id, node=moved.node, item=moved.item)
+    later = copied_later(tmp_path, source, log, begins_at, known)
+    span = TimeRange(DAY_ZERO, DAY_ZERO + 3 * HOUR)
+    for reader in (StoredHistory(source.root, source.manifest), later):
+        assert [row["source"] for row in reader.gaps(span)] == ["p3"]
+        assert reader.gaps(span, 1) == []
+    found = later.intervals(1, span, 3 * HOUR, AggregateSettings(), only_raw=only_raw)
+    assert (found.good_ns[0], found.bad_ns[0]) == (3 * HOUR, 0)
+
+
+def test_a_gap_that_an_older_version_left_unresolved_is_that_of_its_sources_items(tmp_path: Path) -> None:
+    """Rows without items and without the mark, as 0.1.0 wrote them, are resolved by the declarations of that time."""
+    log = MemoryLog()
+    log.records(Stream.STATE, [declared(1, "p1"), declared(2, "p2")], DAY_ZERO)
+    log.records(Stream.STATE, [declared(1, "p2"), declared(2, "p1")], DAY_ZERO + 2 * HOUR)
+    store, _ = HistoryStore.open(tmp_path, "root")
+    hot = hot_of(store)
+    fill(hot, log)
+    place: Row = {"node_ns": DAY_ZERO + HOUR, "epoch": 1, "sequence": 2, "lost": None, "reason": "device_lost"}
+    span = TimeRange(DAY_ZERO, DAY_ZERO + 3 * HOUR)
+    times: Row = {"from_ns": DAY_ZERO + HOUR, "to_ns": DAY_ZERO + HOUR + 1}
+    old = [{"source": source, "item_ids": [], **times, **place} for source in ("p1", "p3", "core")]
+    store.seal(msgspec.structs.replace(hot.content(), gaps=old), LOG_ID.hex(), DAY_ZERO)
+    reader = StoredHistory(store.root, store.manifest)
+    assert [[row["source"] for row in reader.gaps(span, one)] for one in (1, 2)] == [["p1", "core"], ["core"]]
 
 
 def test_declarations_have_times_from_when_to_when(tmp_path: Path) -> None:
