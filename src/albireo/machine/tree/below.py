@@ -74,13 +74,19 @@ class Below:
     def serve(self, moment: Moment, turn: Turn, *, is_open: bool) -> None:
         """Follow the logs of the children while this node serves, and its log takes records, envelopes among them."""
         may_follow = is_open and turn.level >= ENVELOPE_LEVEL
-        if may_follow != self._is_following:
-            self._is_following = may_follow
+        if not may_follow:
+            self.stand_by()
+        elif not self._is_following:
+            self._is_following = True
             for child in self._children.values():
-                if may_follow:
-                    child.follow_log(moment, turn)
-                else:
-                    child.leave_log()
+                child.follow_log(moment, turn)
+
+    def stand_by(self) -> None:
+        """Record nothing of the children until `serve`."""
+        if self._is_following:
+            self._is_following = False
+            for child in self._children.values():
+                child.leave_log()
 
     def hears(self, sender: bytes, message: AnyMessage, raw: Raw, principal: str, moment: Moment, turn: Turn) -> None:
         """Take what a child says."""

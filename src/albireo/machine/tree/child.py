@@ -181,6 +181,7 @@ class Child:
             return
         log_id = self.hello.log_id
         self._log = Follower(FollowerConfig(name=self._own_node, is_named=True), self._copier.end_of(log_id), log_id)
+        self._log.durable = self._copier.safe_of(log_id)
         self._log.epoch = 0  # As with states: who acts was chosen already.
         self._log.history = self._copier.epochs_of(log_id)
         self._under_way.clear()

@@ -48,6 +48,7 @@ class Copier:
     """The ends of all copies; lives as long as a tenure."""
 
     def __init__(self, origins: Origins, body_bytes_max: int) -> None:
+        self._origins = origins
         self._body_bytes_max = body_bytes_max
         self._ends = {
             one.log_id: CopyEnd(one.index, one.node, one.log_id, one.last, one.last_crc, dict(one.origins), one.epochs)
@@ -61,6 +62,11 @@ class Copier:
         """Last record of the copy of this log."""
         end = self._ends.get(log_id)
         return BEGINNING if end is None else end.last
+
+    def safe_of(self, log_id: bytes) -> Position:
+        """Last record of the copy of this log that is committed here."""
+        known = self._origins.of_log(log_id)
+        return BEGINNING if known is None else min(known.last, self.end_of(log_id))
 
     def epochs_of(self, log_id: bytes) -> EpochHistory:
         """Epochs of this log, as far as they begin within the copy."""

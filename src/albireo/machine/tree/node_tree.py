@@ -96,6 +96,7 @@ class NodeTree:
 
     def stand_by(self, turn: Turn) -> None:
         """Order and record nothing until this node serves again."""
+        self.below.stand_by()
         self.post.suspend(turn)
         self._has_begun = False
 

@@ -1,0 +1,99 @@
+"""A node that does not serve records nothing of the nodes below, and goes on where its copy ends once it serves."""
+
+import pytest
+
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, RoleTold
+from albireo.codec.record import ENVELOPE_LEVEL, Kind
+from albireo.codec.tree.hello import ChildHello
+from albireo.machine.node.events import Event, HandoverBegun, LevelAgreed, Served, Suspended
+from albireo.machine.node.role import RootConfig
+from albireo.machine.tree.child import ChildConfig
+from albireo.model.instant import TimePassed
+from albireo.model.position import Position
+from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.tree.test_copier import SITE, SITE_LOG, SiteLog
+
+STATE, BULK = b"state", b"bulk"
+
+
+class Above(Side):
+    """A node that serves and follows the log of a site."""
+
+    def __init__(self) -> None:
+        super().__init__(RootConfig(node="root", log_id=LOG, children=(ChildConfig(node=SITE, places=(SITE,)),)))
+        self.site = SiteLog(SITE_LOG)
+        self.lead()
+        for level in range(self.root.folds.feature_level + 1, ENVELOPE_LEVEL + 1):
+            self.step(LevelAgreed(level))
+            self.commit()
+        self.step(TimePassed())
+        self.hear_site()
+
+    def hear_site(self) -> None:
+        for link, is_bulk in ((STATE, False), (BULK, True)):
+            self.letter(ChildHello(node=SITE, log_id=SITE_LOG, feature_level=3, is_bulk=is_bulk), sender=link)
+        self.letter(RoleTold(is_acting=True, epoch=1, member=0), sender=STATE)
+
+    def resume(self, link: bytes = BULK) -> Position:
+        """Answer the newest hello for the log; returns the position that it asks from."""
+        asked = [one for one in self.take(FeedHello) if isinstance(one, FeedHello) and one.mode == "log"][-1]
+        answer = FeedAnswer(verdict="resume", position=asked.position, log_id=SITE_LOG)
+        self.letter(answer, sender=link)
+        return asked.position
+
+    def give(self) -> None:
+        """Have the site send one more frame of its log."""
+        before = Position(1, self.site.end) if self.site.end else Position()
+        frame = self.site.frame()
+        last = Position(1, self.site.end)
+        self.letter(FeedData(epoch=1, first=last, last=last, previous=before), [frame], sender=BULK)
+
+    def acknowledged(self, link: bytes = BULK) -> Position:
+        """Position up to which the site is told that its records are safe here."""
+        self.take(FeedAck)
+        end = Position(1, self.site.end)
+        self.letter(FeedAlive(1, True, end, end, sent=end, scanned=end.sequence), sender=link)
+        (ack,) = self.take(FeedAck)
+        assert isinstance(ack, FeedAck)
+        return ack.durable
+
+    @property
+    def envelopes(self) -> int:
+        return sum(one.header.kind == Kind.ENVELOPE for one in self.frames)
+
+
+@pytest.mark.parametrize("ended", [HandoverBegun("switchover"), Suspended("the lease is over")])
+def test_nothing_of_a_site_is_recorded_while_this_node_does_not_serve(ended: Event) -> None:
+    above = Above()
+    assert above.resume() == Position()
+    above.give()
+    assert above.envelopes == 1
+    above.commit()
+    above.step(ended)
+    appended = len(above.frames)
+    above.give()
+    assert len(above.frames) == appended, "appended although this node may not"
+
+
+def test_a_site_is_followed_on_from_the_end_of_its_copy_once_this_node_serves_again() -> None:
+    above = Above()
+    above.resume()
+    above.give()
+    above.commit()
+    above.step(Suspended("the lease is over"))
+    above.give()
+    above.step(Served())
+    above.step(TimePassed())
+    assert above.resume() == Position(1, 1), "not asked again from the end of the copy"
+
+
+def test_what_is_not_committed_is_not_acknowledged_on_a_new_link_either() -> None:
+    above = Above()
+    above.resume()
+    above.give()
+    above.commit()
+    above.give()
+    assert above.acknowledged() == Position(1, 1)
+    above.letter(ChildHello(node=SITE, log_id=SITE_LOG, feature_level=3, is_bulk=True), sender=b"new")
+    assert above.resume(b"new") == Position(1, 2)
+    assert above.acknowledged(b"new") == Position(1, 1), "the site may let go of what could still be lost here"
