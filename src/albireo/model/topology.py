@@ -237,6 +237,9 @@ class UplinkSettings(Config, frozen=True):
     state: Literal["own", "tree"] | Annotated[tuple[NodeId, ...], Meta(min_length=1, max_length=NODES_MAX)] = "own"
     """Current values that the node holds: `own`, those of its own subtree; `tree`, those of the whole tree; or a list
     of nodes, whose subtrees it holds beside its own. What is not its own comes from its parent."""
+    dial: Annotated[tuple[Endpoint, ...], Meta(max_length=2)] = ()
+    """Addresses at which this node reaches its parent, of a pair the primary's first, where they are not those at which
+    the parent listens: those of a gateway, or of forwarded ports."""
 
 
 class NodeConfig(Config, frozen=True):

@@ -22,7 +22,7 @@ from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology, places_of
-from albireo.model.tree.nodes import children, parent_places, subtree
+from albireo.model.tree.nodes import children, dialled, subtree
 from albireo.node.apply import ReadAgain, TopologyInUse
 from albireo.node.core.door import DoorArguments
 from albireo.node.lone import logger_of, supervision_of
@@ -166,7 +166,7 @@ def _tree(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
     if node.parent:
         found["uplink"] = {
             "parent": node.parent,
-            "endpoints": {one.name: one.endpoint for one in parent_places(topology, node.id)},
+            "endpoints": dialled(topology, node.id),
             "keys": "" if keys is None else str(keys),
             "topology_hash": topology_hash(loaded),
             "member": 1 if place.member == "backup" else 0,

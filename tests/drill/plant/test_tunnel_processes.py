@@ -12,7 +12,7 @@ import psutil
 import pytest
 from pymodbus.client import ModbusTcpClient
 
-from albireo.plant.tunnel import Scenario, Tunnel, TunnelError, start_tunnel
+from albireo.plant.tunnel import Scenario, Tunnel, TunnelError, start_tunnel, start_whole_tunnel
 from albireo.plant.tunnel.physics import channels, physics
 from albireo.plant.tunnel.plant import TICK_S
 from albireo.plant.tunnel.plc.plcs import PLCS
@@ -26,9 +26,10 @@ pytestmark = [pytest.mark.drill, pytest.mark.slow]
 TICKS = 30
 
 
-@pytest.fixture
-def tunnel(tmp_path: Path) -> Iterator[Tunnel]:
-    with start_tunnel(tmp_path / "site", seed=5) as running:
+@pytest.fixture(params=[start_tunnel, start_whole_tunnel])
+def tunnel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tunnel]:
+    """In processes of their own, and as one process."""
+    with request.param(tmp_path / "site", seed=5) as running:
         yield running
 
 
@@ -124,6 +125,14 @@ def test_a_taken_port_is_told_and_nothing_stays(tunnel: Tunnel, tmp_path: Path) 
 
 def children() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def test_a_whole_tunnel_is_one_process_with_guarded_plcs(tmp_path: Path) -> None:
+    with start_whole_tunnel(tmp_path, guarded=["p1"]) as tunnel, client_of(tunnel, "p1") as p1:
+        assert len(tunnel.pids) == 1
+        assert p1.write_coil(named("vent_auto").address, False).isError(), "a plain write is refused"
+        with client_of(tunnel, "p2") as p2:
+            assert not p2.write_coil(named("light_auto").address, False).isError()
 
 
 def test_stop_leaves_no_process(tmp_path: Path) -> None:

@@ -83,6 +83,8 @@ def test_a_child_wants_nothing_the_whole_tree_or_parts_of_it_from_above(state: s
         (NORTH, '{ state = ["root/north/hall"] }', "node[1].uplink.state[0]", "subtree of root/north", '"own"'),
         (NORTH, '{ state = ["root"] }', "node[1].uplink.state[0]", "the whole tree", '"tree"'),
         (NORTH, '{ state = ["root/south", "root/south"] }', "node[1].uplink.state[1]", "twice", "once"),
+        (NORTH, '{ dial = ["tcp://gate:1"] }', "node[1].uplink.dial", "root has 2", "root[primary], root[backup]"),
+        (NORTH, '{ dial = ["tcp://gate:0", "tcp://gate:2"] }', "node[1].uplink.dial[0]", "port 0", "tcp://"),
     ],
 )  # fmt: skip
 def test_each_mistake_of_a_link_upward_is_told(node: str, uplink: str, path: str, said: str, remedy: str) -> None:

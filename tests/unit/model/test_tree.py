@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albireo.model.topology import MemberEndpoints, NodeConfig, Topology
+from albireo.model.topology import MemberEndpoints, NodeConfig, Topology, UplinkSettings
 from albireo.model.tree.nodes import (
     ancestors,
     children,
+    dialled,
     find_node,
     is_below,
     neighbours,
@@ -48,6 +49,17 @@ def test_a_child_dials_both_members_of_a_pair_under_the_names_of_their_keys() ->
 def test_a_child_dials_a_parent_that_stands_alone_at_its_endpoint() -> None:
     (place,) = parent_places(SITES, "root/north/hall")
     assert (place.name, place.endpoint) == ("root/north", "tcp://10.0.0.10:5000")
+
+
+def test_a_child_dials_the_addresses_that_it_names_itself() -> None:
+    behind = UplinkSettings(dial=("tcp://gateway:7001", "tcp://gateway:7002"))
+    topology = tree(ROOT, NodeConfig(id="root/north", endpoint=NORTH.endpoint, uplink=behind))
+    assert dialled(topology, "root/north") == {
+        "root[primary]": "tcp://gateway:7001",
+        "root[backup]": "tcp://gateway:7002",
+    }
+    assert dialled(SITES, "root/north/hall") == {"root/north": "tcp://10.0.0.10:5000"}
+    assert dialled(SITES, "root") == {}
 
 
 def test_the_root_dials_nobody() -> None:

@@ -12,7 +12,7 @@ from albireo.codec.topology.changes import TopologyChange
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.model.topology import GroupConfig, NodeConfig, WitnessConfig, places_of
-from albireo.model.tree.nodes import parent_places, subtree, wanted_from_above
+from albireo.model.tree.nodes import dialled, subtree, wanted_from_above
 
 NOT_ASKED: Final = "not asked"
 VALUE_CHARS_MAX: Final = 60
@@ -153,7 +153,7 @@ def _shown(node: NodeConfig, loaded: LoadedTopology, health: NodeHealth) -> Node
         ),
         items=sum(counts.values()),
         objects=tuple(one.name for one in node.object),
-        dials=tuple(PlaceShown(name=one.name, endpoint=one.endpoint) for one in parent_places(topology, node.id)),
+        dials=tuple(PlaceShown(name=name, endpoint=at) for name, at in dialled(topology, node.id).items()),
         wants=tuple(one.id for one in wanted_from_above(topology, node.id)),
         health=health,
     )

@@ -306,6 +306,8 @@ def check_endpoints(topology: Topology, found: Findings) -> None:
                 _take(member.client, (*path, name, "client"), taken, found)
                 for at, endpoint in enumerate(member.peer):
                     _take(endpoint, (*path, name, "peer", at), taken, found)
+        for at, endpoint in enumerate(node.uplink.dial):
+            _address(endpoint, (*path, "uplink", "dial", at), found)  # Several sites may use one gateway.
     for index, witness in enumerate(topology.witness):
         _take(witness.endpoint, ("witness", index, "endpoint"), taken, found)
     for index, node in enumerate(topology.node):

@@ -55,6 +55,7 @@ def check_uplinks(topology: Topology, found: Findings) -> None:
         path = ("node", index, "uplink")
         if not node.parent and node.uplink != UplinkSettings():
             found.add(path, f"{node.id} is the root, there is no node above it", "Take the section away.")
+        _check_dial(topology, node, (*path, "dial"), found)
         parts = node.uplink.state if isinstance(node.uplink.state, tuple) else ()
         for at, part in enumerate(parts):
             where = (*path, "state", at)
@@ -67,6 +68,14 @@ def check_uplinks(topology: Topology, found: Findings) -> None:
                 found.add(where, text, 'Take it away; state = "own" is the subtree alone.')
             elif "/" not in part:
                 found.add(where, f"{part} and all below it is the whole tree", 'Write state = "tree".')
+
+
+def _check_dial(topology: Topology, node: NodeConfig, path: KeyPath, found: Findings) -> None:
+    """Check that a node that names addresses of its parent names one for each place of it."""
+    above = [place.name for one in topology.node if one.id == node.parent for place in places_of(one)]
+    if node.uplink.dial and above and len(node.uplink.dial) != len(above):
+        text = f"dial has {len(node.uplink.dial)} addresses, and {node.parent} has {len(above)}"
+        found.add(path, text, f"Name one for each, in this order: {', '.join(above)}.")
 
 
 def check_voters(topology: Topology, found: Findings) -> None:

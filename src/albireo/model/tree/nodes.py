@@ -62,6 +62,13 @@ def parent_places(topology: Topology, node_id: str) -> tuple[Place, ...]:
     return places_of(find_node(topology, parent)) if parent else ()
 
 
+def dialled(topology: Topology, node_id: str) -> dict[str, str]:
+    """Endpoint at which a node dials each place of its parent, by the place's name: its own word, else the parent's."""
+    above = parent_places(topology, node_id)
+    said = find_node(topology, node_id).uplink.dial or tuple(one.endpoint for one in above)
+    return {one.name: endpoint for one, endpoint in zip(above, said, strict=True)}
+
+
 def neighbours(topology: Topology, node_id: str) -> Neighbours:
     """Nodes to which `node_id` has a link."""
     return Neighbours(parent=parent_places(topology, node_id), children=children(topology, node_id))

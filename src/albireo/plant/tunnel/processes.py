@@ -1,4 +1,4 @@
-"""Starts and stops the processes of the tunnel: one plant, and one Modbus TCP server per PLC."""
+"""Starts and stops the processes of a tunnel: one plant and one Modbus TCP server per PLC, or one for all of it."""
 
 import asyncio
 import os
@@ -139,6 +139,20 @@ def start_tunnel(
         # All PLCs are started before the first is waited for: most of the time goes into imports.
         servers = {plc: server(plc) for plc in PLCS}
         tunnel.ports = {plc: int(str(_ready_line(child)["port"])) for plc, child in servers.items()}
+    except BaseException:  # Ctrl-C too: whatever it was goes on, no process stays behind.
+        tunnel.stop()
+        raise
+    return tunnel
+
+
+def start_whole_tunnel(directory: Path, *, seed: int = 1, guarded: Collection[str] = ()) -> Tunnel:
+    """A running tunnel as one process (`whole`); raises as `start_tunnel`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    tunnel = Tunnel(directory)
+    try:
+        options = [f"--guarded={plc}" for plc in guarded]
+        said = _ready_line(tunnel.spawn("whole", "--seed", str(seed), *options))
+        tunnel.ports = msgspec.convert(said["ports"], dict[str, int])
     except BaseException:  # Ctrl-C too: whatever it was goes on, no process stays behind.
         tunnel.stop()
         raise
