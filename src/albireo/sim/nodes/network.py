@@ -89,7 +89,7 @@ class Pipe:
         leaves_at = max(network.agenda.at, self.source.owner.leaves_at)
         size = 0 if parts is None else sum(map(len, parts))
         arrives_at = max(self._free_at, leaves_at + network.delay_ns(self.source, self.target))
-        self._free_at = arrives_at + size * SECOND // network.swarm.bytes_per_s
+        self._free_at = arrives_at + size * SECOND // network.bytes_per_s(self.source, self.target)
         self.under_way.append((leaves_at, self._free_at, parts))
         self._look_at(self._free_at)
 
@@ -307,6 +307,19 @@ class Network(Cables):
         self.listeners: dict[str, StagedLink] = {}
         self.hosts: dict[str, tuple[Host, int]] = {}
         """Host and path of each endpoint."""
+        self._slow: dict[frozenset[str], int] = {}
+
+    def slow(self, one: str, other: str, bytes_per_s: int) -> None:
+        """Let each connection between two machines carry this much, until `heal`."""
+        self._slow[frozenset((one, other))] = bytes_per_s
+
+    def heal(self) -> None:
+        super().heal()
+        self._slow.clear()
+
+    def bytes_per_s(self, source: StagedLink, target: StagedLink) -> int:
+        hosts = frozenset((source.owner.host.name, target.owner.host.name))
+        return self._slow.get(hosts, self.swarm.bytes_per_s)
 
     def carries(self, source: StagedLink, target: StagedLink) -> bool:
         path = max(source.path, target.path)

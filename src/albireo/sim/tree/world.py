@@ -28,6 +28,7 @@ from albireo.sim.tree.node import OpenDoor, TreeMachine
 
 NODES: Final = ("root", "root/north", "root/north/pump", "root/south")
 FAULTS: Final = ("kill", "power", "cut", "pause", "restore", "wipe")
+SLOW_BYTES_PER_S: Final = 10_000
 HEAL_NS: Final = 60 * SECOND
 LOOK_MS: Final = 500.0
 NOTICE_NS: Final = UNHEARD_NS + 3 * SECOND
@@ -38,7 +39,7 @@ def swarm_of_tree(seed: int) -> NodeSwarm:
     """Draw the mix of one seed."""
     drawn = [FAULTS[(seed * 7 + number * 5) % len(FAULTS)] for number in range(1 + seed % 4)]
     return NodeSwarm(
-        faults=tuple(drawn),
+        faults=(*drawn, *["slow"] * (seed % 5 == 0), *["clock"] * (seed % 7 == 0)),
         fault_every_ms=(400.0, 1_000.0, 2_500.0)[seed % 3],
         faults_for_ms=12_000,
         delay_ms=(0.3, 2.0, 20.0)[seed // 3 % 3],
@@ -92,12 +93,25 @@ class TreeFaults(Faults[NodeStage, TreeMachine]):  # type: ignore[type-var]  # N
         if machine.actor is not None and machine.is_up:
             machine.actor.paused_until = self.agenda.at + int(self.chance.uniform(50, 6_000) * MS)
 
-    def cut(self) -> None:
-        """Cut the cable of a node to its parent."""
+    def _cable(self) -> tuple[str, str]:
+        """Draw the cable of a node to its parent."""
         machine = self.chance.choice([one for one in self.members if "/" in one.node])
-        for_ms = self.chance.uniform(100, 9_000)
-        self.stage.note(machine.name, f"cut off for {for_ms:.0f} ms")
-        self.network.cut_both(machine.name, name_of(machine.node.rpartition("/")[0]), for_ms)
+        return machine.name, name_of(machine.node.rpartition("/")[0])
+
+    def cut(self) -> None:
+        cable, for_ms = self._cable(), self.chance.uniform(100, 9_000)
+        self.stage.note(cable[0], f"cut off for {for_ms:.0f} ms")
+        self.network.cut_both(*cable, for_ms)
+
+    def slow(self) -> None:
+        cable = self._cable()
+        self.stage.note(cable[0], f"heard at {SLOW_BYTES_PER_S} bytes/s from now on")
+        self.stage.network.slow(*cable, SLOW_BYTES_PER_S)
+
+    def clock(self) -> None:
+        machine = self._any()
+        machine.host.wall_shift_ns = self.chance.randrange(-36_000, 36_000) * SECOND
+        self.stage.note(machine.name, f"clock jumps by {machine.host.wall_shift_ns // SECOND} s")
 
     def restore(self) -> None:
         """Put back a backup of a disk."""
