@@ -112,9 +112,10 @@ def some_of(times: Times, names: Iterable[str]) -> float:
 
 
 def parts(name: str, times: Times) -> list[Case]:
-    """Times by the wall; in the place of a floor those of all processors."""
+    """Times by the wall; in the place of a floor those of all processors, which count by ticks: a short part may have
+    none."""
     return [
-        case(f"{name}: {part}, beside its CPU time", "s", wall_s, times["cpu"][part])
+        case(f"{name}: {part}, beside its CPU time", "s", wall_s, times["cpu"][part] or None)
         for part, wall_s in times["parts"].items()
     ]
 

@@ -23,7 +23,7 @@ from albireo.node.history.hot import HotRows, HotTail
 from albireo.node.history.query import StoredHistory
 from tests.parts.history import LOG_ID, MemoryLog, fill, hot_of
 from tests.parts.history_copy import Copy, merge_once
-from tests.parts.walker import Life, Told
+from tests.parts.walker import LATEST, Life, Told
 
 QUALITIES = (0,) * 6 + (
     int(q.GOOD_LOCAL_OVERRIDE),
@@ -247,14 +247,13 @@ class Lives:
 
     def life(self, item_id: int) -> Life:
         """What is on record of an item, as this history knows it."""
-        versions = self._declared[item_id]
-        if self._knows_from is not None:
-            older = [one for one in versions if one[0] < self._knows_from]
-            versions = [*older[-1:], *(one for one in versions if one[0] >= self._knows_from)]
+        versions, knows_from = self._declared[item_id], self._knows_from or 0
+        older = [known for sequence, _, known in versions if sequence < knows_from]
+        stale = [(at, _stale_ns(known)) for sequence, at, known in versions if sequence >= knows_from]
         return Life(
             rows=self._rows[item_id],
             gaps=[begin for _, begin in self._gaps[item_id]],
-            stale=[(at, _stale_ns(known)) for _, at, known in versions],
+            stale=[*((-LATEST, _stale_ns(known)) for known in older[-1:]), *stale],
         )
 
     def reader(self) -> StoredHistory:

@@ -34,7 +34,8 @@ class Life:
     gaps: Sequence[int]
     """When gaps began that are about the item."""
     stale: Sequence[tuple[int, int | None]]
-    """From when on which stale time was declared; the first one counts before, too."""
+    """From when on which stale time was declared. The last one at a time is in force, and what is so first counts
+    before, too."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,9 @@ def limit_of(life: Life, at: int, kind: str) -> int:
     """How long what happened at a time may hold."""
     if kind not in ("good", "uncertain"):
         return 31 * DAY
-    declared = life.stale[0][1] if life.stale else None
-    for begin, stale in life.stale[1:]:
-        if begin <= at:
+    declared = None
+    for begin, stale in life.stale:
+        if begin <= max(at, life.stale[0][0]):
             declared = stale
     return 31 * DAY if declared is None else min(max(declared, MINUTE), 366 * DAY)
 

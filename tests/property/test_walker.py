@@ -80,7 +80,7 @@ def test_the_historian_says_what_a_walker_sees(
 
 
 def test_a_walker_sees_what_can_be_counted_by_hand() -> None:
-    """Gap before the first row, a stale time of a minute, a gap, a quality, a text, a time ahead."""
+    """Gap before the first row, a stale time of a minute, two at one time, a gap, a quality, a text, a time ahead."""
     rows = [Told(100, 1, 2.0, 0), Told(200, 2, 4.0, 1 << 30), Told(500, 4, None, 0), Told(900, 3, math.inf, 0)]
     life = Life(rows=rows, gaps=[50, 300], stale=[(0, 1)])
     assert [(one.begin, one.end, one.kind) for one in stretches(life, 1000)] == [
@@ -93,6 +93,8 @@ def test_a_walker_sees_what_can_be_counted_by_hand() -> None:
     assert [one.end for one in stretches(life, 850)] == [200, 300, 500, 850]
     minute = 60 * SECOND
     assert [one.end for one in stretches(Life(rows=rows[:1], gaps=[], stale=[(0, 1)]), 2 * minute)] == [100 + minute]
+    at_once = Life(rows=rows[:1], gaps=[], stale=[(150, 1), (150, None), (minute, 1)])
+    assert [one.end for one in stretches(at_once, 2 * minute)] == [2 * minute]
     (one,) = buckets(life, 1000, [0, 1000]).values()
     assert (one.rows, one.good_rows, one.time["good"], one.seen) == (4, 2, 500, [2.0, 2.0])
     assert one.integral == pytest.approx(200e-9)

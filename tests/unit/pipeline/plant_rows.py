@@ -64,6 +64,7 @@ def samples_of(seed: int, *, seconds: int = 1500, late: bool = True) -> list[Row
 def gaps_of(seed: int, first_sequence: int) -> list[Row]:
     chance = random.Random(seed)
     rows = []
+    about: tuple[tuple[str, list[int]], ...]
     about = (("p1", []), ("core", []), ("history", [1, 5]), ("p2", [8, 6]), ("p2", []), ("p2", [NO_ITEM]))
     for index, (source, ids) in enumerate(about):
         begin = BEGIN + chance.randrange(1400 * SECOND)

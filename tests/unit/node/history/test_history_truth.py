@@ -246,6 +246,29 @@ def test_a_gap_that_an_older_version_left_unresolved_is_that_of_its_sources_item
     assert [[row["source"] for row in reader.gaps(span, one)] for one in (1, 2)] == [["p1", "core"], ["core"]]
 
 
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_declaration_that_another_follows_at_once_counts_for_no_time(tmp_path: Path, is_sealed: bool) -> None:
+    """So values from before both hold as the second one says; a history may seal between the two."""
+    log = MemoryLog()
+    log.samples([(ITEM, DAY_ZERO, 1.0, 0)], DAY_ZERO)
+    log.records(Stream.STATE, [declared(ITEM, "p1", stale_s=60.0)], DAY_ZERO + HOUR)
+    store, _ = HistoryStore.open(tmp_path, "root")
+    hot = hot_of(store)
+    fill(hot, log)
+    if is_sealed:
+        content = hot.content()
+        store.seal(content, LOG_ID.hex(), DAY_ZERO)
+        hot.drop(content)
+    log.records(Stream.STATE, [declared(ITEM, "p1")], DAY_ZERO + HOUR)
+    fill(hot, log)
+    store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+    assert [(row["stale_ns"], row["valid_from_ns"]) for row in store.declared.rows()] == [(None, DAY_ZERO + HOUR)]
+    found = StoredHistory(store.root, store.manifest).intervals(
+        ITEM, TimeRange(DAY_ZERO, DAY_ZERO + HOUR), HOUR, AggregateSettings()
+    )
+    assert found.good_ns[0] == HOUR
+
+
 def test_declarations_have_times_from_when_to_when(tmp_path: Path) -> None:
     log = MemoryLog()
     log.records(Stream.STATE, [declared(1, "p1"), declared(2, "p1")], DAY_ZERO)
