@@ -1,7 +1,7 @@
 """Pairs in a tree: whoever takes over goes on with what lies below and above, without a gap and without a double.
 
-In each story the node at the bottom is under load, orders go to it from the root, and the acting members of all pairs
-are killed at the same moment.
+The acting members of all pairs are killed in the same moment, under load; or that of one pair is killed while an order
+of the root is under way, which is carried out once, and the root hears what became of it.
 """
 
 import asyncio
@@ -9,17 +9,21 @@ import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from albireo.client import Client, connect
+from albireo.client import Client, NodeRefused, OutcomeUnknown, connect
 from albireo.codec.frame import Frame, frames
+from albireo.codec.tree.records import MessageDone, MessageEnded
 from albireo.drill.account import judge
 from albireo.drill.load import ConsumedMessages, ProducerWorker
 from albireo.log.log import Log
-from albireo.model.command import Outcome
+from albireo.model.command import Outcome, Receipt
 from albireo.model.quality import GOOD
 from tests.interop.test_tree_links import copied, own_frames
+from tests.interop.test_tree_orders import told
 from tests.parts.core_pair import aside, until
 from tests.parts.paired_tree import PairTree
 from tests.parts.waiting import PATIENCE_S
@@ -64,10 +68,54 @@ def order(tree: PairTree, node: str, value: float) -> None:
         assert client.write(f"{node}:speed", value).outcome is Outcome.VERIFIED
 
 
+def known(tree: PairTree, node: str) -> None:
+    with connect(tree.lines(ROOT), timeout_s=PATIENCE_S) as client:
+        until_item(client, f"{node}:speed")
+
+
 def alive(tree: PairTree, node: str) -> None:
     with connect(tree.lines(ROOT), timeout_s=PATIENCE_S) as client:
         until_item(client, f"{node}:number_1")
         until_live(client, f"{node}:number_1")
+
+
+def ordered_until_told(tree: PairTree, arguments: Mapping[str, Any]) -> Receipt:
+    """Outcome of one order, asked for again under its id whenever nobody is left who would answer."""
+    ends = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with connect(tree.lines(ROOT), timeout_s=PATIENCE_S) as client:
+                return msgspec.convert(client.ask("write", timeout_s=PATIENCE_S, **arguments), Receipt)
+        except (OutcomeUnknown, NodeRefused):
+            assert time.monotonic() < ends, arguments
+
+
+@pytest.mark.parametrize("killed", [ROOT, NORTH])
+def test_an_order_under_way_in_a_takeover_is_carried_out_once_and_told(tmp_path: Path, killed: str) -> None:
+    """Whoever takes over at the site can't know what the device did: it says so at the deadline, and orders nothing."""
+    tree = PairTree(tmp_path, {ROOT: True, NORTH: True})
+    outcome, expires_ms = (Outcome.UNKNOWN, 5_000) if killed == NORTH else (Outcome.VERIFIED, 3_600_000)
+    arguments = {"item": f"{NORTH}:speed", "value": 1.0, "command_id": "order-1", "expires_ms": expires_ms}
+
+    async def story() -> None:
+        async with tree.up():
+            with tree.device(NORTH) as device:
+                await aside(partial(known, tree, NORTH))
+                device.is_slow.set()
+                waiting = asyncio.create_task(aside(partial(ordered_until_told, tree, arguments)))
+                await until(lambda: bool(device.orders), "the device has the order")
+                await tree.kill_acting_of(killed)
+                device.is_slow.clear()
+                assert (await waiting).outcome is outcome
+                await aside(partial(order, tree, NORTH, 2.0))
+                assert device.values == [1.0, 2.0]
+            done, ended = told(tree.core(NORTH).log, MessageDone), told(tree.core(ROOT).log, MessageEnded)
+            assert [(one.name, one.guid, one.end.outcome) for one in done] == [
+                (one.name, one.guid, one.end.outcome) for one in ended
+            ]
+            assert [one.end.outcome.value for one in ended] == [outcome.value, "verified"]
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -27,14 +27,19 @@ SET_POINT = DataItem(name="speed", value_type=ValueType.FLOAT64, is_writable=Tru
 
 
 class Device(threading.Thread):
-    """An adapter on the machine of each member of a node, or of a lone node: carries out every order, and counts."""
+    """An adapter on the machine of each member of a node, or of a lone node: carries out every order, and counts.
+
+    While `is_slow` is set it says nothing of what it carried out; it does so later.
+    """
 
     def __init__(self, places: Mapping[Path, str]) -> None:
         """`places`: name of the place of each data directory."""
         super().__init__(daemon=True)
         self.orders: list[tuple[str, WriteOrder]] = []
         """Place that gave each order, and the order."""
+        self.is_slow = threading.Event()
         self._ends = threading.Event()
+        self._untold: list[tuple[Path, WriteOrder]] = []
         self._places = dict(places)
         self._links = {data: SyncLink(data, "core") for data in places}
 
@@ -43,9 +48,11 @@ class Device(threading.Thread):
             link.send(RoleAsked(adapter="p1", reaches=True))
         while not self._ends.is_set():
             for data, link in list(self._links.items()):
-                self._turn(self._places[data], link)
+                self._turn(data, link)
+            if not self.is_slow.is_set():
+                self._tell()
 
-    def _turn(self, place: str, link: SyncLink) -> None:
+    def _turn(self, data: Path, link: SyncLink) -> None:
         received = link.receive(0.02)
         if received is None:
             return
@@ -53,9 +60,15 @@ class Device(threading.Thread):
             case RoleTold(is_acting=True):
                 link.send(ProducerHello(producer="p1", items=(SET_POINT,), run=1, takes_orders=True))
             case WriteOrder() as order:
-                self.orders.append((place, order))
-                receipt = Receipt(command_id=order.command_id, outcome=Outcome.VERIFIED, read_back=order.value)
-                link.send(WriteDone(receipt=receipt))
+                self.orders.append((self._places[data], order))
+                self._untold.append((data, order))
+
+    def _tell(self) -> None:
+        """Say what became of each order, to the member that gave it."""
+        for data, order in self._untold:
+            receipt = Receipt(command_id=order.command_id, outcome=Outcome.VERIFIED, read_back=order.value)
+            self._links[data].send(WriteDone(receipt=receipt))
+        self._untold.clear()
 
     @property
     def values(self) -> list[object]:
@@ -138,9 +151,13 @@ class PairTree:
 
     async def kill_acting(self) -> None:
         """Kill the acting members of all pairs at once, and wait until the others act."""
-        await asyncio.gather(*(made.kill(self.acting(node)) for node, made in self.pairs.items()))
-        for made in self.pairs.values():
-            await until(partial(_all_serve, made), "takeover")
+        await self.kill_acting_of(*self.pairs)
+
+    async def kill_acting_of(self, *nodes: str) -> None:
+        """Kill the acting members of these pairs at once, and wait until the others act."""
+        await asyncio.gather(*(self.pairs[node].kill(self.acting(node)) for node in nodes))
+        for node in nodes:
+            await until(partial(_all_serve, self.pairs[node]), "takeover")
 
     @contextlib.contextmanager
     def device(self, node: str) -> Iterator[Device]:
