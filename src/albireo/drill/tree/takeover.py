@@ -62,6 +62,8 @@ class TakeoverRound(msgspec.Struct, frozen=True, kw_only=True):
     reordered: int
     gap_s: float
     """Longest pause of the site's acknowledgements."""
+    alone_s: float | None
+    """Most that it may be; null: the fault was at the site, too."""
     root_gap_s: float
     """Longest time from a fault until the root had, and showed, what the site acknowledged after it."""
     orders: int
@@ -73,7 +75,20 @@ class TakeoverRound(msgspec.Struct, frozen=True, kw_only=True):
     """Words that a member took which stood still when they were said."""
     refused: int
     """Deliveries of the site that the root did not take."""
-    held: bool
+
+    @property
+    def held(self) -> bool:
+        flaws = (self.lost, self.doubled, self.reordered, self.untold, self.untrue, self.stale, self.refused)
+        return not any(flaws) and (self.alone_s is None or self.gap_s <= self.alone_s)
+
+    def told(self) -> str:
+        """The round in words."""
+        return (
+            f"longest pause of the site {self.gap_s:.3f} s, of the root {self.root_gap_s:.3f} s; {self.acked} "
+            f"acknowledged, {self.lost} lost, {self.doubled} doubled, {self.reordered} reordered; "
+            f"{self.orders} orders, {self.verified} verified, {self.unknown} unknown, {self.untold} untold, "
+            f"{self.untrue} untrue; {self.stale} stale words, {self.refused} refused" + ("" if self.held else "; DID NOT HOLD")
+        )
 
 
 class TakeoverReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +123,7 @@ class TakeoverDrill:
                 self._begin(afterwards)
                 for number in range(1, rounds + 1):
                     done.append(self._round(number))
-                    self._tell(f"round {number}: {_told(done[-1])}")
+                    self._tell(f"round {number}: {done[-1].told()}")
             except (DrillError, ClientError, RuntimeFault, TimeoutError) as error:
                 is_held = False
                 self._tell(f"round {len(done) + 1} did not end: {error}")
@@ -275,15 +290,13 @@ class TakeoverDrill:
             refused = sum(row.refused for row in root.tree())
         for line in (*account.details, *orders.details):
             self._tell(line)
-        is_clean = not (account.lost or account.doubled or account.reordered or stale or refused)
-        is_true = not (orders.untold or orders.untrue)
-        goes_on = self._fault != "stale-parent" or gap <= ALONE_S
         return TakeoverRound(
             acked=account.acked,
             lost=account.lost,
             doubled=account.doubled,
             reordered=account.reordered,
             gap_s=round(gap, 3),
+            alone_s=ALONE_S if self._fault == "stale-parent" else None,
             root_gap_s=round(max(self._gaps), 3),
             orders=orders.orders,
             verified=orders.verified,
@@ -292,7 +305,6 @@ class TakeoverDrill:
             untrue=orders.untrue,
             stale=stale,
             refused=refused,
-            held=is_clean and is_true and goes_on,
         )
 
     def _late(self, records: Mapping[str, ConsumedMessages], words: LateWords) -> int:
@@ -316,12 +328,3 @@ class TakeoverDrill:
         with self._nodes.connect(node, BACK_S) as client:
             end = client.status()["log"]
         return Position(int(end["epoch"]), int(end["sequence"]))
-
-
-def _told(one: TakeoverRound) -> str:
-    return (
-        f"longest pause of the site {one.gap_s:.3f} s, of the root {one.root_gap_s:.3f} s; {one.acked} acknowledged, "
-        f"{one.lost} lost, {one.doubled} doubled, {one.reordered} reordered; {one.orders} orders, {one.verified} "
-        f"verified, {one.unknown} unknown, {one.untold} untold, {one.untrue} untrue; {one.stale} stale words, "
-        f"{one.refused} refused" + ("" if one.held else "; DID NOT HOLD")
-    )
