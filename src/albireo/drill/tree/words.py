@@ -27,7 +27,7 @@ ANSWER_S: Final = 20.0
 
 
 class LateWords:
-    """What is said to one member of one round, and what it answers."""
+    """The words to one member in one round, and what it answers."""
 
     def __init__(self, nodes: TreeNodes, name: str, number: int) -> None:
         """`number`: of the round, from 1; numbers of its batches tell it."""
