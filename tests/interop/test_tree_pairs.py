@@ -34,6 +34,7 @@ ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
 SHAPES: Mapping[str, Mapping[str, bool]] = {
     "a site below a pair": {ROOT: True, NORTH: False},
     "a pair below a lone root": {ROOT: False, NORTH: True},
+    "a pair between lone nodes": {ROOT: False, NORTH: True, PUMP: False},
     "a pair below a pair": {ROOT: True, NORTH: True},
     "pairs at three levels": {ROOT: True, NORTH: True, PUMP: True},
 }

@@ -9,12 +9,14 @@ import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from albireo.client import Acknowledged, Client, ClientError, NotDelivered, SampleProducer, connect
 from albireo.drill.ground import DrillError
 from albireo.drill.load import OWNER_SHIFT, PRODUCERS
 from albireo.drill.tree.nodes import OUTPUT, ROOT, SITE, TreeNodes
+from albireo.model.command import Outcome, Receipt
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
@@ -23,7 +25,10 @@ from albireo.runtime.actor.clock import wall_ns
 VALUE: Final = 100
 """Value of the order; no other order has it."""
 WELCOME_S: Final = 30.0
+EXPIRES_MS: Final = 1_000
 ANSWER_S: Final = 20.0
+REFUSALS: Final = (Outcome.UNKNOWN, Outcome.EXPIRED, Outcome.REJECTED)
+"""Outcomes that take nothing on: a member that took an order before it saw that its lease is over says `unknown`."""
 
 
 class LateWords:
@@ -68,17 +73,16 @@ class LateWords:
         self._producer.wait(0.0)
         item = f"{SITE}:{OUTPUT}" if self._is_root else OUTPUT
         self._order = self._thread.submit(
-            self._client.ask, "write", item=item, value=VALUE, command_id=f"late-{self.owner}", expires_ms=10_000
+            self._client.ask, "write", item=item, value=VALUE, command_id=f"late-{self.owner}", expires_ms=EXPIRES_MS
         )
 
     def answers(self) -> int:
-        """Number of words that the member took: a batch acknowledged, an order with an outcome."""
-        taken = sum(isinstance(one, Acknowledged) for one in self._producer.wait(0.0))
-        try:
-            self._order.result(ANSWER_S + 1)
-        except ClientError:
-            return taken  # Refused, or not answered.
-        return taken + 1
+        """Number of words that the member took on itself: a batch acknowledged, an order carried out as it says."""
+        taken = 0
+        with contextlib.suppress(ClientError):  # Refused, or not answered.
+            receipt = msgspec.convert(self._order.result(ANSWER_S + 1), Receipt, strict=False)
+            taken += receipt.outcome not in REFUSALS
+        return taken + sum(isinstance(one, Acknowledged) for one in self._producer.wait(0.0))
 
     def close(self) -> None:
         with contextlib.suppress(NotDelivered):
