@@ -6,15 +6,19 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from albireo.client import ClientError, connect
 from albireo.log import FileSystem, LogConfig
 from albireo.machine.pair import PairConfig
+from albireo.machine.tree.child import ChildConfig
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
 from albireo.model.settings import LimitSettings
 from albireo.node.core.actor import Core
 from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.housekeeping import Retention
+from albireo.node.core.uplinks import UplinkArguments
 from albireo.node.member.arguments import PairArguments
 from albireo.node.member.member import PairMembership
 from albireo.node.vote.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
@@ -37,11 +41,18 @@ CALM: Final = {"silence_ns": 2 * SECOND, "solo_after_ns": 2 * SECOND, "attempt_n
 class Plant:
     """A pair of COREs and its witness in one loop, each started and killed by itself."""
 
-    def __init__(self, home: Path, local_streams: tuple[str, ...] = (), **settings: int) -> None:
+    def __init__(self, home: Path, local_streams: tuple[str, ...] = (), node: str = "root", /, **settings: int) -> None:
         """`settings`: of the pair's configuration, beside CALM."""
         self.home = home
+        self.node = node
+        self.places = (f"{node}[primary]", f"{node}[backup]")
+        self._cluster = f"c/{node}"
         self.private_streams: tuple[str, ...] = ()
         self.limits = LimitSettings()
+        self.children: tuple[ChildConfig, ...] = ()
+        """The nodes directly below, of members that are started from now on."""
+        self.uplink: UplinkArguments | None = None
+        """Links of such members to the node above; None: there is none."""
         self.keys: dict[str, Keys] = {}
         """Of members and witness, by name; empty: their links have none."""
         self._local_streams = local_streams
@@ -50,12 +61,12 @@ class Plant:
         self._witness = contextlib.AsyncExitStack()
         self.witness: Witness
         self._ends = [f"tcp://127.0.0.1:{port}" for port in free_ports(5)]
-        self.config = PairConfig(cluster=CLUSTER, voters=(VOTER,), **{**CALM, **settings})
+        self.config = PairConfig(cluster=self._cluster, voters=(VOTER,), **{**CALM, **settings})
 
     @property
     def lines(self) -> tuple[LineTo, ...]:
         """Where clients reach the members."""
-        return tuple(LineTo(end, place) for end, place in zip(self._ends[3:5], PLACES, strict=True))
+        return tuple(LineTo(end, place) for end, place in zip(self._ends[3:5], self.places, strict=True))
 
     @property
     def peer_ends(self) -> list[str]:
@@ -64,7 +75,7 @@ class Plant:
 
     def make_keys(self, *names: str, role: AccessRole = AccessRole.ADMIN) -> None:
         """Members and witness trust each other and the holders of these names, who have this role."""
-        self.keys = {name: Keys.new(self.home / "keys" / name, name) for name in (*PLACES, VOTER, *names)}
+        self.keys = {name: Keys.new(self.home / "keys" / name, name) for name in (*self.places, VOTER, *names)}
         introduce(*self.keys.values(), role=role)
 
     def _key_directory(self, name: str) -> str:
@@ -82,7 +93,7 @@ class Plant:
 
     async def forget_leases_before(self) -> None:
         """Whoever starts waits as long as a lease that it may have forgotten; there was none before the beginning."""
-        voter = self.witness._seats[CLUSTER].voter
+        voter = self.witness._seats[self._cluster].voter
         await until(lambda: voter.store is not None, "begun")
         membership = self.cores[0]._membership
         assert isinstance(membership, PairMembership)
@@ -90,10 +101,10 @@ class Plant:
 
     def _made_witness(self) -> Witness:
         members = tuple(
-            WitnessMember(place=place, peer=(peer,)) for place, peer in zip(PLACES, self._ends[1:3], strict=True)
+            WitnessMember(place=place, peer=(peer,)) for place, peer in zip(self.places, self._ends[1:3], strict=True)
         )
         pair = WitnessPair(
-            node="root", cluster=CLUSTER, voters=self.config.voters, members=members, drift=self.config.drift
+            node=self.node, cluster=self._cluster, voters=self.config.voters, members=members, drift=self.config.drift
         )
         keys = self._key_directory(VOTER)
         return Witness(WitnessArguments(voter=VOTER, endpoint=self._ends[0], keys=keys, pairs=(pair,)))
@@ -102,24 +113,34 @@ class Plant:
         peers, clients = self._ends[1:3], self._ends[3:5]
         pair = PairArguments(
             member=member,
-            place=PLACES[member],
+            place=self.places[member],
             config=self.config,
             witnesses={VOTER: self._ends[0]},
             client=clients[member],
             peer=(peers[member],),
             other=(peers[1 - member],),
-            other_place=PLACES[1 - member],
+            other_place=self.places[1 - member],
             other_client=clients[1 - member],
             local_streams=self._local_streams,
             private_streams=self.private_streams,
-            keys=self._key_directory(PLACES[member]),
+            keys=self._key_directory(self.places[member]),
         )
-        arguments = CoreArguments(node="root", cluster="c", log=LOG, retention=retention, limits=self.limits, pair=pair)
+        uplink = None if self.uplink is None else msgspec.structs.replace(self.uplink, member=member)
+        arguments = CoreArguments(
+            node=self.node,
+            cluster="c",
+            log=LOG,
+            retention=retention,
+            limits=self.limits,
+            pair=pair,
+            children=self.children,
+            uplink=uplink,
+        )
         core = Core(arguments, files)
         self.data(member).mkdir(exist_ok=True)
         self._tasks[member] = asyncio.create_task(run_actor(core, self.data(member)))
         self.cores[member] = core
-        await until(lambda: self.has_ended(member) or self._has_begun(member), f"{PLACES[member]} is up")
+        await until(lambda: self.has_ended(member) or self._has_begun(member), f"{self.places[member]} is up")
         return core
 
     def _has_begun(self, member: int) -> bool:
@@ -190,7 +211,7 @@ def begin(data: Path) -> None:
 @contextlib.asynccontextmanager
 async def plant(home: Path, local_streams: tuple[str, ...] = (), **settings: int) -> AsyncIterator[Plant]:
     """Begun, with the primary alone in charge."""
-    async with _begun(Plant(home, local_streams, **settings)) as made:
+    async with begun(Plant(home, local_streams, **settings)) as made:
         yield made
 
 
@@ -199,7 +220,7 @@ async def private_plant(home: Path, **settings: int) -> AsyncIterator[Plant]:
     """The same; samples stay with the member that took them."""
     made = Plant(home, (), **settings)
     made.private_streams = ("samples",)
-    async with _begun(made):
+    async with begun(made):
         yield made
 
 
@@ -208,12 +229,13 @@ async def keyed_plant(home: Path, *names: str, **settings: int) -> AsyncIterator
     """The same, with keys on all links; the holders of `names` are trusted too."""
     made = Plant(home, (), **settings)
     made.make_keys(*names)
-    async with _begun(made):
+    async with begun(made):
         yield made
 
 
 @contextlib.asynccontextmanager
-async def _begun(made: Plant) -> AsyncIterator[Plant]:
+async def begun(made: Plant) -> AsyncIterator[Plant]:
+    """Begun, with the primary alone in charge."""
     (made.home / "w1").mkdir()
     async with contextlib.AsyncExitStack() as ends:  # One that failed keeps no other from being released.
         ends.push_async_callback(made.stop_witness)

@@ -9,18 +9,22 @@ import click
 import msgspec
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
-from albireo.drill import tree, unruly
+from albireo.drill import unruly
 from albireo.drill.fault.faults import FAULTS
 from albireo.drill.rehearsal import DrillReport, Rehearsal, Round, objection
-from albireo.drill.tree import TreeDrill, TreeReport, TreeRound
+from albireo.drill.tree import lone, takeover
+from albireo.drill.tree.lone import TreeDrill, TreeReport, TreeRound
+from albireo.drill.tree.takeover import TakeoverDrill, TakeoverReport, TakeoverRound
 from albireo.drill.unruly import GatewayAccount, GatewayDrill, GatewayReport
+
+AnyReport = DrillReport | TreeReport | TakeoverReport | GatewayReport
 
 
 def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
         for name, entry in FAULTS.items():
             click.echo(f"{name}\t{entry.what}")
-        for name, what in tree.FAULTS.items():
+        for name, what in (*lone.FAULTS.items(), *takeover.FAULTS.items()):
             click.echo(f"{name}\t{what}")
         click.echo(f"{unruly.NAME}\t{unruly.WHAT}")
         context.exit()
@@ -28,7 +32,7 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
 
 @click.command("drill")
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Every fault in a line.")
-@click.argument("fault", type=click.Choice([*FAULTS, *tree.FAULTS, unruly.NAME]), metavar="FAULT")
+@click.argument("fault", type=click.Choice([*FAULTS, *lone.FAULTS, *takeover.FAULTS, unruly.NAME]), metavar="FAULT")
 @click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True, help="How often.")
 @click.option(
     "--voters",
@@ -44,9 +48,10 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
 def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bool) -> None:
     """Rehearse FAULT on a pair made for it, under a live load, and print what was lost, doubled, late.
 
-    `cut-site`, `kill-site`, `kill-root` and `restart-tree` do so with a site below a root, `bad-gateway` with a node
-    that polls devices which misbehave. Nothing of yours is touched: everything lives
-    in a temporary directory and ends with the drill.
+    `cut-site`, `kill-site`, `kill-root` and `restart-tree` do so with a site below a root, `stale-parent`,
+    `stale-child` and `pair-under-pair` where one of them or both are pairs, `bad-gateway` with a node that polls
+    devices which misbehave. Nothing of yours is touched: everything lives in a temporary directory and ends with the
+    drill.
     """
     reason = objection(fault) if fault in FAULTS else ""
     if reason:
@@ -56,11 +61,13 @@ def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bo
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise Failure(f"{keep} is not empty", "name a directory that is not there yet", ExitCode.USAGE)
     try:
-        report: DrillReport | TreeReport | GatewayReport
+        report: AnyReport
         if fault == unruly.NAME:
             report = GatewayDrill(directory, say).run(rounds)
-        elif fault in tree.FAULTS:
+        elif fault in lone.FAULTS:
             report = TreeDrill(fault, directory, say).run(rounds)
+        elif fault in takeover.FAULTS:
+            report = TakeoverDrill(fault, directory, say).run(rounds)
         else:
             report = Rehearsal(fault, directory, say, voters).run(rounds)
     finally:
@@ -78,7 +85,7 @@ def _skip(fault: str, reason: str, as_json: bool) -> None:
         emit({"fault": fault, "rounds": [], "held": None, "skipped": reason})
 
 
-def _show(report: DrillReport | TreeReport | GatewayReport, as_json: bool) -> None:
+def _show(report: AnyReport, as_json: bool) -> None:
     if as_json:
         emit(report)
         return
@@ -87,6 +94,8 @@ def _show(report: DrillReport | TreeReport | GatewayReport, as_json: bool) -> No
         columns, rows = Round.__struct_fields__, report.rounds
     elif isinstance(report, TreeReport):
         columns, rows = TreeRound.__struct_fields__, report.rounds
+    elif isinstance(report, TakeoverReport):
+        columns, rows = TakeoverRound.__struct_fields__, report.rounds
     else:
         columns, rows = GatewayAccount.__struct_fields__, [one for each in report.rounds for one in each.devices]
     show_table(columns, [["" if value is None else value for value in msgspec.structs.astuple(one)] for one in rows])

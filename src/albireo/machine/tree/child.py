@@ -163,6 +163,8 @@ class Child:
                 self._sought(self._seeker.step(LineUp(hello.member), moment.now), moment, turn)
         if known is None or is_new_log or (self._log is None and self._is_log_wanted):
             self._follow_log(moment, turn)
+        if hello.is_bulk and (self._log is None or sender != self._chosen(is_bulk=True)):
+            turn.send(sender, RoleAsked(adapter=self._own_node))  # The child dials a link anew that says nothing.
 
     def follow_log(self, moment: Moment, turn: Turn) -> None:
         """Follow the log from now on, whenever the child is there: this node serves."""

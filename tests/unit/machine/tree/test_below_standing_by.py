@@ -2,7 +2,7 @@
 
 import pytest
 
-from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, RoleTold
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, RoleAsked, RoleTold
 from albireo.codec.record import ENVELOPE_LEVEL, Kind
 from albireo.codec.tree.hello import ChildHello
 from albireo.machine.node.events import Event, HandoverBegun, LevelAgreed, Served, Suspended
@@ -73,6 +73,17 @@ def test_nothing_of_a_site_is_recorded_while_this_node_does_not_serve(ended: Eve
     appended = len(above.frames)
     above.give()
     assert len(above.frames) == appended, "appended although this node may not"
+
+
+def test_a_link_for_the_log_is_not_silent_while_nothing_is_followed_on_it() -> None:
+    above = Above()
+    above.take(RoleAsked)
+    hello = ChildHello(node=SITE, log_id=SITE_LOG, feature_level=3, is_bulk=True)
+    above.letter(hello, sender=BULK)
+    assert not above.take(RoleAsked), "said more than the feed, which keeps the link alive by itself"
+    above.step(Suspended("the lease is over"))
+    above.letter(hello, sender=BULK)
+    assert above.take(RoleAsked), "the site takes a link that is silent for lost, and dials it anew for ever"
 
 
 def test_a_site_is_followed_on_from_the_end_of_its_copy_once_this_node_serves_again() -> None:

@@ -1,4 +1,4 @@
-"""The drills of the tree: a site below a root, each a node of its own processes, and a fault between or to them.
+"""The drills of lone nodes: a site below a root, each a node of its own processes, and a fault between or to them.
 
     producers --> site --cable--> root         everything with keys; the cable is a relay in the drill's own program
 

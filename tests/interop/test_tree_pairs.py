@@ -1,0 +1,164 @@
+"""Pairs in a tree: whoever takes over goes on with what lies below and above, without a gap and without a double.
+
+The acting members of all pairs are killed in the same moment, under load; or that of one pair is killed while an order
+of the root is under way, which is carried out once, and the root hears what became of it.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from albireo.client import Client, NodeRefused, OutcomeUnknown, connect
+from albireo.codec.frame import Frame, frames
+from albireo.codec.tree.records import MessageDone, MessageEnded
+from albireo.drill.account import judge
+from albireo.drill.load import ConsumedMessages, ProducerWorker
+from albireo.log.log import Log
+from albireo.model.command import Outcome, Receipt
+from albireo.model.quality import GOOD
+from tests.interop.test_tree_links import copied, own_frames
+from tests.interop.test_tree_orders import told
+from tests.parts.core_pair import aside, until
+from tests.parts.paired_tree import PairTree
+from tests.parts.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.slow
+
+ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
+SHAPES: Mapping[str, Mapping[str, bool]] = {
+    "a site below a pair": {ROOT: True, NORTH: False},
+    "a pair below a lone root": {ROOT: False, NORTH: True},
+    "a pair between lone nodes": {ROOT: False, NORTH: True, PUMP: False},
+    "a pair below a pair": {ROOT: True, NORTH: True},
+    "pairs at three levels": {ROOT: True, NORTH: True, PUMP: True},
+}
+
+
+def numbers(log: Log) -> Mapping[str, list[int]]:
+    """The numbers of the load in a log, in log order."""
+    record = ConsumedMessages()
+    for one in frames(log.read_appended(0, 1 << 24)):
+        record._take(Frame(*one))
+    return record.numbers
+
+
+def until_item(client: Client, name: str) -> None:
+    """Wait until an item is known."""
+    ends = time.monotonic() + PATIENCE_S
+    while not client.items(name):
+        assert time.monotonic() < ends, name
+
+
+def until_live(client: Client, name: str) -> None:
+    """Wait until the value of an item is good, and goes on."""
+    seen = client.read(name).value
+    ends = time.monotonic() + PATIENCE_S
+    while (reading := client.read(name)).quality != GOOD or reading.value == seen:
+        assert time.monotonic() < ends, name
+
+
+def order(tree: PairTree, node: str, value: float) -> None:
+    with connect(tree.lines(ROOT), timeout_s=PATIENCE_S) as client:
+        until_item(client, f"{node}:speed")
+        assert client.write(f"{node}:speed", value).outcome is Outcome.VERIFIED
+
+
+def known(tree: PairTree, node: str) -> None:
+    with connect(tree.lines(ROOT), timeout_s=PATIENCE_S) as client:
+        until_item(client, f"{node}:speed")
+
+
+def alive(tree: PairTree, node: str) -> None:
+    with connect(tree.lines(ROOT), timeout_s=PATIENCE_S) as client:
+        until_item(client, f"{node}:number_1")
+        until_live(client, f"{node}:number_1")
+
+
+def ordered_until_told(tree: PairTree, arguments: Mapping[str, Any]) -> Receipt:
+    """Outcome of one order, asked for again under its id whenever nobody is left who would answer."""
+    ends = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            with connect(tree.lines(ROOT), timeout_s=PATIENCE_S) as client:
+                return msgspec.convert(client.ask("write", timeout_s=PATIENCE_S, **arguments), Receipt)
+        except (OutcomeUnknown, NodeRefused):
+            assert time.monotonic() < ends, arguments
+
+
+@pytest.mark.parametrize("killed", [ROOT, NORTH])
+def test_an_order_under_way_in_a_takeover_is_carried_out_once_and_told(tmp_path: Path, killed: str) -> None:
+    """Whoever takes over at the site can't know what the device did: it says so at the deadline, and orders nothing."""
+    tree = PairTree(tmp_path, {ROOT: True, NORTH: True})
+    outcome, expires_ms = (Outcome.UNKNOWN, 5_000) if killed == NORTH else (Outcome.VERIFIED, 3_600_000)
+    arguments = {"item": f"{NORTH}:speed", "value": 1.0, "command_id": "order-1", "expires_ms": expires_ms}
+
+    async def story() -> None:
+        async with tree.up():
+            with tree.device(NORTH) as device:
+                await aside(partial(known, tree, NORTH))
+                device.is_slow.set()
+                waiting = asyncio.create_task(aside(partial(ordered_until_told, tree, arguments)))
+                await until(lambda: bool(device.orders), "the device has the order")
+                await tree.kill_acting_of(killed)
+                device.is_slow.clear()
+                assert (await waiting).outcome is outcome
+                await aside(partial(order, tree, NORTH, 2.0))
+                assert device.values == [1.0, 2.0]
+            done, ended = told(tree.core(NORTH).log, MessageDone), told(tree.core(ROOT).log, MessageEnded)
+            assert [(one.name, one.guid, one.end.outcome) for one in done] == [
+                (one.name, one.guid, one.end.outcome) for one in ended
+            ]
+            assert [one.end.outcome.value for one in ended] == [outcome.value, "verified"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_all_who_act_are_killed_at_once_and_nothing_is_lost_or_doubled(tmp_path: Path, shape: str) -> None:
+    tree = PairTree(tmp_path, SHAPES[shape])
+    bottom = tree.ids[-1]
+    source = ProducerWorker(0, tree.lines(bottom), None)
+
+    async def complete() -> None:
+        """Wait until the root has committed all that the load was told to be safe."""
+        source.offer(is_on=False)
+        await until(lambda: source.acks.acked == source.acks.offered, "all acknowledged")
+        end = source.acks.position
+
+        def has_all() -> bool:
+            origin = tree.core(ROOT).root.folds.origins.of_node(bottom)
+            return origin is not None and origin.last >= end
+
+        await until(has_all, "all at the root")
+
+    async def story() -> None:
+        async with tree.up():
+            source.start()
+            source.offer(is_on=True)
+            with tree.device(bottom) as device:
+                await aside(partial(order, tree, bottom, 1.0))
+                await aside(partial(alive, tree, bottom))
+                await tree.kill_acting()
+                await aside(partial(order, tree, bottom, 2.0))
+                await aside(partial(alive, tree, bottom))
+                await complete()
+                assert device.values == [1.0, 2.0]
+            record = {node: numbers(tree.core(node).log) for node in tree.ids}
+            found = judge({source.name: range(1, source.acks.acked + 1)}, record)
+            assert (found.lost, found.doubled, found.reordered) == (0, 0, 0), found.details
+            assert found.acked >= 2
+            for node in tree.ids[1:]:
+                own, there = own_frames(tree.core(node).log), copied(tree.core(ROOT).log, tree.core(node).log.log_id)
+                assert own.startswith(there), f"the copy of {node} at the root is no prefix of its own frames"
+
+    try:
+        asyncio.run(story())
+    finally:
+        source.stop()
+    assert not source.failure
