@@ -68,7 +68,7 @@ def test_items_of_two_levels_below_are_asked_for_at_the_root(tmp_path: Path) -> 
         north.produce(rows_of(30))
         pump.produce(rows_of(40))
         root.produce(rows_of(3))
-        for node, count in ((NORTH, 30), (PUMP, 40)):
+        for node, count in ((ROOT, 3), (NORTH, 30), (PUMP, 40)):
             has_all(root, node, count)
         for place in places(root):
             counts = {name: len(values(f"{name}:co", place)) for name in (ROOT, NORTH, PUMP)}
