@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@sed -n 's/^## //p' Makefile
 
-## make demo      a simulated tunnel, a pair of nodes on it, the report at the end; ARGS="--for 30 --json" for a short one
+## make demo      two simulated tunnels, a tree of nodes on them, the report at the end; ARGS="--for 30 --json" for a short one
 demo:
 	@$(INSTALL) node --beside spark -- $(BIN)/albireo demo $(ARGS)
 

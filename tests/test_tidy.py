@@ -433,7 +433,7 @@ PUBLIC: dict[str, list[str]] = {
         "run_actor",
         "running",
     ],
-    "plant/tunnel": ["Scenario", "Tunnel", "TunnelError", "start_tunnel", "write_site"],
+    "plant/tunnel": ["Scenario", "Tunnel", "TunnelError", "start_tunnel", "start_whole_tunnel", "write_site"],
 }
 """What each room promises to others; a name goes only with a note in the ADR that allowed it."""
 

@@ -19,7 +19,7 @@ import albireo
 __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
-    "demo": ("albireo.cli.demo.demo", "A simulated tunnel, a pair of nodes on it, the report at the end."),
+    "demo": ("albireo.cli.demo.demo", "Two simulated tunnels, a tree of nodes on them, the report at the end."),
     "node": ("albireo.cli.node.node", "Run a node."),
     "witness": ("albireo.cli.pair.witness", "Vote for pairs: a small process with a disk, on a third machine."),
     "gate": ("albireo.cli.pair.gate", "Guard a PLC's outputs: the only path to it, on a gateway machine."),

@@ -69,9 +69,20 @@ def _only_node() -> list[Path]:
     if len(running) == 1:
         say(f"{_named(running[0])} is meant: of the {len(nodes)} nodes in ./var only it runs")
         return running[0]
-    listed = ", ".join(_named(node) for node in running or nodes)
+    meant = running or nodes
+    above = next((node for node in meant if _is_above(node, meant)), None)
+    if above is not None:
+        say(f"{_named(above)} is meant: the others lie below it")
+        return above
+    listed = ", ".join(map(_named, meant))
     what = f"{len(running)} nodes run here" if running else "several nodes are here, and none runs"
     raise Failure(f"{what}: {listed}", "say which one with --data DIR", ExitCode.USAGE)
+
+
+def _is_above(node: list[Path], nodes: list[list[Path]]) -> bool:
+    """A pair in whose directory all others lie, as the root of a demo."""
+    directory = node[0].parent
+    return len(node) > 1 and is_pair(directory) and all(directory in path.parents for other in nodes for path in other)
 
 
 def _nodes(stores: Iterable[Path]) -> list[list[Path]]:

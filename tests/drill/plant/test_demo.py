@@ -26,9 +26,11 @@ from tests.parts.java import without_java
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
 DEADLINE_S = 500.0
-"""Fifteen processes start, work and stop, then Spark; only a hang meets it."""
-FIRST_EPOCH = 4
-"""Of the member that is active first. Another one at the end: on a busy machine there was a takeover."""
+"""Seventeen processes start, work and stop, then Spark; only a hang meets it."""
+MEMORY_MAX = 900e6
+"""Bytes of all processes of a demo without Spark, as the sum of their proportional set sizes (PSS)."""
+NODES = {"root": MEMBERS, "root/north": (".",), "root/south": MEMBERS}
+SITES = ("root/north", "root/south")
 KEYS = {
     "seconds",
     "samples_acquired",
@@ -38,6 +40,10 @@ KEYS = {
     "acquire_to_commit_ms",
     "log",
     "history",
+    "nodes",
+    "watermarks",
+    "commands",
+    "cuts",
     "pipeline",
 }
 ALBIREO = [sys.executable, "-c", "from albireo.cli import main; main()"]
@@ -87,11 +93,27 @@ def running(
         child.communicate()
 
 
+def place_of(data: Path, node: str) -> Path:
+    """Directory of a node of the demo."""
+    return data / node.partition("/")[2]
+
+
 def is_ready(data: Path) -> bool:
-    """Both members are in the set, and the acting one hears both PLCs."""
-    status = status_of(ActingDirectory([data / member for member in MEMBERS])(), timeout_s=2.0)
-    heard = {one["name"] for one in status.get("adapters", ()) if one["connected"]}
-    return {"p1", "p2"} <= heard and (status.get("pair") or {}).get("members") == [0, 1]
+    """The pairs are whole, the acting members of both sites hear both PLCs, and the root shows their values."""
+    found = {
+        node: status_of(ActingDirectory([place_of(data, node) / one for one in members])(), timeout_s=2.0)
+        for node, members in NODES.items()
+    }
+    heard = [{one["name"] for one in found[site].get("adapters", ()) if one["connected"]} for site in SITES]
+    pairs = [(found[node].get("pair") or {}).get("members") for node in ("root", "root/south")]
+    return all({"p1", "p2"} <= one for one in heard) and pairs == [[0, 1]] * 2 and set_points(data) != {}
+
+
+def set_points(data: Path) -> dict[str, Any]:
+    """The set point that the demo itself orders, at both sites, as the root shows them; empty if it does not."""
+    shown = told_by("items", *(f"{site}:sump_1_start" for site in SITES), "--data", str(data)).get("items", [])
+    values = {one["name"]: one["value"] for one in shown if one["quality_name"] == "Good"}
+    return values if len(values) == len(SITES) else {}
 
 
 def told_by(*arguments: str) -> dict[str, Any]:
@@ -105,16 +127,37 @@ def told_by(*arguments: str) -> dict[str, Any]:
 
 
 def check_account(answer: dict[str, Any]) -> None:
-    """Everything that was acquired is there; after a takeover a gap stands for what an adapter could not hand over."""
-    assert answer["samples_committed"] == answer["history"]["rows"]
-    if answer["log"]["epoch"] == FIRST_EPOCH:
-        assert answer["samples_committed"] == answer["samples_acquired"]
+    """Everything that was acquired is there; after a takeover a gap stands for what an adapter could not hand over. The
+    root has every sample of both sites once."""
+    assert set(answer["nodes"]) == set(NODES)
+    for node in answer["nodes"].values():
+        assert node["samples_committed"] == node["history"]["rows"] > 0
+        if not node["had_takeover"]:
+            assert node["samples_committed"] == node["samples_acquired"]
+    assert answer["samples_committed"] == sum(one["samples_committed"] for one in answer["nodes"].values())
+    assert set(answer["watermarks"]) == set(SITES)
+    for site, copy in answer["watermarks"].items():
+        assert (copy["lost"], copy["doubled"], copy["is_same"]) == (0, 0, True)
+        assert copy["rows"] + copy["behind"] == answer["nodes"][site]["samples_committed"]
+    commands = answer["commands"]
+    assert commands["sent"] == commands["verified"] + commands["failed"] + commands["unknown"]
 
 
 def log_says(data: Path, text: str) -> bool:
-    """Either member."""
-    logs = [data / member / "node.log" for member in ("primary", "backup")]
-    return any(text in log.read_text(errors="replace") for log in logs if log.exists())
+    """Every member of every node."""
+    logs = [place_of(data, node) / member / "node.log" for node, members in NODES.items() for member in members]
+    return all(text in log.read_text(errors="replace") for log in logs)
+
+
+def memory_of(child: "subprocess.Popen[str]") -> int:
+    """Proportional set sizes of a process and all below it, in bytes."""
+    found = 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        top = psutil.Process(child.pid)
+        for one in (top, *top.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                found += one.memory_full_info().pss
+    return found
 
 
 @pytest.mark.spark
@@ -131,7 +174,8 @@ def test_a_killed_demo_is_gone_on_with_until_a_signal_ends_it_in_order(tmp_path:
         check_second_terminals(data)
         answer, told = ended_in_order(data, again, number)
     assert answer["cases_raised"] >= 1
-    assert answer["history"]["gaps"] > 0, "the time between both runs is a gap, and says so"
+    assert all(answer["nodes"][site]["history"]["gaps"] > 0 for site in SITES), "the time between both runs is a gap"
+    assert answer["commands"]["verified"] > 0, "what was ordered and read back at the root"
     if number == signal.SIGINT:
         check_report(answer, told)
     else:
@@ -143,9 +187,17 @@ def check_second_terminals(data: Path) -> None:
     begun = told_by("demo", "scenario", "fan-trip", "--at", "4", "--data", str(data))
     assert begun["scenario"] == "fan-trip"
     check_refused(data)
+    seen: set[str] = set()
+
+    def ordered() -> bool:
+        """Each site has another value than before, so an order from the root was carried out there."""
+        seen.update(f"{item} {value}" for item, value in set_points(data).items())
+        return len(seen) == 2 * len(SITES)
+
+    until(ordered)
 
     def raised() -> bool:
-        listed = told_by("cases", "list", "--data", str(data)).get("cases", [])
+        listed = told_by("cases", "list", "--data", str(data / "south")).get("cases", [])
         return any(case["item"].endswith("fan_4_trip") for case in listed)
 
     until(raised)
@@ -153,14 +205,22 @@ def check_second_terminals(data: Path) -> None:
 
 def check_report(answer: dict[str, Any], told: str) -> None:
     """Tables and a page, and where it is; nothing else is left of Spark."""
-    assert set(answer["pipeline"]) == {"tables", "seconds", "report"}
-    page = Path(answer["pipeline"]["report"])
+    assert set(answer["pipeline"]) == {"tables", "seconds", "report", "below"}
+    check_page(answer["pipeline"], told, {"below"})
+    assert [one["node"] for one in answer["pipeline"]["below"]] == list(SITES)
+    for below in answer["pipeline"]["below"]:
+        check_page(below, told, set())
+
+
+def check_page(answer: dict[str, Any], told: str, besides: set[str]) -> None:
+    page = Path(answer["report"])
     assert page.stat().st_size > 10_000
     assert 'src="' not in page.read_text()
-    assert sorted(path.name for path in page.parent.iterdir()) == [".lock", "report.html", "spark.log", "tables"]
-    assert answer["pipeline"]["tables"]["rollup_1min"] > 0
-    assert all(rows >= 0 for rows in answer["pipeline"]["tables"].values())
-    assert f"Report: {answer['pipeline']['report']}" in told
+    left = {path.name for path in page.parent.iterdir()}
+    assert left == {".lock", "report.html", "spark.log", "tables"} | besides
+    assert answer["tables"]["rollup_1min"] > 0
+    assert all(rows >= 0 for rows in answer["tables"].values())
+    assert answer["report"] in told
 
 
 def check_refused(data: Path) -> None:
@@ -171,27 +231,28 @@ def check_refused(data: Path) -> None:
 
 
 def check_write(data: Path) -> None:
-    """What is ordered in a second terminal is done in the plant, and seen there."""
+    """What is ordered at the root, in a second terminal, is done in the plant below, and seen there and at the root."""
 
     def is_verified(item: str, value: str) -> bool:
         """As an operator does: what was not taken because the members changed places is ordered again."""
-        return told_by("write", item, value, "--data", str(data)).get("outcome") == "verified"
+        return told_by("write", f"south:{item}", value, "--data", str(data)).get("outcome") == "verified"
 
     for item, value in (("vent_auto", "false"), ("vent_stage_set", "4")):
         until(lambda item=item, value=value: is_verified(item, value))  # type: ignore[misc]
 
     def fans() -> object:
-        return told_by("items", "fans_running", "--data", str(data)).get("items", [{"value": None}])[0]["value"]
+        shown = told_by("items", "south:fans_running", "--data", str(data)).get("items", [])
+        return [one["value"] for one in shown]
 
-    until(lambda: fans() == 10)
+    until(lambda: fans() == [10])
     shown: dict[str, Any] = {}
 
     def is_shown() -> bool:
-        shown.update(told_by("watch", "--data", str(data)))
+        shown.update(told_by("watch", "--data", str(data / "south")))
         return bool(shown)
 
     until(is_shown)
-    assert {one["item"]: one["value"] for one in shown["items"]}["root:fans_running"] == 10
+    assert {one["item"]: one["value"] for one in shown["items"]}["root/south:fans_running"] == 10
     assert len(shown["items"]) > 400 and shown["sequence"] > 0
 
 
@@ -252,28 +313,59 @@ def test_on_a_terminal_it_is_a_screen_that_q_leaves(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_the_whole_walk_holds_and_says_so_in_one_line(tmp_path: Path) -> None:
-    """It ends by itself; in the long form with the report, which Ctrl-C leaves as well."""
+    """It ends by itself, and needs no more memory than it may; in the long form with the report, which Ctrl-C leaves as
+    well."""
     data = tmp_path / "demo"
-    done = subprocess.run(
-        demo("--for", "3", "--json", "--data", str(data), *(() if IS_LONG else ("--no-pipeline",))),
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
+    with subprocess.Popen(
+        demo("--for", "6", "--json", "--data", str(data), *(() if IS_LONG else ("--no-pipeline",))),
         stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n") == 1
-    answer = json.loads(done.stdout)
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        memory = most_memory(child, data)
+        said, told = child.communicate(timeout=DEADLINE_S)
+    assert child.returncode == 0, told
+    assert said.count("\n") == 1
+    answer = json.loads(said)
     assert set(answer) == KEYS
     check_account(answer)
+    check_cut(answer)
+    assert 300e6 < memory < MEMORY_MAX, "the sum, and of all of them"
     assert answer["samples_committed"] > 1_000
     assert answer["samples_dropped"] == 0
-    assert answer["seconds"] >= 3
+    assert answer["seconds"] >= 6
     assert set(answer["acquire_to_commit_ms"]) == {"p50", "p99"}
     assert set(answer["log"]) == {"epoch", "sequence", "bytes"}
     assert set(answer["history"]) == {"files", "rows", "gaps"}
     if IS_LONG:
-        check_report(answer, done.stderr)
+        check_report(answer, told)
     else:
-        assert answer["pipeline"] == {"tables": {}, "seconds": 0.0, "report": None}
+        assert answer["pipeline"] == {"tables": {}, "seconds": 0.0, "report": None, "below": []}
     until(lambda: processes_of(data) == [])
+
+
+def most_memory(child: "subprocess.Popen[str]", data: Path) -> int:
+    """The most that it had until its nodes began to stop; what Spark takes is not meant."""
+    most = 0
+
+    def is_stopping() -> bool:
+        nonlocal most
+        most = max(most, memory_of(child))
+        return child.poll() is not None or any(map(has_stopped, data.rglob("node.log")))
+
+    until(is_stopping)
+    return most
+
+
+def has_stopped(log: Path) -> bool:
+    return "node_stopped" in log.read_text(errors="replace")
+
+
+def check_cut(answer: dict[str, Any]) -> None:
+    """One site was cut off for a third of the time, went on, and the root has what it recorded meanwhile."""
+    (cut,) = answer["cuts"]
+    assert cut["node"] == "root/north"
+    assert cut["seconds"] >= 2
+    assert cut["records"] > 500
+    assert cut["caught_up_s"] is not None

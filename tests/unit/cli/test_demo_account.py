@@ -1,81 +1,21 @@
 """The demo's account against histories written by hand."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from albireo.cli.demo.account import account_of, final_counts, last_of_runs, with_last
-from albireo.cli.demo.demo import LOCK_NAME, MARK, NOTHING, Options, prepared
+from albireo.cli.demo.account import account_of, final_counts, last_of_runs, stood_by, with_last
+from albireo.cli.demo.demo import LOCK_NAME, MARK, prepared
+from albireo.cli.demo.recording import DemoOptions
+from albireo.cli.demo.told import NOTHING
 from albireo.cli.output import Failure
 from albireo.codec.errors import DecodeError
-from albireo.codec.history import MANIFEST_NAME, SCHEMAS, FileEntry, FileKind, Manifest, encode_manifest
+from albireo.codec.history import MANIFEST_NAME, FileKind
 from albireo.model.instant import SECOND
-from albireo.model.position import Position
-
-BEGAN = 1_800_000_000 * SECOND
-CO, ACQUIRED, DROPPED, LOG_BYTES = 1, 2, 3, 4
-
-
-def item(item_id: int, name: str, adapter: str) -> dict[str, Any]:
-    kind = {"item_id": item_id, "node": "root", "name": name, "value_type": 2}
-    return {**kind, "unit": "", "description": "", "adapter": adapter}
-
-
-ITEMS = [
-    item(CO, "co_1", "p1"),
-    item(ACQUIRED, "p1/acquired", "p1"),
-    item(DROPPED, "p1/dropped", "p1"),
-    item(LOG_BYTES, "core/log_bytes", ""),
-]
-
-
-def sample(sequence: int, item_id: int, value: float, at_ns: int = BEGAN, quality: int = 0) -> dict[str, Any]:
-    whole = item_id in (ACQUIRED, DROPPED)
-    return {
-        "item_id": item_id,
-        "source_ns": at_ns,
-        "node_ns": at_ns,
-        "value_f64": None if whole else float(value),
-        "value_i64": int(value) if whole else None,
-        "value_str": None,
-        "quality": quality,
-        "epoch": 1,
-        "sequence": sequence,
-    }
-
-
-def event(sequence: int, action: str, at_ns: int = BEGAN) -> dict[str, Any]:
-    columns = dict.fromkeys(SCHEMAS[FileKind.EVENTS].names)
-    told = {"kind": "case", "action": action, "user": "", "subject": "", "detail": ""}
-    return {**columns, **told, "at_ns": at_ns, "node_ns": at_ns, "epoch": 1, "sequence": sequence}
-
-
-def write_history(data: Path, rows: dict[FileKind, list[dict[str, Any]]]) -> None:
-    files = []
-    (data / "history").mkdir()
-    for kind, content in rows.items():
-        path = f"{kind.value}.parquet"
-        pq.write_table(pa.Table.from_pylist(content, schema=SCHEMAS[kind]), data / "history" / path)
-        files.append(
-            FileEntry(
-                kind=kind,
-                path=path,
-                node="root",
-                day="",
-                rows=len(content),
-                min_source_ns=0,
-                max_source_ns=0,
-                first_sequence=0,
-                last_sequence=0,
-                size_bytes=0,
-            )
-        )
-    manifest = Manifest(node="root", position=Position(2, 99), files=tuple(files))
-    (data / "history" / MANIFEST_NAME).write_bytes(encode_manifest(manifest))
+from tests.parts.demo_history import ACQUIRED, BEGAN, CO, DROPPED, ITEMS, LOG_BYTES, event, sample, write_history
 
 
 def a_run() -> list[dict[str, Any]]:
@@ -167,8 +107,19 @@ def test_a_log_without_such_lines_says_nothing(tmp_path: Path) -> None:
     assert final_counts(tmp_path / "missing.log") == {}
 
 
-def options(data: Path, *, is_fresh: bool) -> Options:
-    return Options(data=data, is_fresh=is_fresh, seconds=1.0, seed=1, has_pipeline=False, has_view=False)
+@pytest.mark.parametrize(("began", "expected"), [(BEGAN, True), (BEGAN + SECOND, True), (BEGAN + 2 * SECOND, False)])
+def test_an_adapter_that_had_to_stand_by_since_the_begin_is_known(tmp_path: Path, began: int, expected: bool) -> None:
+    """A suspension within one epoch: what the adapter had not handed over is as lost as in a takeover."""
+    at = datetime.fromtimestamp((BEGAN + SECOND) / SECOND, UTC).isoformat(timespec="milliseconds")
+    said = msgspec.json.encode({"at": at.replace("+00:00", "Z"), "actor": "comm.p1", "event": "standing_by"})
+    other = said.replace(b"standing_by", b"acting")
+    (tmp_path / "node.log").write_bytes(b"\n".join([b"node root", other, said, said[:-9]]))
+    assert stood_by(tmp_path / "node.log", began) is expected
+    assert not stood_by(tmp_path / "missing.log", began)
+
+
+def options(data: Path, *, is_fresh: bool) -> DemoOptions:
+    return DemoOptions(data=data, is_fresh=is_fresh, seconds=1.0, seed=1, has_pipeline=False, has_view=False)
 
 
 def test_an_earlier_demo_is_cleared_away(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from albireo.cli.demo.demo import Signals
+from albireo.cli.demo.signals import Signals
 
 
 def test_the_first_ctrl_c_ends_what_is_under_way_and_the_second_is_urgent() -> None:

@@ -51,6 +51,13 @@ def test_a_pair_in_two_directories_side_by_side_is_one_node() -> None:
         assert find_data(None) == Path("var/root.primary"), "the first, as neither says that it acts"
 
 
+@pytest.mark.parametrize("run", [(), ("demo/primary", "demo/north", "demo/south/backup")])
+def test_of_a_whole_tree_the_pair_above_the_others_is_meant(run: tuple[str, ...]) -> None:
+    stores("demo/primary", "demo/backup", "demo/north", "demo/south/primary", "demo/south/backup")
+    with running(*run):
+        assert find_data(None) == Path("var/demo/primary")
+
+
 @pytest.mark.parametrize("run", [(), ("demo/primary", "root")])
 def test_who_could_mean_several_nodes_has_to_say_which(run: tuple[str, ...]) -> None:
     stores("demo/primary", "demo/backup", "root")
@@ -80,10 +87,14 @@ def test_the_pipeline_takes_the_directory_of_a_pair_as_other_commands_do() -> No
     assert "var/demo/primary" in result.stderr, result.stderr
 
 
-def test_a_scenario_takes_the_directory_of_a_member_too() -> None:
-    stores("demo/primary", "demo/backup")
-    Path("var/demo/site").mkdir()
-    for data in ("var/demo", "var/demo/primary"):
-        result = CliRunner().invoke(cli, ["demo", "scenario", "fire", "--data", data])
-        assert result.exit_code == ExitCode.UNREACHABLE
-        assert "var/demo/site" in result.stderr, result.stderr
+@pytest.mark.parametrize(
+    ("data", "tunnel"),
+    [("", "south"), ("primary", "south"), ("south/backup", "south"), ("north", "north"), ("south", "south")],
+)
+def test_a_scenario_takes_the_directory_of_a_node_or_of_a_member(data: str, tunnel: str) -> None:
+    stores("demo/primary", "demo/backup", "demo/north", "demo/south/primary", "demo/south/backup")
+    for name in ("north", "south"):
+        (Path("var/demo/site") / name).mkdir(parents=True)
+    result = CliRunner().invoke(cli, ["demo", "scenario", "fire", "--data", f"var/demo/{data}"])
+    assert result.exit_code == ExitCode.UNREACHABLE
+    assert f"var/demo/site/{tunnel}/plant.sock" in result.stderr, result.stderr

@@ -10,8 +10,11 @@ import pytest
 
 from albireo.cli.site.topology import read_topology
 from albireo.field.modbus.items import RegisterType, TableKind
+from albireo.model.settings import Placement
+from albireo.model.topology import Guard
 from albireo.plant.tunnel import site
 from albireo.plant.tunnel.physics import channels, physics
+from albireo.plant.tunnel.plc.pair_area import VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import MOMENTARY, PLCS
 from albireo.plant.tunnel.plc.registers import (
     EXACT_MAX,
@@ -22,6 +25,7 @@ from albireo.plant.tunnel.plc.registers import (
     words_of,
     words_of_text,
 )
+from albireo.plant.tunnel.tree_site import PlantNode, write_tree
 
 EVERY = [one for plc in PLCS.values() for one in plc.registers]
 
@@ -140,6 +144,33 @@ def test_the_site_is_good_for_a_node(tmp_path: Path) -> None:
         "",
     ]
     assert tomllib.loads(path.read_text())["cluster"] == str(site.CLUSTER)
+
+
+def test_a_tree_of_tunnels_is_good_for_its_nodes(tmp_path: Path) -> None:
+    """The checker takes it without a warning. PLCs vote, and have mailboxes, where a pair polls them."""
+    at = [f"tcp://127.0.0.1:{port}" for port in range(15_100, 15_110)]
+    voters = ("plc:p1", "plc:p2", "witness:w1")
+    nodes = [
+        PlantNode(id="root", label="Centre", clients=(at[0], at[1]), peers=(at[2], at[3]), voters=("witness:w1",)),
+        PlantNode(id="root/north", label="North", clients=(at[4],), ports={"p1": 1, "p2": 2}, dial=(at[8], at[9])),
+        PlantNode(
+            id="root/south",
+            label="South",
+            clients=(at[5], at[6]),
+            peers=(at[7], "tcp://127.0.0.1:15110"),
+            voters=voters,
+            ports={"p1": 3, "p2": 4},
+            guard=Guard.PLC,
+            placement=Placement.THREAD,
+        ),
+    ]
+    loaded = read_topology(write_tree(tmp_path, nodes, "tcp://127.0.0.1:15111"))
+    assert loaded.warnings == ()
+    root, north, south = loaded.topology.node
+    assert [one.url for one in south.adapter] == ["tcp://127.0.0.1:3", "tcp://127.0.0.1:4", ""]
+    assert [one.voter_address for one in (*north.adapter[:2], *south.adapter[:2])] == [None, None, *[VOTER_ADDRESS] * 2]
+    assert (south.runtime.placement, root.runtime.placement) == (Placement.THREAD, Placement.PROCESS)
+    assert north.uplink.dial == (at[8], at[9])
 
 
 def test_a_row_says_what_its_register_is(tmp_path: Path) -> None:

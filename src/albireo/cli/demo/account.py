@@ -5,6 +5,7 @@ each adapter in the node's log.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from albireo.model.instant import SECOND
 
 STOPPED_EVENT: Final = "adapter_stopped"
 """Last line of an adapter in the node's log, with its totals."""
+STANDING_BY: Final = b'"event":"standing_by"'
 LOG_BYTES_ITEM: Final = "core/log_bytes"
 LOG_TAIL_BYTES: Final = 256 * 1024
 """Bytes read from the end of the node's log; the lines looked for are among the last twenty."""
@@ -43,7 +45,8 @@ class DemoAccount(msgspec.Struct, frozen=True, kw_only=True):
         """Figures that do not fit together, one sentence each; empty when all do.
 
         Args:
-            had_takeover: an adapter that was killed had acquired what nobody knows of: a gap record stands for it.
+            had_takeover: an adapter that was killed, or had to stand by, had acquired what nobody has: a gap record
+                stands for it.
         """
         found = []
         if self.samples_acquired == 0:
@@ -193,6 +196,24 @@ def final_counts(log: Path) -> Mapping[str, Mapping[str, int]]:
             counts = {what: said[what] for what in ("acquired", "dropped") if isinstance(said.get(what), int)}
             found[str(said.get("adapter"))] = counts
     return found
+
+
+def stood_by(log: Path, since_ns: int) -> bool:
+    """Whether an adapter logged at or after `since_ns` that it stands by: what it had not handed over belongs to none.
+
+    A member does so when another one leads, and for a moment when its own lease ran out.
+    """
+    since = datetime.fromtimestamp(since_ns / SECOND, UTC)
+    try:
+        lines = log.read_bytes().splitlines()
+    except FileNotFoundError:
+        return False
+    said = [msgspec.json.decode(line, type=_LogLine) for line in lines if STANDING_BY in line and line.endswith(b"}")]
+    return any(one.at >= since for one in said)
+
+
+class _LogLine(msgspec.Struct, frozen=True):
+    at: datetime
 
 
 def bytes_below(directory: Path) -> int:

@@ -117,6 +117,10 @@ class LiveView:
                 worker.join(JOIN_S)
         return self._has_quit
 
+    def tell(self, text: str) -> None:
+        """A line for the operator, from any thread; lost when the view is over."""
+        self._put(OperatorLine(text))
+
     def _run_on_terminal(self, is_over: Callable[[LiveState], bool]) -> None:
         console = Console()
         with _keys_at_once() as descriptor, Live(console=console, screen=True, auto_refresh=False) as live:

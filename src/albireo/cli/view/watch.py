@@ -18,7 +18,9 @@ from albireo.plant.tunnel.wire import SOCKET_NAME
 from albireo.runtime.actor.clock import boot_ns
 
 SITE = "site"
-"""Folder in a demo's data directory, with topology, item tables, and the plant's socket."""
+"""Folder in a demo's data directory, with topology, item tables, and for each site a folder with its plant's socket."""
+SHOWN = "south"
+"""Site that a demo shows."""
 FIRST_STATE_S = 5.0
 
 
@@ -41,13 +43,18 @@ def _scenarios_of(place: Place) -> BeginScenario | None:
     """Beginner of scenarios of the simulated plant; None: there is none here."""
     if isinstance(place, FarNode):
         return None
-    site = site_of(place)
-    return (lambda scenario: begin(site, scenario)) if (site / SOCKET_NAME).exists() else None
+    tunnel = tunnel_of(place)
+    return (lambda scenario: begin(tunnel, scenario)) if (tunnel / SOCKET_NAME).exists() else None
 
 
-def site_of(directory: Path) -> Path:
-    """Site of the demo that `directory` belongs to: its own, or of one of its members."""
-    return next((one / SITE for one in (directory, directory.parent) if (one / SITE).is_dir()), directory / SITE)
+def tunnel_of(directory: Path) -> Path:
+    """Tunnel of a node of a demo whose data, or those of a member, lie in `directory`; of the root that of `SHOWN`."""
+    for demo in [directory, *directory.parents][:3]:
+        if (demo / SITE).is_dir():
+            below = directory.relative_to(demo).parts
+            is_site = bool(below) and (demo / SITE / below[0]).is_dir()
+            return demo / SITE / (below[0] if is_site else SHOWN)
+    return directory / SITE / SHOWN
 
 
 def _first_state(client: Client) -> LiveState:

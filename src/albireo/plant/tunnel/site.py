@@ -1,11 +1,9 @@
-"""Writes what a node needs to run on the tunnel: `topology.toml` and one CSV item table per PLC."""
+"""Writes what a node needs to run on a tunnel: `topology.toml` and one CSV item table per PLC."""
 
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from albireo.codec.topology.text import table_text
 from albireo.field.modbus.items import RegisterType
@@ -22,23 +20,18 @@ CLUSTER: Final = uuid.uuid5(uuid.NAMESPACE_URL, "albireo:demo")
 SETTLE_MS: Final = 20
 """Settle time that `albireo doctor plc-voter` suggests for these PLCs."""
 
+HOST_ADAPTER: Final = """
+  [[node.adapter]]
+  name = "host"
+  kind = "host"
+  poll_ms = 1000
+"""
+
 COLUMNS: Final = (
     "name", "kind", "address", "type", "bit", "length", "word_order", "scale", "unit", "dead_band", "writable",
     "target", "minimum", "maximum", "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms",
     "off_normal", "severity", "latched", "suppressed_by", "description",
 )  # fmt: skip
-
-
-class PairSite(msgspec.Struct, frozen=True, kw_only=True):
-    """Endpoints of a node that is a pair; its voters are every PLC of the tunnel and one witness."""
-
-    clients: tuple[str, str]
-    """Client endpoints of primary and backup."""
-    peers: tuple[str, str]
-    witness: str
-
-
-WITNESS: Final = "w1"
 
 
 def write_site(
@@ -48,30 +41,50 @@ def write_site(
     host: str = "127.0.0.1",
     poll_ms: int = 100,
     guards: Mapping[str, Guard] | None = None,
-    pair: PairSite | None = None,
 ) -> Path:
-    """Writes the site and gives the path of its topology.
+    """Writes the site of one lone node and gives the path of its topology.
 
     Args:
         ports: Modbus TCP port of each PLC.
         poll_ms: period of a poll; the plant itself runs at 100 ms.
         guards: of each PLC's outputs; `lease` without one. `plc` belongs to a PLC that was started guarded.
-        pair: two members instead of one node.
     """
+    adapters = adapters_text(ports, host, poll_ms, guards or {})
+    text = f"""# The simulated road tunnel.
+cluster = "{CLUSTER}"
+
+[[node]]
+id = "{NODE_ID}"
+description = "Simulated road tunnel"
+{adapters}{HOST_ADAPTER}"""
+    return write_files(directory, text)
+
+
+def write_files(directory: Path, topology: str) -> Path:
+    """Writes the topology, and beside it the item table of each PLC, which all tunnels share; the topology's path."""
     directory.mkdir(parents=True, exist_ok=True)
     for plc, registers in PLCS.items():
         targets = {register.name: number for number, register in enumerate(registers.writable, 1)}
         lines = [_line(register, targets.get(register.name)) for register in registers.registers]
         (directory / f"{plc}.csv").write_text(table_text(lines, COLUMNS), encoding="utf-8")
-    topology = directory / TOPOLOGY_NAME
-    topology.write_text(_topology(ports, host, poll_ms, guards or {}, pair), encoding="utf-8")
-    return topology
+    path = directory / TOPOLOGY_NAME
+    path.write_text(topology, encoding="utf-8")
+    return path
 
 
-def _topology(
-    ports: Mapping[str, int], host: str, poll_ms: int, guards: Mapping[str, Guard], pair: PairSite | None
+def adapters_text(
+    ports: Mapping[str, int], host: str, poll_ms: int, guards: Mapping[str, Guard], *, are_voters: bool = True
 ) -> str:
-    adapters = "".join(
+    """The adapters of a node that polls a tunnel; arguments as of `write_site`. `are_voters`: PLCs vote for a pair."""
+    vote = (
+        f"""
+  voter_address = {VOTER_ADDRESS}
+  settle_ms = {SETTLE_MS}
+  mailbox_address = {MAILBOX_ADDRESS}"""
+        if are_voters
+        else ""
+    )
+    return "".join(
         f"""
   [[node.adapter]]
   name = "{plc}"
@@ -81,40 +94,11 @@ def _topology(
   poll_ms = {poll_ms}
   timeout_ms = 1000
   backoff_min_ms = 500
-  backoff_max_ms = 2000
-  voter_address = {VOTER_ADDRESS}
-  settle_ms = {SETTLE_MS}
-  mailbox_address = {MAILBOX_ADDRESS}
+  backoff_max_ms = 2000{vote}
   guard = "{guards.get(plc, Guard.LEASE).value}"
 """
         for plc, port in ports.items()
     )
-    return f"""# The simulated road tunnel of `albireo demo`.
-cluster = "{CLUSTER}"
-{_witness(pair)}
-[[node]]
-id = "{NODE_ID}"
-description = "Simulated road tunnel"
-{_members(pair)}{adapters}
-  [[node.adapter]]
-  name = "host"
-  kind = "host"
-  poll_ms = 1000
-"""
-
-
-def _witness(pair: PairSite | None) -> str:
-    return "" if pair is None else f'\n[[witness]]\nname = "{WITNESS}"\nendpoint = "{pair.witness}"\n'
-
-
-def _members(pair: PairSite | None) -> str:
-    if pair is None:
-        return ""
-    voters = ", ".join(f'"plc:{plc}"' for plc in PLCS)
-    lines = [f'voters = [{voters}, "witness:{WITNESS}"]']
-    for member, client, peer in zip(("primary", "backup"), pair.clients, pair.peers, strict=True):
-        lines.append(f'{member} = {{ client = "{client}", peer = ["{peer}"] }}')
-    return "\n".join(lines) + "\n"
 
 
 def _line(register: Register, target: int | None) -> dict[str, str]:

@@ -1,0 +1,47 @@
+"""Ctrl-C and SIGTERM in a demo: what is under way ends, and the rest goes on in order."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+
+class Interrupted(Exception):
+    """Ctrl-C or a signal: stop in order, and leave out what comes after."""
+
+
+class Signals:
+    """Ctrl-C and SIGTERM: raise `Interrupted` once while `raising`, else are only remembered."""
+
+    def __init__(self) -> None:
+        self.have_come = False
+        self.are_urgent = False
+        """SIGTERM, or a second Ctrl-C: whoever waits does not wait for a report."""
+        self._is_raising = False
+
+    def __enter__(self) -> "Signals":
+        self._before = {number: signal.signal(number, self._come) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _come(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.are_urgent = self.have_come or number == signal.SIGTERM
+        self.have_come = True
+        if self._is_raising:
+            self._is_raising = False
+            raise Interrupted
+
+    @contextlib.contextmanager
+    def raising(self) -> Iterator[None]:
+        """Within, a signal ends what is under way; the rest goes on after it."""
+        self._is_raising = True
+        try:
+            yield
+        except Interrupted:
+            pass
+        finally:
+            self._is_raising = False
