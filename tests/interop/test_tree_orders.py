@@ -2,14 +2,17 @@
 
 import asyncio
 import contextlib
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
-from albireo.client import NodeRefused, connect
+from albireo.cli import cli
+from albireo.client import NodeRefused, aconnect, connect
 from albireo.codec.frame import frames
 from albireo.codec.message import ProducerHello, WriteDone, WriteOrder
 from albireo.codec.record import Kind, Record, Stream, decode_records
@@ -140,5 +143,60 @@ def test_an_order_to_a_site_that_is_away_expires_and_is_never_carried_out(tmp_pa
             assert (await aside(ordered)).outcome is Outcome.EXPIRED
             async with nodes[NORTH].core_up():
                 assert await aside(later)
+
+    asyncio.run(story())
+
+
+def run(node: TreeNode, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, [*arguments, "--data", str(node.data)])
+
+
+def shown(node: TreeNode, *arguments: str) -> Any:
+    """What a command says with --json."""
+    result = run(node, *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def test_the_course_of_an_order_is_shown_at_both_ends(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+
+    def story_of() -> None:
+        with device(nodes[PUMP], nodes[ROOT]):
+            written = shown(nodes[ROOT], "write", "pump:speed", "42", "--reason", "more wind", "--user", "ann")
+            own = shown(nodes[PUMP], "write", "speed", "7", "--user", "bob")
+        command_id = written["command_id"]
+        above, below = (shown(nodes[one], "command", "show", command_id) for one in (ROOT, PUMP))
+        for course in (above, below):
+            assert (course["state"], course["cause"], course["read_back"]) == ("verified", "none", 42.0)
+            assert course["way"] == [ROOT, NORTH, PUMP]
+            assert (course["user"], course["reason"]) == ("ann", "more wind")
+            assert (course["subject"], course["guid"]) == (f"{PUMP}:speed = 42", written["ack_guid"])
+        steps = [(one["stage"], one["node"]) for one in above["steps"]]
+        assert steps == [
+            ("requested", ROOT), ("authorised", ROOT), ("told", ROOT),
+            ("accepted", PUMP), ("executing", PUMP), ("verified", PUMP),
+        ]  # fmt: skip
+        text = run(nodes[ROOT], "command", "show", command_id).stdout
+        assert "root > root/north > root/north/pump" in text
+        assert f"proof     {written['ack_guid']}" in text
+        listed = shown(nodes[PUMP], "command", "list")["commands"]
+        assert [one["command_id"] for one in listed] == [own["command_id"], command_id]
+        assert [one["stage"] for one in listed[0]["steps"]] == ["requested", "authorised", "executing", "verified"]
+        assert command_id in run(nodes[PUMP], "command", "list").stdout
+        unknown = run(nodes[NORTH], "command", "show", command_id)
+        assert unknown.exit_code == 1
+        assert "given elsewhere" in unknown.output
+
+    async def awaited() -> str:
+        async with await aconnect(nodes[ROOT].data) as client:
+            (one,) = await client.commands()
+            assert await client.command(one.command_id) == one
+            return one.state
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+            await aside(story_of)
+            assert await awaited() == "verified"
 
     asyncio.run(story())

@@ -187,7 +187,7 @@ class Folds:
             case CommandRequested():
                 self.commands.fold_requested(record, sequence, log_time)
             case CommandAccepted():
-                self.commands.fold_accepted(record, sequence, header.epoch)
+                self.commands.fold_accepted(record, sequence, header.epoch, header.node_ns)
             case CommandFinished():
                 self.commands.fold_finished(record, sequence)
             case ProducerOpened():

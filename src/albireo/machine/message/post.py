@@ -208,6 +208,12 @@ class MessagePost:
                     turn.send(sender, Answer(request_id=request_id, result=True))
                     self._ready(sender, times, turn)
 
+    def order_begun(self, command_id: str, moment: Moment, log_time: LogTime, turn: Turn) -> None:
+        """Let the origin know that its order is being carried out, as that is committed."""
+        name = self.writes.message_of(command_id)
+        if name is not None:
+            self._carry(self.messages.begun(name, _times(moment, log_time)), moment, log_time, turn)
+
     def order_finished(self, receipt: Receipt, moment: Moment, log_time: LogTime, turn: Turn) -> None:
         """End the message that gave an order, as the order's receipt is committed."""
         found = self.writes.finished(receipt)
