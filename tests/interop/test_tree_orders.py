@@ -18,13 +18,16 @@ from albireo.codec.message import ProducerHello, WriteDone, WriteOrder
 from albireo.codec.record import Kind, Record, Stream, decode_records
 from albireo.codec.tree.records import MessageDone, MessageEnded
 from albireo.log.log import Log
+from albireo.machine.tree import force_answers
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import DataItem
+from albireo.model.quality import name as quality_name
 from albireo.model.value import ValueType
 from albireo.runtime import SyncLink
 from tests.parts.core_pair import aside
 from tests.parts.lone import asked_until
 from tests.parts.tree import TreeNode, tree_of
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -198,5 +201,83 @@ def test_the_course_of_an_order_is_shown_at_both_ends(tmp_path: Path) -> None:
         async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
             await aside(story_of)
             assert await awaited() == "verified"
+
+    asyncio.run(story())
+
+
+def test_an_item_two_levels_down_is_forced_listed_and_released_from_the_root(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+    force = ("force", "pump:speed", "12.5", "--for", "10m", "--reason", "sensor broken", "--user", "ann")
+
+    def awaited(node: TreeNode, value: object, quality: str) -> bool:
+        """The node above shows the item so; that has to come with the state of its owner."""
+        with connect(node.endpoint, timeout_s=PATIENCE_S) as client:
+            for changes in client.watch("pump:speed", timeout_s=PATIENCE_S):
+                for one in changes.readings:
+                    if one.value == value and quality_name(one.quality) == quality:
+                        return True
+        return False
+
+    def story_of() -> None:
+        told = shown(nodes[ROOT], *force)
+        assert (told["item"], told["value"], told["left_ms"]) == (f"{PUMP}:speed", 12.5, 600_000)
+        for key in (ROOT, NORTH):
+            assert awaited(nodes[key], 12.5, "GoodLocalOverride")
+        for key in (ROOT, NORTH, PUMP):
+            (row,) = shown(nodes[key], "forces")["forces"]
+            assert (row["item"], row["value"], row["user"], row["reason"]) == (
+                f"{PUMP}:speed", 12.5, "ann", "sensor broken",
+            )  # fmt: skip
+            assert row["measured"]["quality_name"] == "BadWaitingForInitialData"
+            assert 0 < row["left_ms"] <= 600_000
+        too_long = ("force", "pump:speed", "1", "--for", "8d", "--reason", "x")
+        for refused, words in ((too_long, "lasts"), (force[:-4], "reason")):
+            result = run(nodes[ROOT], *refused)
+            assert result.exit_code == 1
+            assert words in result.output
+        listed = shown(nodes[ROOT], "command", "list")["commands"]
+        done = [one for one in listed if one["state"] == "executed"]
+        assert [(one["kind"], one["subject"]) for one in done] == [("force", f"{PUMP}:speed = 12.5 for 600 s")]
+        assert shown(nodes[NORTH], "force", "pump:speed", "--release")["released"]
+        assert "is not forced" in run(nodes[ROOT], "force", "pump:speed", "--release").output
+        assert shown(nodes[PUMP], "forces") == {"forces": []}
+
+    def with_device() -> None:
+        with device(nodes[PUMP], nodes[ROOT]):
+            story_of()
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+            await aside(with_device)
+
+    asyncio.run(story())
+
+
+def test_a_force_that_does_not_reach_its_owner_in_time_never_comes_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(force_answers, "FORCE_EXPIRES_MS", 400)
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+
+    def known() -> None:
+        with device(nodes[NORTH], nodes[ROOT]):
+            pass
+
+    def forced() -> None:
+        with connect(nodes[ROOT].endpoint) as client, pytest.raises(NodeRefused, match="expired: root/north"):
+            client.force("north:speed", 1.0, "broken", for_s=60)
+
+    def later() -> None:
+        with device(nodes[NORTH], nodes[ROOT]), connect(nodes[ROOT].endpoint) as client:
+            assert client.write("north:speed", 2.0).outcome is Outcome.VERIFIED
+            assert client.forces() == []
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up():
+            async with nodes[NORTH].core_up():
+                await aside(known)
+            await aside(forced)
+            async with nodes[NORTH].core_up():
+                await aside(later)
 
     asyncio.run(story())

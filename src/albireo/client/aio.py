@@ -101,7 +101,7 @@ class AsyncClient:
         await self.converse(requests.release(item, self._core.user, reason))
 
     async def forces(self) -> list[ForcedItem]:
-        """Forced items, by name."""
+        """Forced items here and at the nodes below, by name."""
         return await self.converse(requests.forces())
 
     async def command(self, command_id: str) -> CommandCourse:

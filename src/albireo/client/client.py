@@ -150,7 +150,7 @@ class Client:
         self.converse(requests.release(item, self._core.user, reason))
 
     def forces(self) -> list[ForcedItem]:
-        """Forced items, with what is measured of each, by name."""
+        """Forced items here and at the nodes below, with what is measured of each, by name."""
         return self.converse(requests.forces())
 
     def command(self, command_id: str) -> CommandCourse:

@@ -30,8 +30,9 @@ from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, NotAnswered, Question, Turn
 from albireo.machine.tree.answers_below import AnswersBelow, NoNodeBelow, items_behind, named_behind
+from albireo.machine.tree.force_answers import CROWDED
 from albireo.machine.tree.node_tree import NodeTree
-from albireo.machine.tree.order_answers import CROWDED, OrderAnswers
+from albireo.machine.tree.order_answers import OrderAnswers
 from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.case import case_label

@@ -5,11 +5,14 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.role import RootConfig
+from albireo.machine.node.turn import NotAnswered, Question
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree
+from albireo.model.access import AccessRole
 from albireo.model.item import KnownItem
 
 _STRETCH: Final = 65_536
@@ -62,6 +65,17 @@ class AnswersBelow:
             if head and (node == head or node.endswith(f"/{head}")) and mirror.dim.by_name(f"{node}:{local}")
         ]
         return found[0] if len(found) == 1 else ""
+
+
+def check_role(access: AccessJudge, what: str, question: Question, owner: str) -> None:
+    """Let whoever asks give orders at a node below, if its role there suffices.
+
+    Raises:
+        NotAnswered: it does not.
+    """
+    role = access.role_at(question.principal, owner)
+    if role < AccessRole.OPERATE:
+        raise NotAnswered(f"{what} needs the role operate at {owner}; {question.principal!r} has {role.word}")
 
 
 def items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:

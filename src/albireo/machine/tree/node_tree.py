@@ -14,10 +14,12 @@ from albireo.codec.record import CommandAccepted
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.codec.tree.records import MessageFact
 from albireo.machine.fold.folds import Folds
+from albireo.machine.force.forcing import Forcing
 from albireo.machine.message.courses import Courses
 from albireo.machine.message.events import MessageLimits, SendAsked, SendRefused
+from albireo.machine.message.forces import MessageForces
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.message.post import MessagePost
+from albireo.machine.message.post import MessagePost, ReceiptTold
 from albireo.machine.message.writes import MessageWrites, encode_write
 from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
@@ -29,7 +31,7 @@ from albireo.machine.tree.child import Raw
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.tree.course import CommandCourse
-from albireo.model.tree.message import WRITE, Life
+from albireo.model.tree.message import FORCE, FORCE_RELEASE, WRITE, Life
 
 PARENT: Final = b"parent"
 """Stands for the node above as the sender of a letter, and as where one goes: the shell knows its links."""
@@ -43,6 +45,7 @@ class TreeRoot(Protocol):
     config: RootConfig
     folds: Folds
     orders: Orders
+    forcing: Forcing
     registry: Registry
 
     def log_time_ns(self, now: Instant) -> int:
@@ -67,7 +70,8 @@ class NodeTree:
         messages = NodeMessages(config.node, root.folds.messages, self._chance, limits)
         # Whether somebody may order is judged where the order is given: only there are all roles known.
         writes = MessageWrites(root.orders, root.folds.commands, root.registry.item, lambda principal: "")
-        self.post = MessagePost(messages, writes)
+        forces = MessageForces(root.forcing, root.folds.forces)
+        self.post = MessagePost(messages, writes, {FORCE: forces, FORCE_RELEASE: forces})
         self._courses = Courses(messages, root.folds.commands, root.folds.dim)
         self._has_begun = False
         self._seen: Moment | None = None
@@ -122,7 +126,6 @@ class NodeTree:
 
     def ask(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
         """Order a write of an item of a node below. The same order again is answered with what became of it."""
-        self._link_up()
         local = asked.item.rpartition(":")[2]
         sent = SendAsked(
             command_id=asked.command_id,
@@ -135,8 +138,19 @@ class NodeTree:
             reason=asked.reason,
             subject=f"{owner}:{local} = {asked.value}"[:TEXT_CHARS_MAX],
         )
-        refused = self.post.ask(question, sent, self._log_time(question.moment), turn)
+        refused = self.send(question, sent, turn)
         return WriteRefusal(refused.reason) if isinstance(refused, SendRefused) else None
+
+    def draw_id(self, kind: str) -> str:
+        """Command id for an order that came without one."""
+        return f"{kind} {self._chance.getrandbits(64):016x}"
+
+    def send(
+        self, question: Question, sent: SendAsked, turn: Turn, told: ReceiptTold | None = None
+    ) -> SendRefused | None:
+        """Send a message to another node, and answer the question once it has an end."""
+        self._link_up()
+        return self.post.ask(question, sent, self._log_time(question.moment), turn, told)
 
     def course(self, command_id: str, moment: Moment) -> CommandCourse | None:
         """Life cycle of a command; None: none of this id is remembered."""

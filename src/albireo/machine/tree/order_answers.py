@@ -7,28 +7,21 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.message import Answer, AnyMessage
-from albireo.codec.pieces import InPieces
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.folds import Folds
-from albireo.machine.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
+from albireo.machine.force.forcing import Forcing
 from albireo.machine.message.courses import COURSES_MAX
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.orders import Orders, OrderText, WriteAsked, WriteRefusal, refusal_of_write
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
-from albireo.machine.tree.answers_below import AnswersBelow
+from albireo.machine.tree.answers_below import AnswersBelow, check_role
+from albireo.machine.tree.force_answers import ForceAnswers
 from albireo.machine.tree.node_tree import NodeTree
-from albireo.model.access import AccessRole
-from albireo.model.force import ForcedItem
 
-CROWDED: Final = "too many answers wait for a commit; ask again when the disk, or the other member, is back"
 COMMANDS_TOLD: Final = 50
 """Commands that are told if nobody says how many."""
-
-
-class ForcesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `forces`: none but those of a piece."""
 
 
 class CommandAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,9 +64,7 @@ class OrderAnswers:
         self._below = below
         self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "write": (WriteAsked, self._write),
-            "force": (ItemForceAsked, self._force),
-            "force_release": (ReleaseAsked, self._force),
-            "forces": (ForcesAsked, self._forces),
+            **ForceAnswers(root, below).known,
             "command": (CommandAsked, self._command),
             "commands": (CommandsAsked, self._commands),
         }
@@ -94,41 +85,9 @@ class OrderAnswers:
 
     def _write_below(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
         """Order a write of an item that a node below owns; the role is judged here, for that node."""
-        self._check_role("write", question, owner)
+        check_role(self._root.access, "write", question, owner)
         item = self._root.tree.mirrors[owner].dim.by_name(f"{owner}:{asked.item.rpartition(':')[2]}")
         return refusal_of_write(asked, item) or self._root.tree.ask(question, asked, owner, turn)
-
-    def _check_role(self, what: str, question: Question, owner: str) -> None:
-        """Raises NotAnswered unless whoever asks may give orders at a node below."""
-        role = self._root.access.role_at(question.principal, owner)
-        if role < AccessRole.OPERATE:
-            needed = f"{what} needs the role operate at {owner}"
-            raise NotAnswered(f"{needed}; {question.principal!r} has {role.word}")
-
-    def _force(self, question: Question, asked: ItemForceAsked | ReleaseAsked, turn: Turn) -> None:
-        root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now, so nothing is forced: {root.admission.closed_because}")
-        if root.is_crowded:
-            raise NotAnswered(CROWDED)
-        forcing = root.forcing
-        done: ForcedItem | str | ForceRefusal
-        if isinstance(asked, ItemForceAsked):
-            done = forcing.ask(question, asked, turn)
-        else:
-            done = forcing.release(question, asked, turn)
-        if isinstance(done, ForceRefusal):
-            raise NotAnswered(done.reason)
-        result = msgspec.to_builtins({"item": done} if isinstance(done, str) else done)
-        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
-
-    def _forces(self, question: Question, asked: ForcesAsked, turn: Turn) -> None:
-        rows = self._root.forcing.rows(asked.after)
-        if not asked.is_piece:
-            _say(question, [row for _, row in rows], turn)
-            return
-        found, following = asked.piece(rows)
-        _say(question, {"next": following, "rows": found}, turn)
 
     def _command(self, question: Question, asked: CommandAsked, turn: Turn) -> None:
         found = self._root.tree.course(asked.command_id, question.moment)
