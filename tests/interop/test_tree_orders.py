@@ -2,26 +2,32 @@
 
 import asyncio
 import contextlib
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
-from albireo.client import NodeRefused, connect
+from albireo.cli import cli
+from albireo.client import NodeRefused, aconnect, connect
 from albireo.codec.frame import frames
 from albireo.codec.message import ProducerHello, WriteDone, WriteOrder
 from albireo.codec.record import Kind, Record, Stream, decode_records
 from albireo.codec.tree.records import MessageDone, MessageEnded
 from albireo.log.log import Log
+from albireo.machine.tree import force_answers
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import DataItem
+from albireo.model.quality import name as quality_name
 from albireo.model.value import ValueType
 from albireo.runtime import SyncLink
 from tests.parts.core_pair import aside
 from tests.parts.lone import asked_until
 from tests.parts.tree import TreeNode, tree_of
+from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -140,5 +146,138 @@ def test_an_order_to_a_site_that_is_away_expires_and_is_never_carried_out(tmp_pa
             assert (await aside(ordered)).outcome is Outcome.EXPIRED
             async with nodes[NORTH].core_up():
                 assert await aside(later)
+
+    asyncio.run(story())
+
+
+def run(node: TreeNode, *arguments: str) -> Result:
+    return CliRunner().invoke(cli, [*arguments, "--data", str(node.data)])
+
+
+def shown(node: TreeNode, *arguments: str) -> Any:
+    """What a command says with --json."""
+    result = run(node, *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def test_the_course_of_an_order_is_shown_at_both_ends(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+
+    def story_of() -> None:
+        with device(nodes[PUMP], nodes[ROOT]):
+            written = shown(nodes[ROOT], "write", "pump:speed", "42", "--reason", "more wind", "--user", "ann")
+            own = shown(nodes[PUMP], "write", "speed", "7", "--user", "bob")
+        command_id = written["command_id"]
+        above, below = (shown(nodes[one], "command", "show", command_id) for one in (ROOT, PUMP))
+        for course in (above, below):
+            assert (course["state"], course["cause"], course["read_back"]) == ("verified", "none", 42.0)
+            assert course["way"] == [ROOT, NORTH, PUMP]
+            assert (course["user"], course["reason"]) == ("ann", "more wind")
+            assert (course["subject"], course["guid"]) == (f"{PUMP}:speed = 42", written["ack_guid"])
+        steps = [(one["stage"], one["node"]) for one in above["steps"]]
+        assert steps == [
+            ("requested", ROOT), ("authorised", ROOT), ("told", ROOT),
+            ("accepted", PUMP), ("executing", PUMP), ("verified", PUMP),
+        ]  # fmt: skip
+        text = run(nodes[ROOT], "command", "show", command_id).stdout
+        assert "root > root/north > root/north/pump" in text
+        assert f"proof     {written['ack_guid']}" in text
+        listed = shown(nodes[PUMP], "command", "list")["commands"]
+        assert [one["command_id"] for one in listed] == [own["command_id"], command_id]
+        assert [one["stage"] for one in listed[0]["steps"]] == ["requested", "authorised", "executing", "verified"]
+        assert command_id in run(nodes[PUMP], "command", "list").stdout
+        unknown = run(nodes[NORTH], "command", "show", command_id)
+        assert unknown.exit_code == 1
+        assert "given elsewhere" in unknown.output
+
+    async def awaited() -> str:
+        async with await aconnect(nodes[ROOT].data) as client:
+            (one,) = await client.commands()
+            assert await client.command(one.command_id) == one
+            return one.state
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+            await aside(story_of)
+            assert await awaited() == "verified"
+
+    asyncio.run(story())
+
+
+def test_an_item_two_levels_down_is_forced_listed_and_released_from_the_root(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+    force = ("force", "pump:speed", "12.5", "--for", "10m", "--reason", "sensor broken", "--user", "ann")
+
+    def awaited(node: TreeNode, value: object, quality: str) -> bool:
+        """The node above shows the item so; that has to come with the state of its owner."""
+        with connect(node.endpoint, timeout_s=PATIENCE_S) as client:
+            for changes in client.watch("pump:speed", timeout_s=PATIENCE_S):
+                for one in changes.readings:
+                    if one.value == value and quality_name(one.quality) == quality:
+                        return True
+        return False
+
+    def story_of() -> None:
+        told = shown(nodes[ROOT], *force)
+        assert (told["item"], told["value"], told["left_ms"]) == (f"{PUMP}:speed", 12.5, 600_000)
+        for key in (ROOT, NORTH):
+            assert awaited(nodes[key], 12.5, "GoodLocalOverride")
+        for key in (ROOT, NORTH, PUMP):
+            (row,) = shown(nodes[key], "forces")["forces"]
+            assert (row["item"], row["value"], row["user"], row["reason"]) == (
+                f"{PUMP}:speed", 12.5, "ann", "sensor broken",
+            )  # fmt: skip
+            assert row["measured"]["quality_name"] == "BadWaitingForInitialData"
+            assert 0 < row["left_ms"] <= 600_000
+        too_long = ("force", "pump:speed", "1", "--for", "8d", "--reason", "x")
+        for refused, words in ((too_long, "lasts"), (force[:-4], "reason")):
+            result = run(nodes[ROOT], *refused)
+            assert result.exit_code == 1
+            assert words in result.output
+        listed = shown(nodes[ROOT], "command", "list")["commands"]
+        done = [one for one in listed if one["state"] == "executed"]
+        assert [(one["kind"], one["subject"]) for one in done] == [("force", f"{PUMP}:speed = 12.5 for 600 s")]
+        assert shown(nodes[NORTH], "force", "pump:speed", "--release")["released"]
+        assert "is not forced" in run(nodes[ROOT], "force", "pump:speed", "--release").output
+        assert shown(nodes[PUMP], "forces") == {"forces": []}
+
+    def with_device() -> None:
+        with device(nodes[PUMP], nodes[ROOT]):
+            story_of()
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+            await aside(with_device)
+
+    asyncio.run(story())
+
+
+def test_a_force_that_does_not_reach_its_owner_in_time_never_comes_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(force_answers, "FORCE_EXPIRES_MS", 400)
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+
+    def known() -> None:
+        with device(nodes[NORTH], nodes[ROOT]):
+            pass
+
+    def forced() -> None:
+        with connect(nodes[ROOT].endpoint) as client, pytest.raises(NodeRefused, match="expired: root/north"):
+            client.force("north:speed", 1.0, "broken", for_s=60)
+
+    def later() -> None:
+        with device(nodes[NORTH], nodes[ROOT]), connect(nodes[ROOT].endpoint) as client:
+            assert client.write("north:speed", 2.0).outcome is Outcome.VERIFIED
+            assert client.forces() == []
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up():
+            async with nodes[NORTH].core_up():
+                await aside(known)
+            await aside(forced)
+            async with nodes[NORTH].core_up():
+                await aside(later)
 
     asyncio.run(story())

@@ -117,6 +117,7 @@ class MessageCore:
                 case CommandAccepted(command_id=command_id):
                     state = self.folds.commands.find(command_id)
                     assert state is not None
+                    self.post.order_begun(command_id, self.moment, self.log_time, turn)
                     self.orders.accepted(state, b"plc", self.now + state.command.expires_ms * MS, turn)
                 case CommandFinished(receipt=receipt):
                     self.orders.finished(receipt, turn)

@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "items": ("albireo.cli.node.items", "Items with their current value and quality."),
     "forget": ("albireo.cli.node.forget", "Forget producers or items that are no more."),
     "write": ("albireo.cli.node.write", "Set one item, with read-back."),
+    "command": ("albireo.cli.node.command", "What became of each command."),
     "force": ("albireo.cli.force.force", "Put a value to an item for a time, or end that."),
     "forces": ("albireo.cli.force.force:forces", "Items that are forced: by whom, why, how long."),
     "history": ("albireo.cli.node.history", "Stored values of an item: raw, or per interval."),

@@ -14,7 +14,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from albireo.client import requests
+from albireo.client import orders, requests
 from albireo.client.consumer import Deliveries, Reader
 from albireo.client.conversation import Conversation
 from albireo.client.core import ANSWER_S, ClientCore
@@ -33,6 +33,7 @@ from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
+from albireo.model.tree.course import CommandCourse
 from albireo.model.value import Value
 
 if TYPE_CHECKING:
@@ -100,8 +101,16 @@ class AsyncClient:
         await self.converse(requests.release(item, self._core.user, reason))
 
     async def forces(self) -> list[ForcedItem]:
-        """Forced items, by name."""
+        """Forced items here and at the nodes below, by name."""
         return await self.converse(requests.forces())
+
+    async def command(self, command_id: str) -> CommandCourse:
+        """The life of one command."""
+        return await self.converse(orders.command(command_id))
+
+    async def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:
+        """The latest commands, the newest first."""
+        return await self.converse(orders.commands(limit))
 
     async def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
         """Open cases, the most severe first; those of a node below, if one is named."""

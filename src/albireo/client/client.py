@@ -16,7 +16,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from albireo.client import requests
+from albireo.client import orders, requests
 from albireo.client.consumer import RecordConsumer
 from albireo.client.conversation import Conversation
 from albireo.client.core import ANSWER_S, ClientCore
@@ -33,6 +33,7 @@ from albireo.model.command import Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
+from albireo.model.tree.course import CommandCourse
 from albireo.model.value import Value
 
 if TYPE_CHECKING:
@@ -149,8 +150,20 @@ class Client:
         self.converse(requests.release(item, self._core.user, reason))
 
     def forces(self) -> list[ForcedItem]:
-        """Forced items, with what is measured of each, by name."""
+        """Forced items here and at the nodes below, with what is measured of each, by name."""
         return self.converse(requests.forces())
+
+    def command(self, command_id: str) -> CommandCourse:
+        """The life of one command: its stages with their times, its outcome and cause.
+
+        Raises:
+            NodeRefused: this node neither gave it nor owns what it is about, or has forgotten it.
+        """
+        return self.converse(orders.command(command_id))
+
+    def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:
+        """The latest commands that this node gave, or carried out for others, the newest first."""
+        return self.converse(orders.commands(limit))
 
     # Cases.
 

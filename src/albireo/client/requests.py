@@ -234,8 +234,10 @@ def release(item: str, user: str, reason: str) -> Conversation[None]:
 
 
 def forces() -> Conversation[list[ForcedItem]]:
-    """Forced items, by name."""
+    """Forced items of the node that is asked and of those below, by name."""
     found = yield from _all_rows("forces", list[ForcedItem])
+    for row in (yield from tree()):
+        found += yield from _all_rows("forces", list[ForcedItem], node=row.node)
     return sorted(found, key=lambda one: one.item)
 
 

@@ -30,6 +30,8 @@ class Force(msgspec.Struct, frozen=True, kw_only=True):
     """Log time after which it ends by itself, counted from its record."""
     principal: str = ""
     """Name of the key, or the local user, behind the order (model.principal)."""
+    command_id: str = ""
+    """Command id of the message that ordered it; empty: it was ordered here."""
 
 
 class MeasuredNow(msgspec.Struct, frozen=True, kw_only=True):

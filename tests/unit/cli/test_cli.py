@@ -156,7 +156,7 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
 @pytest.mark.parametrize("outcome", [one for one in Outcome if one.is_final])
 def test_every_remedy_stands_for_itself(outcome: Outcome) -> None:
     """Whoever reads the JSON sees nothing above it."""
-    remedy = remedy_of(outcome, "fan_1")
+    remedy = remedy_of(outcome, "fan_1", "c-1")
     assert remedy and "above" not in remedy
 
 

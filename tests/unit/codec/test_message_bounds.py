@@ -16,11 +16,15 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.message import OPEN, Answer, AnyMessage, Ask, FeedAck, decode, encode
 from albireo.codec.record import Audited
 from albireo.machine.fold import ActionAsked
+from albireo.machine.force.forcing import ItemForceAsked, ReleaseAsked
 from albireo.machine.node.answers import CasesAsked, ItemsAsked, Nothing
 from albireo.machine.node.orders import WriteAsked
+from albireo.machine.tree.force_answers import ForcesAsked
+from albireo.machine.tree.order_answers import CommandAsked, CommandsAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
 from albireo.model.command import Receipt
+from albireo.model.force import Force
 from albireo.model.item import DataItem
 from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion
 from albireo.node.member.admin_actions import MaintenanceAsked, PlainAction
@@ -44,11 +48,13 @@ RECORDED: dict[type, str] = {
     Receipt: "_recordable in orders.py: cut, or unknown (test_root.py, test_an_endless_receipt_is_cut)",
     Audited: "AuditTrail.heard: bounds.objection (test_audit_trail.py)",
     Case: "a CORE's word to its followers, of what it has recorded",
+    Force: "a CORE's word to its followers, of what it has recorded",
 }
 """Types of the log in messages. They have no bounds of their own, because older logs may hold records beyond them."""
 SHAPES: tuple[type, ...] = (
     *PIECES.values(),
     *(Nothing, ItemsAsked, CasesAsked, WriteAsked, ActionAsked, HotQuestion, ItemQuestion, NodeQuestion),
+    *(CommandAsked, CommandsAsked, ItemForceAsked, ReleaseAsked, ForcesAsked),
     *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),
 )
 """Arguments of all questions."""

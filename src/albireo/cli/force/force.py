@@ -72,7 +72,7 @@ def _forced(client: Client, item: str, value: str, reason: str, for_s: float) ->
 @place_option
 @json_option
 def forces(place: Place, as_json: bool) -> None:
-    """List forced items: to what, what is measured now, who forced them and why, and how long that will last."""
+    """List forced items here and at the nodes below: to what, what is measured now, by whom, why, how long still."""
     with node_client(place) as client:
         found = client.forces()
     if as_json:

@@ -50,7 +50,7 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, pla
         text += f" ({receipt.detail})"
     told = msgspec.to_builtins(receipt)
     if receipt.outcome not in (Outcome.VERIFIED, Outcome.EXECUTED):
-        raise Failure(text, remedy_of(receipt.outcome, item), details={"receipt": told})
+        raise Failure(text, remedy_of(receipt.outcome, item, receipt.command_id), details={"receipt": told})
     if as_json:
         emit(told)
     else:
@@ -72,11 +72,14 @@ def parsed(text: str, value_type: ValueType) -> Value:
     return text
 
 
-def remedy_of(outcome: Outcome, item: str) -> str:
+def remedy_of(outcome: Outcome, item: str, command_id: str) -> str:
     """The next step after a write that did not succeed; it stands for itself, as in the JSON."""
     match outcome:
         case Outcome.UNKNOWN:
-            return f"nobody can tell whether the device took it: read it before you order again: albireo items {item}"
+            return (
+                f"nobody can tell whether the device took it: read it before you order again: albireo items {item}; "
+                f"a late outcome is told by: albireo command show {command_id}"
+            )
         case Outcome.EXPIRED:
             return "it was never sent; see `albireo status` for the adapter that owns the item"
         case Outcome.MISMATCHED:

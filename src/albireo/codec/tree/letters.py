@@ -53,6 +53,9 @@ class BodySent(FromOrigin, frozen=True, kw_only=True, tag="message_body"):
     user: ShortText = ""
     principal: Name = ""
     reason: ShortText = ""
+    command_id: ShortText = ""
+    subject: ShortText = ""
+    requested_ns: Signed64 = 0
 
 
 class OverAsked(FromOrigin, frozen=True, kw_only=True, tag="message_over"):
@@ -82,6 +85,8 @@ class AcceptedSaid(FromOwner, frozen=True, kw_only=True, tag="message_taken"):
     """The body is on record at the owner, and there is no outcome yet."""
 
     guid: Name
+    accepted_ns: Signed64 = 0
+    begun_ns: Signed64 = 0
 
 
 class OutcomeSaid(FromOwner, frozen=True, kw_only=True, tag="message_outcome"):
@@ -92,6 +97,8 @@ class OutcomeSaid(FromOwner, frozen=True, kw_only=True, tag="message_outcome"):
     cause: AddCause = AddCause.NONE
     detail: Text = ""
     read_back: float | Signed64 | bool | Text | None = None
+    accepted_ns: Signed64 = 0
+    begun_ns: Signed64 = 0
     ended_ns: Signed64 = 0
 
 

@@ -20,6 +20,10 @@ class MessageEnd(msgspec.Struct, frozen=True, kw_only=True):
     cause: AddCause = AddCause.NONE
     detail: str = ""
     read_back: Value | None = None
+    accepted_ns: int = 0
+    """Wall time at the owner when it took the body; 0: not known to have done so."""
+    begun_ns: int = 0
+    """Wall time at the owner when it began to carry it out; 0: not known to have begun."""
     ended_ns: int = 0
     """Wall time at the node that says it."""
 
@@ -53,6 +57,8 @@ class MessageRequested(MessageFact, frozen=True, kw_only=True, tag="message"):
     reason: str = ""
     requested_ns: int = 0
     """Wall time at the origin."""
+    subject: str = ""
+    """Words for people: what it is about. The body is deleted once it has ended."""
 
 
 class MessageStopped(MessageFact, frozen=True, kw_only=True, tag="message_stopped"):
@@ -70,6 +76,8 @@ class MessageEnded(MessageFact, frozen=True, kw_only=True, tag="message_ended"):
     end: MessageEnd
     is_settled: bool = True
     """False: unknown, and the owner is still asked."""
+    told_ns: int = 0
+    """Wall time at the origin when its name was told first; 0: not known to have been told."""
 
 
 class OwnerHeard(MessageFact, frozen=True, kw_only=True, tag="owner_heard"):
@@ -91,6 +99,13 @@ class MessageAccepted(MessageFact, frozen=True, kw_only=True, tag="message_accep
     user: str = ""
     principal: str = ""
     reason: str = ""
+    command_id: str = ""
+    """Id that whoever asked gave it at the origin."""
+    subject: str = ""
+    requested_ns: int = 0
+    """Wall time at the origin."""
+    accepted_ns: int = 0
+    """Wall time at the owner."""
 
 
 class MessageRefused(MessageFact, frozen=True, kw_only=True, tag="message_refused"):

@@ -40,6 +40,8 @@ QUESTIONS: Final[dict[str, AccessRole]] = {
     "force": _OPERATE,
     "force_release": _OPERATE,
     "forces": _VIEW,
+    "command": _VIEW,
+    "commands": _VIEW,
     "case_action": _OPERATE,
     "pair_seen": _OPERATE,
     "switchover": _ENGINEER,

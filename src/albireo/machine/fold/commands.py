@@ -18,6 +18,7 @@ Invariants
 Spec: docs/ARCHITECTURE.md, walk 2; reference/scada.md, 6 (life cycle of a command).
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -45,6 +46,8 @@ class CommandState(msgspec.Struct, kw_only=True):
     receipt: Receipt | None = None
     changed_at: int = 0
     """Sequence of the record that last changed it."""
+    accepted_ns: int = 0
+    """Wall time of the record that accepted it; 0: none yet, or a version before 0.2 folded it."""
 
     @property
     def outcome(self) -> Outcome:
@@ -67,10 +70,10 @@ class Commands:
         self._known[record.command.command_id] = state
         self._open[record.command.command_id] = state
 
-    def fold_accepted(self, record: CommandAccepted, sequence: int, epoch: int) -> None:
+    def fold_accepted(self, record: CommandAccepted, sequence: int, epoch: int, wall_ns: int = 0) -> None:
         state = self._open.get(record.command_id)
         if state is not None:
-            state.accepted_epoch = epoch
+            state.accepted_epoch, state.accepted_ns = epoch, wall_ns
             state.changed_at = sequence
 
     def fold_finished(self, record: CommandFinished, sequence: int) -> None:
@@ -85,6 +88,9 @@ class Commands:
 
     def find(self, command_id: str) -> CommandState | None:
         return self._known.get(command_id)
+
+    def __iter__(self) -> Iterator[CommandState]:
+        return iter(self._known.values())
 
     @property
     def open_count(self) -> int:

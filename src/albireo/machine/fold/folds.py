@@ -180,14 +180,14 @@ class Folds:
             case ItemForced() | ForceEnded():
                 self._fold_force(record, sequence, log_time)
             case ItemForgotten(item_ids=item_ids):
-                self.forces.fold_ended(item_ids)
+                self.forces.fold_ended(item_ids, sequence)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
             case CaseChanged():
                 self.cases.fold(record, sequence)
             case CommandRequested():
                 self.commands.fold_requested(record, sequence, log_time)
             case CommandAccepted():
-                self.commands.fold_accepted(record, sequence, header.epoch)
+                self.commands.fold_accepted(record, sequence, header.epoch, header.node_ns)
             case CommandFinished():
                 self.commands.fold_finished(record, sequence)
             case ProducerOpened():
@@ -218,9 +218,9 @@ class Folds:
             source, target = (index, other) if is_forced else (other, index)
             self.dim.go_on_from(source, target, sequence)
         if isinstance(record, ItemForced):
-            self.forces.fold_forced(record, log_time)
+            self.forces.fold_forced(record, log_time, sequence)
         else:
-            self.forces.fold_ended((record.item_id,))
+            self.forces.fold_ended((record.item_id,), sequence)
         if index is not None:
             self.conditions.force(index, is_forced=is_forced)
 
@@ -263,6 +263,7 @@ class Folds:
         if cases is None:
             sequence, cases = -1, list(self.cases)
         batches = self.dim.batches(self.dim.changed_since(sequence))
+        forced, released = self.forces.changed_since(sequence)
         state = FeedState(
             epoch=epoch,
             position=position,
@@ -273,6 +274,8 @@ class Folds:
             receipts=tuple(
                 one.receipt for one in self.commands.changed_since(max(0, sequence)) if one.receipt is not None
             ),
+            forces=tuple(forced),
+            released=tuple(released),
             value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         )
         return state, [samples.encode(one) for one in batches]

@@ -41,6 +41,9 @@ class Forces:
         self._known: dict[int, ForceState] = {}
         self._ends: list[tuple[int, int]] = []
         """Heap of (log time, item id) at which forces end; entries of what ended otherwise stay until they come up."""
+        self._changed: dict[int, int] = {}
+        """Sequence of the latest record about each item, in this run; 0: the snapshot. As many as the items forced."""
+        self._changed_at = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -59,20 +62,32 @@ class Forces:
         """Log time that a forced item has left."""
         return max(0, self._known[item_id].ends_at // MS - log_time_ms)
 
-    def fold_forced(self, record: ItemForced, log_time: LogTime) -> None:
+    def fold_forced(self, record: ItemForced, log_time: LogTime, sequence: int = 0) -> None:
         fields = {name: getattr(record, name) for name in Force.__struct_fields__}
         self._enter(ForceState(Force(**fields), log_time))
+        self._changed[record.item_id] = self._changed_at = sequence
 
     def _enter(self, state: ForceState) -> None:
         self._known[state.force.item_id] = state
         heapq.heappush(self._ends, (state.ends_at, state.force.item_id))
         self._clear_top()
 
-    def fold_ended(self, item_ids: Sequence[int]) -> None:
+    def fold_ended(self, item_ids: Sequence[int], sequence: int = 0) -> None:
         """These items are not forced any more."""
         for one in item_ids:
-            self._known.pop(one, None)
+            if self._known.pop(one, None) is not None:
+                self._changed[one] = self._changed_at = sequence
         self._clear_top()
+
+    def changed_since(self, sequence: int) -> tuple[list[Force], list[int]]:
+        """Forces that began or changed after `sequence`, and ids of items that were released; -1: all forces."""
+        if sequence < 0:
+            return list(self), []
+        if self._changed_at <= sequence:
+            return [], []
+        found = [item_id for item_id, at in self._changed.items() if at > sequence]
+        forced = [state.force for one in found if (state := self._known.get(one)) is not None]
+        return forced, [one for one in found if one not in self._known]
 
     def _is_present(self, end: tuple[int, int]) -> bool:
         state = self._known.get(end[1])

@@ -127,7 +127,9 @@ class Forcing:
         self._go_on_with_copies(moment, turn)
         return tuple(in_use)
 
-    def ask(self, question: Question, asked: ItemForceAsked, turn: Turn) -> ForcedItem | ForceRefusal:
+    def ask(
+        self, question: Question, asked: ItemForceAsked, turn: Turn, command_id: str = ""
+    ) -> ForcedItem | ForceRefusal:
         """Force an item, or say why not."""
         known = self._registry.item(asked.item)
         refusal = self._refusal(asked, known, turn)
@@ -143,6 +145,7 @@ class Forcing:
             since_ns=question.moment.wall,
             for_ms=asked.for_ms,
             principal=question.principal,
+            command_id=command_id,
         )
         turn.record(Stream.STATE, [ItemForced(**msgspec.structs.asdict(force))])
         self._detours.begin(force)

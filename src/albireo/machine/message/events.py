@@ -58,6 +58,8 @@ class SendAsked(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     principal: str = ""
     reason: str = ""
+    subject: str = ""
+    """Words for people: what it is about."""
 
 
 class SendRefused(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ import msgspec
 
 from albireo.codec.tree.records import LowTold, MessageAccepted, MessageDone, MessageEnd, MessageLeased, MessageRefused
 from albireo.machine.fold.columns import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
-from albireo.machine.message.outbox import MessageReceipt, MessageReceipts
+from albireo.machine.message.outbox import MessageReceipt, MessageReceipts, asked_of
 from albireo.model.instant import LogTime
 from albireo.model.tree.message import Life, MessageName
 
@@ -135,12 +135,12 @@ class InboxFold:
     def fold_done(self, record: MessageDone, log_time: LogTime) -> None:
         name = record.name
         row = self.rows.get(name)
-        kind = ""
+        receipt = MessageReceipt(name=name, guid=record.guid, end=record.end, kept_at=log_time)
         if row is not None:
-            kind = row.accepted.kind if row.accepted is not None else ""
+            if row.accepted is not None:
+                receipt = msgspec.structs.replace(receipt, **asked_of(row.accepted))
             row.accepted, row.end = None, record.end
             self._forget_below(name)
-        receipt = MessageReceipt(name=name, guid=record.guid, end=record.end, kept_at=log_time, kind=kind)
         for one in self.receipts.keep(receipt):
             self._forgotten(one.name)
 

@@ -112,7 +112,11 @@ class NodeMessages:
 
     def stage(self, name: MessageName) -> MessageStage:
         """How far an open message is."""
-        return self.origin.stage(name)
+        return self.origin.stages.of(name)
+
+    def begun(self, name: MessageName, times: MessageTimes) -> list[MessageEffect]:
+        """Take that a body is being carried out."""
+        return self._routed(self.owner.begun(name, times)) if self.is_serving else []
 
     def executed(self, name: MessageName, end: MessageEnd, times: MessageTimes) -> list[MessageEffect]:
         """Take what became of a body, in answer to `ExecuteBody` or `RecoverBody`."""

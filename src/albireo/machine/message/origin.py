@@ -46,6 +46,7 @@ from albireo.machine.message.events import (
     StageReached,
 )
 from albireo.machine.message.outbox import OpenMessage, OutboxFold
+from albireo.machine.message.stages import MessageStages
 from albireo.model.instant import MS, Instant, soonest
 from albireo.model.tree.message import EXPIRES_MS_MAX, PIECE_BYTES, AddCause, MessageName, MessageOutcome, MessageStage
 
@@ -77,7 +78,7 @@ class OriginSide:
         self._paces: dict[MessageName, LetterPace] = {}
         self._hearing: dict[str, OwnerLetter] = {}
         """Letter of each owner whose life is on its way into the log; it is heard once that is committed."""
-        self._stages: dict[MessageName, MessageStage] = {}
+        self.stages = MessageStages()
         self._effects: list[MessageEffect] = []
 
     def _taken(self) -> list[MessageEffect]:
@@ -100,9 +101,6 @@ class OriginSide:
 
     def _is_of_earlier_life(self, name: MessageName) -> bool:
         return name.life != self.outbox.life
-
-    def stage(self, name: MessageName) -> MessageStage:
-        return self._stages.get(name, MessageStage.AUTHORISED)
 
     # What people ask.
 
@@ -127,6 +125,7 @@ class OriginSide:
             principal=asked.principal,
             reason=asked.reason,
             requested_ns=times.wall,
+            subject=asked.subject,
         )
         self._requested[asked.command_id] = record
         self._watched.add(record.name)
@@ -229,6 +228,9 @@ class OriginSide:
                 user=asked.user,
                 principal=asked.principal,
                 reason=asked.reason,
+                command_id=asked.command_id,
+                subject=asked.subject,
+                requested_ns=asked.requested_ns,
             )
         )
 
@@ -237,7 +239,9 @@ class OriginSide:
         if found is None:
             self._say_heard(letter.name)
         elif self._is_proof(letter.name, letter.guid, found.asked.guid):
-            self._reach(letter.name, MessageStage.ACCEPTED)
+            reached = self.stages.times(letter.name)
+            reached.accepted_ns, reached.begun_ns = letter.accepted_ns, letter.begun_ns
+            self._reach(letter.name, MessageStage.EXECUTING if letter.begun_ns else MessageStage.ACCEPTED)
 
     def _outcome(self, letter: OutcomeSaid, times: MessageTimes) -> None:
         name, found, receipt = letter.name, self.outbox.open.get(letter.name), self.outbox.receipts.get(letter.name)
@@ -253,6 +257,8 @@ class OriginSide:
             cause=letter.cause,
             detail=letter.detail,
             read_back=letter.read_back,
+            accepted_ns=letter.accepted_ns,
+            begun_ns=letter.begun_ns,
             ended_ns=letter.ended_ns,
         )
         self._end(name, end)
@@ -321,7 +327,9 @@ class OriginSide:
         found, receipt = self.outbox.open.get(name), self.outbox.receipts.get(name)
         guid = found.asked.guid if found is not None else receipt.guid if receipt is not None else ""
         self._ending.add(name)
-        self._effects.append(RecordMessage(MessageEnded(name=name, guid=guid, end=end, is_settled=is_settled)))
+        told_ns = self.stages.times(name).told_ns
+        record = MessageEnded(name=name, guid=guid, end=end, is_settled=is_settled, told_ns=told_ns)
+        self._effects.append(RecordMessage(record))
 
     def requested(self, record: MessageRequested, times: MessageTimes) -> list[MessageEffect]:
         """Tell of a message, as it is committed."""
@@ -346,7 +354,7 @@ class OriginSide:
         for kept in (self._watched, self._served):
             kept.discard(name)
         self._asked_since.pop(name, None)
-        self._stages.pop(name, None)
+        self.stages.ended(name)
         receipt = self.outbox.receipts.get(name)
         if receipt is not None:
             self._effects.append(MessageProven(receipt))
@@ -411,6 +419,9 @@ class OriginSide:
         longest_ns = self.limits.longest_ns
         if found is not None and found.stopped is None:
             self._send(MessageTold(name=name, low=low, since=since, size=len(found.asked.body)))
+            if name in self._watched:  # Nobody knows when an earlier tenure told of it first.
+                reached = self.stages.times(name)
+                reached.told_ns = reached.told_ns or times.wall
             self._reach(name, MessageStage.TOLD)
         elif found is not None or (receipt is not None and not receipt.is_settled):
             self._send(OverAsked(name=name, low=low, since=since))
@@ -440,7 +451,5 @@ class OriginSide:
         self._effects.append(SendLetter(letter.name.owner, letter))
 
     def _reach(self, name: MessageName, stage: MessageStage) -> None:
-        order = list(MessageStage)
-        if order.index(stage) > order.index(self._stages.get(name, MessageStage.REQUESTED)):
-            self._stages[name] = stage
+        if self.stages.reach(name, stage):
             self._effects.append(StageReached(name, stage))

@@ -22,6 +22,7 @@ import msgspec
 
 from albireo.codec.tree.records import (
     LifeBegun,
+    MessageAccepted,
     MessageEnd,
     MessageEnded,
     MessageRequested,
@@ -66,6 +67,25 @@ class MessageReceipt(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     is_settled: bool = True
     is_orphaned: bool = False
+    subject: str = ""
+    user: str = ""
+    principal: str = ""
+    reason: str = ""
+    requested_ns: int = 0
+    told_ns: int = 0
+
+
+def asked_of(record: MessageRequested | MessageAccepted) -> dict[str, str | int]:
+    """The part of a question that its receipt keeps: all but the body."""
+    return {
+        "command_id": record.command_id,
+        "kind": record.kind,
+        "subject": record.subject,
+        "user": record.user,
+        "principal": record.principal,
+        "reason": record.reason,
+        "requested_ns": record.requested_ns,
+    }
 
 
 class MessageReceipts:
@@ -168,15 +188,15 @@ class OutboxFold:
 
     def fold_ended(self, record: MessageEnded, log_time: LogTime) -> None:
         found, known = self.open.pop(record.name, None), self.receipts.get(record.name)
-        command_id, kind, is_orphaned = "", "", False
-        if found is not None:
-            command_id, kind, is_orphaned = found.asked.command_id, found.asked.kind, found.is_orphaned
-        elif known is not None:
-            command_id, kind, is_orphaned = known.command_id, known.kind, known.is_orphaned
         receipt = MessageReceipt(
-            name=record.name, guid=record.guid, end=record.end, kept_at=log_time, command_id=command_id, kind=kind,
-            is_settled=record.is_settled, is_orphaned=is_orphaned,
+            name=record.name, guid=record.guid, end=record.end, kept_at=log_time, is_settled=record.is_settled,
+            told_ns=record.told_ns,
         )  # fmt: skip
+        if found is not None:
+            receipt = msgspec.structs.replace(receipt, is_orphaned=found.is_orphaned, **asked_of(found.asked))
+        elif known is not None:
+            kept = {"end": record.end, "kept_at": log_time, "is_settled": record.is_settled}
+            receipt = msgspec.structs.replace(known, guid=record.guid, **kept)
         for one in self.receipts.keep(receipt):
             if self._by_id.get(one.command_id) == one.name:
                 del self._by_id[one.command_id]

@@ -45,7 +45,7 @@ from albireo.machine.message.events import (
     SendLetter,
 )
 from albireo.machine.message.inbox import InboxFold
-from albireo.model.instant import MS, Instant, soonest
+from albireo.model.instant import MS, Instant, WallTime, soonest
 from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 
 NONCE_BITS = 64
@@ -97,6 +97,8 @@ class OwnerSide:
         self._refusing: set[MessageName] = set()
         self._executing: dict[MessageName, int] = {}
         """Size of each body that is being carried out."""
+        self._begun: dict[MessageName, int] = {}
+        """Wall time at which each was begun in this tenure."""
         self._finishing: set[MessageName] = set()
         self._lows: dict[tuple[str, Life], int] = {}
         """Highest mark heard in this tenure."""
@@ -218,9 +220,9 @@ class OwnerSide:
             self._question(name, fetch, times)
         else:
             del self._fetches[name]
-            self._accept(letter, bytes(fetch.got), until)
+            self._accept(letter, bytes(fetch.got), until, times.wall)
 
-    def _accept(self, letter: BodySent, body: bytes, until: Instant) -> None:
+    def _accept(self, letter: BodySent, body: bytes, until: Instant, wall: WallTime) -> None:
         self._accepting[letter.name] = (until, len(body))
         record = MessageAccepted(
             name=letter.name,
@@ -230,6 +232,10 @@ class OwnerSide:
             user=letter.user,
             principal=letter.principal,
             reason=letter.reason,
+            command_id=letter.command_id,
+            subject=letter.subject,
+            requested_ns=letter.requested_ns,
+            accepted_ns=wall,
         )
         self._effects.append(RecordMessage(record))
 
@@ -256,7 +262,10 @@ class OwnerSide:
         if row is not None and row.is_refused:
             self._send(NeverSaid(name=name, life=self._life()))
         elif row is not None and row.end is None:
-            self._send(AcceptedSaid(name=name, life=self._life(), guid=row.guid))
+            accepted_ns = 0 if row.accepted is None else row.accepted.accepted_ns
+            begun_ns = self._begun.get(name, 0)
+            said = AcceptedSaid(name=name, life=self._life(), guid=row.guid, accepted_ns=accepted_ns, begun_ns=begun_ns)
+            self._send(said)
         else:
             guid, end = (
                 (row.guid, row.end) if row is not None else (receipt.guid, receipt.end) if receipt else ("", None)
@@ -274,6 +283,8 @@ class OwnerSide:
                 cause=end.cause,
                 detail=end.detail,
                 read_back=end.read_back,
+                accepted_ns=end.accepted_ns,
+                begun_ns=end.begun_ns,
                 ended_ns=end.ended_ns,
             )
         )
@@ -306,6 +317,17 @@ class OwnerSide:
             )
         return self._taken()
 
+    def begun(self, name: MessageName, times: MessageTimes) -> list[MessageEffect]:
+        """Let the origin know that a message is being carried out."""
+        if name in self._executing and name not in self._begun:
+            self._begun[name] = times.wall
+            self._say(name)
+        return self._taken()
+
+    def begun_ns(self, name: MessageName) -> int:
+        """Wall time at which a message was begun; 0: it was not, as far as this tenure knows."""
+        return self._begun.get(name, 0)
+
     def executed(self, name: MessageName, end: MessageEnd, times: MessageTimes) -> list[MessageEffect]:
         """Record what became of a message; the first word counts."""
         self._finish(name, end, times)
@@ -316,7 +338,13 @@ class OwnerSide:
         if row is None or not row.is_unfinished or name in self._finishing:
             return
         self._finishing.add(name)
-        end = msgspec.structs.replace(end, ended_ns=end.ended_ns or times.wall)
+        assert row.accepted is not None
+        end = msgspec.structs.replace(
+            end,
+            accepted_ns=row.accepted.accepted_ns,
+            begun_ns=self._begun.get(name, 0),
+            ended_ns=end.ended_ns or times.wall,
+        )
         self._effects.append(RecordMessage(MessageDone(name=name, guid=row.guid, end=end)))
 
     def done(self, record: MessageDone, times: MessageTimes) -> list[MessageEffect]:
@@ -324,6 +352,7 @@ class OwnerSide:
         name = record.name
         self._finishing.discard(name)
         self._executing.pop(name, None)
+        self._begun.pop(name, None)
         self._saying[name] = LetterPace.at_once(times.now, self.limits)
         self._go_on(times)
         return self._taken()

@@ -11,8 +11,8 @@ Effects go into the turn in their order; a record comes back as committed before
 Spec: docs/messages.md; ADR-0183.
 """
 
-from collections.abc import Sequence
-from typing import Final, assert_never
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol, assert_never
 
 import msgspec
 
@@ -50,12 +50,44 @@ DOUBTS_KEPT: Final = 16
 """Texts of doubts that are kept for the case that tells of them."""
 
 
+ReceiptTold = Callable[[int, MessageReceipt], Answer]
+"""Makes the answer to a question, of this request id, out of the receipt of the message that it became."""
+
+
+class MessageCarrier(Protocol):
+    """Carries out orders that come as messages: writes, and forces."""
+
+    def execute(self, order: ExecuteBody, moment: Moment, turn: Turn) -> MessageEnd | None:
+        """Begin; returns the end of a message that has one at once."""
+
+    def recover(self, asked: RecoverBody) -> MessageEnd | None:
+        """End of a message that an earlier tenure accepted; None: it has none yet."""
+
+
+class MessageWaiter(msgspec.Struct, frozen=True):
+    """A question that waits for the outcome of a message."""
+
+    sender: bytes
+    request_id: int
+    told: ReceiptTold
+
+    def answer(self, receipt: MessageReceipt) -> tuple[bytes, Answer]:
+        return self.sender, self.told(self.request_id, receipt)
+
+
 class MessagePost:
     """The machine."""
 
-    def __init__(self, messages: NodeMessages, writes: MessageWrites) -> None:
+    def __init__(
+        self, messages: NodeMessages, writes: MessageWrites, others: Mapping[str, MessageCarrier] | None = None
+    ) -> None:
+        """
+        Args:
+            others: what carries out orders that are no writes, by the kind of their messages.
+        """
         self.messages = messages
         self.writes = writes
+        self._carriers: dict[str, MessageCarrier] = {WRITE: writes, **(others or {})}
         self.receivers = MessageReceivers(messages.fold.inbox)
         self.doubts: list[str] = []
         """Latest outcomes with a wrong guid, in words; whoever raises the case looks at it."""
@@ -63,7 +95,7 @@ class MessagePost:
         """Number of letters that came over a link beyond which their sender is not."""
         self._links: dict[str, bytes] = {}
         """Link to each neighbour, by node id."""
-        self._waiting: dict[MessageName, list[tuple[bytes, int]]] = {}
+        self._waiting: dict[MessageName, list[MessageWaiter]] = {}
         self._hungry: dict[bytes, list[int]] = {}
         """Questions of receivers that wait for a message, by link."""
         self._held: dict[bytes, int] = {}
@@ -112,40 +144,47 @@ class MessagePost:
         """Serve no more. Whoever waits is told that another member answers; the message goes on there."""
         self.messages.suspend()
         for waiting in self._waiting.values():
-            for sender, request_id in waiting:
-                turn.send(sender, Answer(request_id=request_id, error=_MOVED))
+            for one in waiting:
+                turn.send(one.sender, Answer(request_id=one.request_id, error=_MOVED))
         for sender, request_ids in self._hungry.items():
             for request_id in request_ids:
                 turn.send(sender, Answer(request_id=request_id, error=_MOVED))
-        for one in (self._waiting, self._asked, self._hungry, self._taking):
-            one.clear()
+        for kept in (self._waiting, self._asked, self._hungry, self._taking):
+            kept.clear()
 
     # What people ask.
 
-    def ask(self, question: Question, asked: SendAsked, log_time: LogTime, turn: Turn) -> SendRefused | None:
-        """Send a message and answer with its receipt, once it has ended; the same command id is the same message."""
+    def ask(
+        self, question: Question, asked: SendAsked, log_time: LogTime, turn: Turn, told: ReceiptTold | None = None
+    ) -> SendRefused | None:
+        """Send a message and answer with its receipt, once it has ended; the same command id is the same message.
+
+        Args:
+            told: makes the answer; None: the receipt itself, or that of a write.
+        """
+        waiter = MessageWaiter(question.sender, question.request_id, told or _answer)
         found = self.messages.find(asked.command_id)
         if isinstance(found, MessageReceipt) and found.is_settled:
-            turn.send(question.sender, _answer(question.request_id, found))
+            turn.send(*waiter.answer(found))
             return None
         name = found.name if isinstance(found, MessageReceipt) else found or self._asked.get(asked.command_id)
         if name is not None:
-            return self._wait(name, question)
+            return self._wait(name, waiter)
         effects = self.messages.ask(asked, _times(question.moment, log_time))
         if isinstance(effects, SendRefused):
             return effects
         for one in effects:
             if isinstance(one, StageReached):
                 self._asked[asked.command_id] = one.name
-                self._wait(one.name, question)
+                self._wait(one.name, waiter)
         self._carry(effects, question.moment, log_time, turn)
         return None
 
-    def _wait(self, name: MessageName, question: Question) -> SendRefused | None:
+    def _wait(self, name: MessageName, waiter: MessageWaiter) -> SendRefused | None:
         waiting = self._waiting.setdefault(name, [])
         if len(waiting) >= WAITING_MAX:
             return SendRefused(f"{WAITING_MAX} questions wait for this message already")
-        waiting.append((question.sender, question.request_id))
+        waiting.append(waiter)
         return None
 
     def cancel(self, command_id: str, moment: Moment, log_time: LogTime, turn: Turn) -> SendRefused | None:
@@ -208,6 +247,12 @@ class MessagePost:
                     turn.send(sender, Answer(request_id=request_id, result=True))
                     self._ready(sender, times, turn)
 
+    def order_begun(self, command_id: str, moment: Moment, log_time: LogTime, turn: Turn) -> None:
+        """Let the origin know that its order is being carried out, as that is committed."""
+        name = self.writes.message_of(command_id)
+        if name is not None:
+            self._carry(self.messages.begun(name, _times(moment, log_time)), moment, log_time, turn)
+
     def order_finished(self, receipt: Receipt, moment: Moment, log_time: LogTime, turn: Turn) -> None:
         """End the message that gave an order, as the order's receipt is committed."""
         found = self.writes.finished(receipt)
@@ -237,7 +282,7 @@ class MessagePost:
                 case SendLetter(to, letter):
                     if to in self._links:
                         turn.send(self._links[to], letter)
-                case ExecuteBody() if one.kind != WRITE:
+                case ExecuteBody() if one.kind not in self._carriers:
                     self._give(self.receivers.offer(one), turn)
                 case ExecuteBody() | RecoverBody():
                     end = self._begun(one, moment, turn)
@@ -245,8 +290,8 @@ class MessagePost:
                         self._executed(one.name, end, moment, log_time, turn)
                 case MessageProven(receipt):
                     self._asked.pop(receipt.command_id, None)
-                    for sender, request_id in self._waiting.pop(receipt.name, []):
-                        turn.send(sender, _answer(request_id, receipt))
+                    for waiter in self._waiting.pop(receipt.name, []):
+                        turn.send(*waiter.answer(receipt))
                 case MessageDoubt(detail=detail):
                     self.doubts = [*self.doubts[1 - DOUBTS_KEPT :], detail]
                     turn.note("limited", "message_guid_wrong", key=str(one.name), detail=detail)
@@ -257,10 +302,12 @@ class MessagePost:
 
     def _begun(self, one: ExecuteBody | RecoverBody, moment: Moment, turn: Turn) -> MessageEnd | None:
         """End of a body that has one at once."""
+        carrier = self._carriers.get(one.kind)
         if isinstance(one, ExecuteBody):
-            return self.writes.execute(one, moment, turn)
-        if one.kind == WRITE:
-            return self.writes.recover(one)
+            assert carrier is not None, "a body of another kind is offered to receivers"
+            return carrier.execute(one, moment, turn)
+        if carrier is not None:
+            return carrier.recover(one)
         return self.receivers.recovered(one.name, is_proven=one.is_proven)
 
 

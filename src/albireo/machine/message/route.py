@@ -6,6 +6,14 @@ Node ids are paths, `root/north/pump`, so the way is known from the two ids alon
 _STEP = "/"
 
 
+def way_of(origin: str, owner: str) -> tuple[str, ...]:
+    """Every node on the way, both ends included; one that leads nowhere ends where it does."""
+    way = [origin]
+    while way[-1] != owner and (step := next_hop(way[-1], owner)):
+        way.append(step)
+    return tuple(way)
+
+
 def next_hop(here: str, to: str) -> str:
     """The neighbour of `here` on the way to `to`; `here` itself: the letter has arrived; empty: no way leads there."""
     if here == to:

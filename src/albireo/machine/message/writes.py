@@ -23,8 +23,9 @@ from albireo.model.instant import MS
 from albireo.model.item import KnownItem
 from albireo.model.tree.message import AddCause, MessageName, MessageOutcome
 
-_PREFIX: Final = "message "
-_CAUSES: Final[dict[Outcome, AddCause]] = {
+PREFIX: Final = "message "
+"""Beginning of the command id of each order that a message became."""
+CAUSES: Final[dict[Outcome, AddCause]] = {
     Outcome.VERIFIED: AddCause.NONE,
     Outcome.EXECUTED: AddCause.NONE,
     Outcome.MISMATCHED: AddCause.ABORTION_DUE_TO_DEVIATION,
@@ -32,6 +33,7 @@ _CAUSES: Final[dict[Outcome, AddCause]] = {
     Outcome.EXPIRED: AddCause.TIME_LIMIT_OVER,
     Outcome.UNKNOWN: AddCause.UNKNOWN,
 }
+"""Cause that is told of an order's outcome. ASSUMED for `rejected`: a receipt says in words why a device refused."""
 
 
 class WriteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,7 +50,7 @@ def encode_write(item: str, value: float | int | bool | str) -> bytes:
 
 def command_id_of(name: MessageName) -> str:
     """Command id of the order that a message becomes at its owner."""
-    return f"{_PREFIX}{name}"
+    return f"{PREFIX}{name}"
 
 
 class MessageWrites:
@@ -120,6 +122,10 @@ class MessageWrites:
         self._names[command_id] = asked.name
         return None
 
+    def message_of(self, command_id: str) -> MessageName | None:
+        """Message that gave an order without an end; None: none did."""
+        return self._names.get(command_id)
+
     def finished(self, receipt: Receipt) -> tuple[MessageName, MessageEnd] | None:
         """Message and end that a receipt means; None: no message gave that order."""
         name = self._names.pop(receipt.command_id, None)
@@ -143,7 +149,7 @@ def _end_of(receipt: Receipt) -> MessageEnd:
     outcome = MessageOutcome(receipt.outcome.value)
     return MessageEnd(
         outcome=outcome,
-        cause=_CAUSES[receipt.outcome],
+        cause=CAUSES[receipt.outcome],
         detail=receipt.detail,
         read_back=receipt.read_back,
         ended_ns=receipt.finished_ns,

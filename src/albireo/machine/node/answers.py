@@ -19,22 +19,23 @@ from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
-from albireo.machine.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
+from albireo.machine.force.forcing import Forcing
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics.adapters import AdapterWatch
 from albireo.machine.node.diagnostics.own import CommitTimes
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import ForgetAsked, Forgetting
-from albireo.machine.node.orders import Orders, WriteAsked
+from albireo.machine.node.orders import Orders
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
-from albireo.machine.node.turn import Described, Moment, Question, Turn
+from albireo.machine.node.turn import Described, Moment, NotAnswered, Question, Turn
 from albireo.machine.tree.answers_below import AnswersBelow, NoNodeBelow, items_behind, named_behind
+from albireo.machine.tree.force_answers import CROWDED
 from albireo.machine.tree.node_tree import NodeTree
+from albireo.machine.tree.order_answers import OrderAnswers
 from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.case import case_label
-from albireo.model.force import ForcedItem
 from albireo.model.instant import MS, LogTime
 from albireo.model.item import KnownItem
 from albireo.model.log_view import LogView
@@ -46,7 +47,6 @@ ITEMS_MAX: Final = 100_000
 """Most items named in one question."""
 MISSING_TOLD: Final = 20
 """Most names that a refusal repeats."""
-_CROWDED: Final = "too many answers wait for a commit; ask again when the disk, or the other member, is back"
 
 
 class AnsweringRoot(Protocol):
@@ -98,14 +98,6 @@ class CasesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Node below whose cases are meant, of which open ones only are known here; empty: this node."""
 
 
-class ForcesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `forces`: none but those of a piece."""
-
-
-class NotAnswered(Exception):
-    """A question that is answered with an error."""
-
-
 class Answers:
     """Dispatch by name; every handler either answers now or leaves the answer to a later commit."""
 
@@ -117,10 +109,7 @@ class Answers:
             "tree": (Nothing, lambda question, _, turn: self._say(question, self._root.tree.below.seen(), turn)),
             "items": (ItemsAsked, self._items),
             "read": (ItemsAsked, self._read),
-            "write": (WriteAsked, self._write),
-            "force": (ItemForceAsked, self._force),
-            "force_release": (ReleaseAsked, self._force),
-            "forces": (ForcesAsked, self._forces),
+            **OrderAnswers(root, self._below).known,
             "cases": (CasesAsked, self._cases),
             "case_action": (ActionAsked, self._case_action),
             "flood": (Nothing, self._flood),
@@ -200,41 +189,6 @@ class Answers:
     def _origins(self, question: Question, _: Nothing, turn: Turn) -> None:
         self._say(question, self._root.folds.origins.declared, turn)
 
-    def _write(self, question: Question, asked: WriteAsked, turn: Turn) -> None:
-        root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now, so nothing is written: {root.admission.closed_because}")
-        item = root.registry.item(asked.item)  # One that is being forgotten is known no more.
-        owner = "" if item is not None else self._below.owner_of(asked.item)
-        if owner:
-            refusal = self._below.write(question, asked, owner, turn)
-        else:
-            refusal = root.orders.ask(question, asked, item, turn)
-        if refusal is not None:
-            raise NotAnswered(refusal.reason)
-
-    def _force(self, question: Question, asked: ItemForceAsked | ReleaseAsked, turn: Turn) -> None:
-        root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now, so nothing is forced: {root.admission.closed_because}")
-        if root.is_crowded:
-            raise NotAnswered(_CROWDED)
-        forcing = root.forcing
-        done: ForcedItem | str | ForceRefusal
-        if isinstance(asked, ItemForceAsked):
-            done = forcing.ask(question, asked, turn)
-        else:
-            done = forcing.release(question, asked, turn)
-        if isinstance(done, ForceRefusal):
-            raise NotAnswered(done.reason)
-        result = msgspec.to_builtins({"item": done} if isinstance(done, str) else done)
-        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
-
-    def _forces(self, question: Question, asked: ForcesAsked, turn: Turn) -> None:
-        rows = self._root.forcing.rows(asked.after)
-        found, following = asked.piece(rows) if asked.is_piece else ([row for _, row in rows], None)
-        self._say_rows(question, found, following, turn)
-
     def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
         folds, mirror, dim = self._root.folds, self._below.mirror(asked.node), self._below.dim(asked.node)
         closed = folds.cases.closed() if asked.include_closed and mirror is None else ()
@@ -254,7 +208,7 @@ class Answers:
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
         if root.is_crowded:
-            raise NotAnswered(_CROWDED)
+            raise NotAnswered(CROWDED)
         wall = question.moment.wall
         changes = root.folds.act(asked, wall)
         if isinstance(changes, ActionRefused):

@@ -400,6 +400,7 @@ class Root:
                     self.cases_raised += 1
                 case CommandAccepted():
                     self.outputs.send(record.command_id, moment, turn)
+                    self.tree.folded(record, moment, turn)
                 case CommandFinished():
                     self.orders.finished(record.receipt, turn)
                     self.tree.folded(record.receipt, moment, turn)

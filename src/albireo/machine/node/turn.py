@@ -53,6 +53,10 @@ class Question(msgspec.Struct, frozen=True):
     """The door of this node, likewise."""
 
 
+class NotAnswered(Exception):
+    """A question that is answered with an error."""
+
+
 class Draft(msgspec.Struct, frozen=True, eq=False):
     """A batch to append; epoch and sequence are the log's to give."""
 

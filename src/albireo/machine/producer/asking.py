@@ -27,6 +27,7 @@ from albireo.model.instant import Instant, TimePassed
 READING: Final = frozenset(
     {"status", "items", "read", "cases", "flood", "stores", "quarantine", "actors", "history", "events", "stats"}
     | {"history_item", "history_piece", "events_piece", "gaps_piece", "access_list", "forces", "origins", "tree"}
+    | {"command", "commands"}
 )
 """Questions that change nothing."""
 REPEATABLE: Final = READING | {"write"}

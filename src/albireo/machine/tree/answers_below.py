@@ -1,4 +1,4 @@
-"""Answers about nodes below: what this node knows of them, and orders that it passes on to them."""
+"""Answers about nodes below: what this node knows of them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
@@ -8,9 +8,8 @@ import numpy as np
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.orders import WriteAsked, WriteRefusal, refusal_of_write
 from albireo.machine.node.role import RootConfig
-from albireo.machine.node.turn import Question, Turn
+from albireo.machine.node.turn import NotAnswered, Question
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model.access import AccessRole
@@ -29,7 +28,6 @@ class RootAbove(Protocol):
 
     config: RootConfig
     folds: Folds
-    access: AccessJudge
     tree: NodeTree
 
 
@@ -68,17 +66,16 @@ class AnswersBelow:
         ]
         return found[0] if len(found) == 1 else ""
 
-    def write(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
-        """Order a write of an item that a node below owns; the role is judged here, for that node."""
-        root = self._root
-        role = root.access.role_at(question.principal, owner)
-        if role < AccessRole.OPERATE:
-            return WriteRefusal(f"write needs the role operate at {owner}; {question.principal!r} has {role.word}")
-        item = root.tree.mirrors[owner].dim.by_name(f"{owner}:{asked.item.rpartition(':')[2]}")
-        refusal = refusal_of_write(asked, item)
-        if refusal is not None:
-            return refusal
-        return root.tree.ask(question, asked, owner, turn)
+
+def check_role(access: AccessJudge, what: str, question: Question, owner: str) -> None:
+    """Let whoever asks give orders at a node below, if its role there suffices.
+
+    Raises:
+        NotAnswered: it does not.
+    """
+    role = access.role_at(question.principal, owner)
+    if role < AccessRole.OPERATE:
+        raise NotAnswered(f"{what} needs the role operate at {owner}; {question.principal!r} has {role.word}")
 
 
 def items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:

@@ -18,6 +18,7 @@ from albireo.machine.feed.viewing import decode_state
 from albireo.machine.fold.dim import Dim
 from albireo.model import quality as q
 from albireo.model.case import Case
+from albireo.model.force import Force
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -34,6 +35,10 @@ class NodeMirror:
         self.dim = Dim()
         self.cases: dict[int, Case] = {}
         """Open cases by id."""
+        self.forces: dict[int, Force] = {}
+        """Forced items by id."""
+        self._forced_at: dict[int, int] = {}
+        """Change that forced or released each item, by id."""
         self.stale_since_ns: int | None = 0
         """Wall time since which nothing was heard; 0: never in this run; None: the state is live."""
         self.refused = 0
@@ -59,7 +64,8 @@ class NodeMirror:
         batches = decode_state(state, raw)
         self._changes += 1
         if state.is_snapshot:
-            self.dim, self.cases = Dim(), {}
+            self.dim, self.cases, self.forces = Dim(), {}, {}
+            self._forced_at.clear()
             self._whole_at = self._changes
             self._closed_at.clear()
             self._closed.clear()
@@ -78,6 +84,13 @@ class NodeMirror:
                 self._closed[case.case_id] = case
             else:
                 self.cases[case.case_id] = case
+
+        for force in state.forces:
+            self.forces[force.item_id] = force
+            self._forced_at[force.item_id] = self._changes
+        for item_id in state.released:
+            self.forces.pop(item_id, None)
+            self._forced_at[item_id] = self._changes
 
     def _store(self, batch: SampleBatch) -> None:
         dim = self.dim
@@ -110,6 +123,7 @@ class NodeMirror:
         changed = [case_id for case_id, at in self._closed_at.items() if at > sequence]
         cases = [self.cases.get(one) or self._closed[one] for one in changed]
         batches = self.dim.batches(self.dim.changed_since(sequence))
+        moved = [item_id for item_id, at in self._forced_at.items() if at > sequence]
         state = FeedState(
             epoch=epoch,
             position=position,
@@ -117,6 +131,8 @@ class NodeMirror:
             is_snapshot=sequence < 0,
             items=tuple(self.dim.declared_since(sequence)),
             cases=tuple(self.cases.values()) if sequence < 0 else tuple(cases),
+            forces=tuple(self.forces[one] for one in moved if one in self.forces),
+            released=() if sequence < 0 else tuple(one for one in moved if one not in self.forces),
             value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         )
         return state, [samples.encode(one) for one in batches]

@@ -10,14 +10,18 @@ import random
 from typing import Final, Protocol
 
 from albireo.codec.message import AnyMessage
+from albireo.codec.record import CommandAccepted
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.codec.tree.records import MessageFact
 from albireo.machine.fold.folds import Folds
+from albireo.machine.force.forcing import Forcing
+from albireo.machine.message.courses import Courses
 from albireo.machine.message.events import MessageLimits, SendAsked, SendRefused
+from albireo.machine.message.forces import MessageForces
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.message.post import MessagePost
+from albireo.machine.message.post import MessagePost, ReceiptTold
 from albireo.machine.message.writes import MessageWrites, encode_write
-from albireo.machine.node.orders import Orders, WriteAsked, WriteRefusal
+from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Question, Turn
@@ -26,7 +30,8 @@ from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.child import Raw
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
-from albireo.model.tree.message import WRITE, Life
+from albireo.model.tree.course import CommandCourse
+from albireo.model.tree.message import FORCE, FORCE_RELEASE, WRITE, Life
 
 PARENT: Final = b"parent"
 """Stands for the node above as the sender of a letter, and as where one goes: the shell knows its links."""
@@ -40,6 +45,7 @@ class TreeRoot(Protocol):
     config: RootConfig
     folds: Folds
     orders: Orders
+    forcing: Forcing
     registry: Registry
 
     def log_time_ns(self, now: Instant) -> int:
@@ -64,7 +70,9 @@ class NodeTree:
         messages = NodeMessages(config.node, root.folds.messages, self._chance, limits)
         # Whether somebody may order is judged where the order is given: only there are all roles known.
         writes = MessageWrites(root.orders, root.folds.commands, root.registry.item, lambda principal: "")
-        self.post = MessagePost(messages, writes)
+        forces = MessageForces(root.forcing, root.folds.forces)
+        self.post = MessagePost(messages, writes, {FORCE: forces, FORCE_RELEASE: forces})
+        self._courses = Courses(messages, root.folds.commands, root.folds.dim)
         self._has_begun = False
         self._seen: Moment | None = None
         """Last moment at which anything happened."""
@@ -119,24 +127,46 @@ class NodeTree:
 
     def ask(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
         """Order a write of an item of a node below. The same order again is answered with what became of it."""
-        self._link_up()
+        local = asked.item.rpartition(":")[2]
         sent = SendAsked(
             command_id=asked.command_id,
             owner=owner,
             kind=WRITE,
-            body=encode_write(asked.item.rpartition(":")[2], asked.value),
+            body=encode_write(local, asked.value),
             expires_ms=asked.expires_ms,
             user=asked.user,
             principal=question.principal,
             reason=asked.reason,
+            subject=f"{owner}:{local} = {asked.value}"[:TEXT_CHARS_MAX],
         )
-        refused = self.post.ask(question, sent, self._log_time(question.moment), turn)
+        refused = self.send(question, sent, turn)
         return WriteRefusal(refused.reason) if isinstance(refused, SendRefused) else None
 
-    def folded(self, record: Receipt | MessageFact, moment: Moment, turn: Turn) -> None:
-        """Go on with what waited for an order's receipt, or for a record of a message."""
+    def draw_id(self, kind: str) -> str:
+        """Command id for an order that came without one."""
+        return f"{kind} {self._chance.getrandbits(64):016x}"
+
+    def send(
+        self, question: Question, sent: SendAsked, turn: Turn, told: ReceiptTold | None = None
+    ) -> SendRefused | None:
+        """Send a message to another node, and answer the question once it has an end."""
+        self._link_up()
+        return self.post.ask(question, sent, self._log_time(question.moment), turn, told)
+
+    def course(self, command_id: str, moment: Moment) -> CommandCourse | None:
+        """Life cycle of a command; None: none of this id is remembered."""
+        return self._courses.find(command_id, self._log_time(moment), moment.wall)
+
+    def courses(self, most: int, moment: Moment) -> list[CommandCourse]:
+        """The commands that are remembered, the newest first."""
+        return self._courses.latest(most, self._log_time(moment), moment.wall)
+
+    def folded(self, record: CommandAccepted | Receipt | MessageFact, moment: Moment, turn: Turn) -> None:
+        """Go on with what waited for an order's beginning or receipt, or for a record of a message."""
         if isinstance(record, Receipt):
             self.post.order_finished(record, moment, self._log_time(moment), turn)
+        elif isinstance(record, CommandAccepted):
+            self.post.order_begun(record.command_id, moment, self._log_time(moment), turn)
         else:
             self.post.committed([record], moment, self._log_time(moment), turn)
 

@@ -24,6 +24,12 @@ EXPIRES_MS_MAX: Final = 7 * 24 * 3_600_000
 """Longest time that a message may wait: a week, as long as a site may be cut off."""
 WRITE: Final = "write"
 """Kind of a message that orders an item to be written."""
+FORCE: Final = "force"
+"""Kind of a message that forces an item."""
+FORCE_RELEASE: Final = "force_release"
+"""Kind of a message that ends the force of an item."""
+ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE})
+"""Kinds that the owner carries out itself; any other names an inbox of programs."""
 
 
 class Life(msgspec.Struct, frozen=True, order=True, array_like=True):

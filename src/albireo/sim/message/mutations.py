@@ -31,6 +31,9 @@ _LOSSY: Final = MessageSwarm(
     loss=0.3, duplicate=0.2, long_delay=0.1, delay_ms=20.0, ask_every_ms=20.0, faults=("cut_link", "cancel"),
     fault_every_ms=300.0,
 )  # fmt: skip
+_CROSSED: Final = MessageSwarm(
+    long_delay=0.3, delay_ms=20.0, ask_every_ms=15.0, faults=("cancel",), fault_every_ms=30.0
+)
 _CLEAN: Final = MessageSwarm(ask_every_ms=20.0, faults=("cancel",), fault_every_ms=100.0)
 _TAKEN_OVER: Final = MessageSwarm(
     duplicate=0.2, long_delay=0.2, delay_ms=20.0, ask_every_ms=15.0, commit_ms=40.0,
@@ -63,7 +66,7 @@ MESSAGE_SHORTCUTS: Final[Mapping[str, tuple[MessageVariant, MessageSwarm]]] = {
     "expired said after a body left": (_origin(broken.ExpiresAfterBody), _LOSSY),
     "mark passes numbers without an outcome": (_origin(broken.SkipsOpenNumbers), _CLEAN),
     "carried out before it is on record": (_owner(broken.ExecutesBeforeCommit), _TAKEN_OVER),
-    "never said without a refusal": (_owner(broken.SaysNeverLightly), _LOSSY),
+    "never said without a refusal": (_owner(broken.SaysNeverLightly), _CROSSED),
     "time counted from the body": (_owner(broken.CountsFromTheBody), _LATE),
     "guid not compared": (_origin(broken.ComparesNoGuid), _FORGED),
     # Others.

@@ -157,6 +157,8 @@ class MessageRun:
             end = MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER)
         else:
             self.node.stage.ledger.executed(order.name, order.body)
+            if self.is_heard:
+                self.do(self.machine.begun(order.name, self.times()))
             end = MessageEnd(outcome=MessageOutcome.VERIFIED, read_back=1.0)
         wait_ms = self.node.stage.chance.random() * self.node.stage.swarm.device_ms
         self.node.stage.agenda.after_ms(wait_ms, partial(self._report, order.name, end))

@@ -11,7 +11,7 @@ from albireo.machine.message.events import ExecuteBody, MessageEffect, MessageTi
 from albireo.machine.message.origin import OriginSide
 from albireo.machine.message.outbox import OpenMessage
 from albireo.machine.message.owner import OwnerSide
-from albireo.model.instant import MS, Instant
+from albireo.model.instant import MS, Instant, WallTime
 from albireo.model.tree.message import AddCause, MessageName
 
 
@@ -22,9 +22,9 @@ class ForgetsByDeadline(OwnerSide):
         super()._forget_tenure()
         self._ends: dict[MessageName, Instant] = {}
 
-    def _accept(self, letter: BodySent, body: bytes, until: Instant) -> None:
+    def _accept(self, letter: BodySent, body: bytes, until: Instant, wall: WallTime) -> None:
         self._ends[letter.name] = until
-        super()._accept(letter, body, until)
+        super()._accept(letter, body, until, wall)
 
     def _go_on(self, times: MessageTimes) -> None:
         super()._go_on(times)
@@ -53,7 +53,7 @@ class TakesAnyBody(OwnerSide):
         name = letter.name
         if name not in self.inbox.rows and name not in self._accepting and letter.size == len(letter.piece):
             self._drop(name)
-            self._accept(letter, letter.piece, Instant(times.now + letter.left_ms * MS))
+            self._accept(letter, letter.piece, Instant(times.now + letter.left_ms * MS), times.wall)
 
 
 class PutsNoMarkOnRecord(OwnerSide):
@@ -87,13 +87,13 @@ class SkipsOpenNumbers(OriginSide):
 class ExecutesBeforeCommit(OwnerSide):
     """Has a body carried out when it comes, before that is on record."""
 
-    def _accept(self, letter: BodySent, body: bytes, until: Instant) -> None:
+    def _accept(self, letter: BodySent, body: bytes, until: Instant, wall: WallTime) -> None:
         self._effects.append(
             ExecuteBody(
                 name=letter.name, kind=letter.kind, body=body, not_after=until, user="", principal="", reason=""
             )
         )
-        super()._accept(letter, body, until)
+        super()._accept(letter, body, until, wall)
 
     def accepted(self, record: MessageAccepted, times: MessageTimes) -> list[MessageEffect]:
         return [one for one in super().accepted(record, times) if not isinstance(one, ExecuteBody)]
@@ -133,7 +133,7 @@ class TakesNoncesOfEarlierTenures(OwnerSide):
         name = letter.name
         is_free = name not in self.inbox.rows and name not in self._accepting and name not in self._refusing
         if name not in self._fetches and is_free and letter.size == len(letter.piece):
-            self._accept(letter, letter.piece, Instant(times.now + letter.left_ms * MS))
+            self._accept(letter, letter.piece, Instant(times.now + letter.left_ms * MS), times.wall)
             return
         super()._body(letter, times)
 

@@ -148,7 +148,7 @@ def test_an_order_that_the_log_lacks_was_never_given_only_if_the_store_is_proven
     cores[TOP].ask(write())
     exchange(cores)
     site = cores[SITE]
-    ordered = next(i for i, one in enumerate(site.frames) if b"requested_ns" in bytes(one.body))
+    ordered = next(i for i, one in enumerate(site.frames) if b"expires_ms" in bytes(one.body))
     site.begin(continues=continues, frames=ordered)
     link(cores)
     site.letters.clear()

@@ -1,0 +1,78 @@
+"""`albireo command`: what became of each command that a node gave or carried out."""
+
+import click
+import msgspec
+
+from albireo.cli.display import time_text, value_text
+from albireo.cli.output import emit, json_option, show, show_table
+from albireo.cli.target import Place, node_client, place_option
+from albireo.client.orders import LATEST
+from albireo.model.tree.course import CommandCourse
+
+
+@click.group("command")
+def command() -> None:
+    """Commands and what became of them: writes, here and to nodes below."""
+
+
+@command.command("show")
+@click.argument("command_id", metavar="ID")
+@place_option
+@json_option
+def show_command(command_id: str, place: Place, as_json: bool) -> None:
+    """The life of one command: each stage with its time and node, the way, who gave it, and the receipt.
+
+    ID is that of the receipt (`albireo write --json`), or as `albireo command list` shows it. Ask the node at which it
+    was given, or the one that owns the item; nodes between them keep nothing.
+    """
+    with node_client(place) as client:
+        course = client.command(command_id)
+    if as_json:
+        emit(course)
+        return
+    for line in course_lines(course):
+        show(line)
+
+
+def course_lines(course: CommandCourse) -> list[str]:
+    """A course as people read it."""
+    given = f"{course.user} ({course.principal})" if course.principal else course.user
+    lines = [
+        f"{course.kind} {course.subject}: {course.state}",
+        f"id        {course.command_id}",
+        f"given by  {given}" + (f": {course.reason}" if course.reason else ""),
+        f"way       {' > '.join(course.way)}",
+    ]
+    lines += [f"{one.stage:<10}{time_text(one.at_ns)}  {one.node}" for one in course.steps]
+    if course.left_ms is not None:
+        lines.append(f"left      {course.left_ms / 1000:g} s in which it may still be carried out")
+    if course.cause:
+        lines.append(f"cause     {course.cause}" + (f": {course.detail}" if course.detail else ""))
+    if course.read_back is not None:
+        lines.append(f"read back {value_text(course.read_back)}")
+    if course.guid:
+        lines.append(f"proof     {course.guid}")
+    if not course.is_settled:
+        lines.append("the owner is still asked: a late outcome corrects this")
+    return lines
+
+
+@command.command("list")
+@click.option("--limit", default=LATEST, show_default=True, type=click.IntRange(1, 1_000), help="How many.")
+@place_option
+@json_option
+def list_commands(limit: int, place: Place, as_json: bool) -> None:
+    """The latest commands that this node gave, or carried out for others, the newest first."""
+    with node_client(place) as client:
+        found = client.commands(limit=limit)
+    if as_json:
+        emit({"commands": msgspec.to_builtins(found)})
+    elif not found:
+        show("no command is remembered")
+    else:
+        rows = [(_given_text(one), one.subject, one.state, one.user, one.way[0], one.command_id) for one in found]
+        show_table(("given (UTC)", "what", "state", "who", "at", "id"), rows)
+
+
+def _given_text(one: CommandCourse) -> str:
+    return time_text(one.steps[0].at_ns if one.steps else 0)
