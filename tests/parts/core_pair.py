@@ -1,4 +1,4 @@
-"""Two COREs of a pair and their witness in one loop, over real links and on real logs."""
+"""Two COREs of a pair and their voter in one loop, a witness or a node below, over real links and on real logs."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,7 @@ import msgspec
 from albireo.client import ClientError, connect
 from albireo.log import FileSystem, LogConfig
 from albireo.machine.pair import PairConfig
+from albireo.machine.pair.member import Member
 from albireo.machine.tree.child import ChildConfig
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
@@ -21,7 +22,9 @@ from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
 from albireo.node.member.arguments import PairArguments
 from albireo.node.member.member import PairMembership
-from albireo.node.vote.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
+from albireo.node.vote.node_voter import NodeVoter, NodeVoterArguments
+from albireo.node.vote.seats import AskingMember, AskingPair
+from albireo.node.vote.witness import Witness, WitnessArguments
 from albireo.runtime import run_actor, running
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.keys import Keys, introduce
@@ -31,6 +34,8 @@ from tests.parts.waiting import PATIENCE_S
 
 CLUSTER: Final = "c/root"
 VOTER: Final = "witness:w1"
+SITE: Final = "root/north"
+"""Place that votes where the voter is below."""
 PLACES: Final = ("root[primary]", "root[backup]")
 LOG: Final = LogConfig(segment_bytes=1 << 20, free_bytes_min=0)
 RETENTION: Final = Retention(keep_h=0, snapshot_every_s=1)
@@ -39,13 +44,26 @@ CALM: Final = {"silence_ns": 2 * SECOND, "solo_after_ns": 2 * SECOND, "attempt_n
 
 
 class Plant:
-    """A pair of COREs and its witness in one loop, each started and killed by itself."""
+    """A pair of COREs and its voter in one loop, each started and killed by itself."""
 
-    def __init__(self, home: Path, local_streams: tuple[str, ...] = (), node: str = "root", /, **settings: int) -> None:
-        """`settings`: of the pair's configuration, beside CALM."""
+    def __init__(
+        self,
+        home: Path,
+        local_streams: tuple[str, ...] = (),
+        node: str = "root",
+        /,
+        voter: str = VOTER,
+        **settings: int,
+    ) -> None:
+        """
+        Args:
+            voter: the only one: a witness, or a node below.
+            settings: of the pair's configuration, beside CALM.
+        """
         self.home = home
         self.node = node
         self.places = (f"{node}[primary]", f"{node}[backup]")
+        self.voter = voter
         self._cluster = f"c/{node}"
         self.private_streams: tuple[str, ...] = ()
         self.limits = LimitSettings()
@@ -59,9 +77,9 @@ class Plant:
         self.cores: dict[int, Core] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._witness = contextlib.AsyncExitStack()
-        self.witness: Witness
+        self.witness: Witness | NodeVoter
         self._ends = [f"tcp://127.0.0.1:{port}" for port in free_ports(5)]
-        self.config = PairConfig(cluster=self._cluster, voters=(VOTER,), **{**CALM, **settings})
+        self.config = PairConfig(cluster=self._cluster, voters=(voter,), **{**CALM, **settings})
 
     @property
     def lines(self) -> tuple[LineTo, ...]:
@@ -75,8 +93,13 @@ class Plant:
 
     def make_keys(self, *names: str, role: AccessRole = AccessRole.ADMIN) -> None:
         """Members and witness trust each other and the holders of these names, who have this role."""
-        self.keys = {name: Keys.new(self.home / "keys" / name, name) for name in (*self.places, VOTER, *names)}
+        self.keys = {name: Keys.new(self.home / "keys" / name, name) for name in (*self.places, self.voter_key, *names)}
         introduce(*self.keys.values(), role=role)
+
+    @property
+    def voter_key(self) -> str:
+        """Name of the voter's key."""
+        return self.voter.removeprefix("node:")
 
     def _key_directory(self, name: str) -> str:
         return str(self.keys[name].directory) if self.keys else ""
@@ -93,20 +116,22 @@ class Plant:
 
     async def forget_leases_before(self) -> None:
         """Whoever starts waits as long as a lease that it may have forgotten; there was none before the beginning."""
-        voter = self.witness._seats[self._cluster].voter
+        voter = self.witness.seats.by_cluster[self._cluster].voter
         await until(lambda: voter.store is not None, "begun")
-        membership = self.cores[0]._membership
-        assert isinstance(membership, PairMembership)
-        voter.starts_until = membership._member.candidate.promise_until = Instant(0)
+        voter.starts_until = self.machine(0).candidate.promise_until = Instant(0)
 
-    def _made_witness(self) -> Witness:
+    def _made_witness(self) -> Witness | NodeVoter:
+        is_below = self.voter.startswith("node:")
+        ends = self._ends[3:5] if is_below else self._ends[1:3]
         members = tuple(
-            WitnessMember(place=place, peer=(peer,)) for place, peer in zip(self.places, self._ends[1:3], strict=True)
+            AskingMember(place=place, endpoints=(end,)) for place, end in zip(self.places, ends, strict=True)
         )
-        pair = WitnessPair(
+        pair = AskingPair(
             node=self.node, cluster=self._cluster, voters=self.config.voters, members=members, drift=self.config.drift
         )
-        keys = self._key_directory(VOTER)
+        keys = self._key_directory(self.voter_key)
+        if is_below:
+            return NodeVoter(NodeVoterArguments(voter=self.voter, keys=keys, pairs=(pair,)))
         return Witness(WitnessArguments(voter=VOTER, endpoint=self._ends[0], keys=keys, pairs=(pair,)))
 
     async def start(self, member: int, retention: Retention = RETENTION, files: FileSystem | None = None) -> Core:
@@ -115,7 +140,7 @@ class Plant:
             member=member,
             place=self.places[member],
             config=self.config,
-            witnesses={VOTER: self._ends[0]},
+            witnesses={} if self.voter.startswith("node:") else {self.voter: self._ends[0]},
             client=clients[member],
             peer=(peers[member],),
             other=(peers[1 - member],),
@@ -167,6 +192,12 @@ class Plant:
         if member in self.cores:
             await self.kill(member)
 
+    def machine(self, member: int) -> Member:
+        """The machine of that member."""
+        membership = self.cores[member]._membership
+        assert isinstance(membership, PairMembership)
+        return membership._member
+
     def state(self, member: int) -> str:
         return self.cores[member].root.role.word
 
@@ -216,9 +247,19 @@ async def plant(home: Path, local_streams: tuple[str, ...] = (), **settings: int
 
 
 @contextlib.asynccontextmanager
+async def plant_over_a_site(home: Path, *keyed: str, **settings: int) -> AsyncIterator[Plant]:
+    """The same, voted by a node below; with keys on all links if others are to have some."""
+    made = Plant(home, voter=f"node:{SITE}", **settings)
+    if keyed:
+        made.make_keys(*keyed)
+    async with begun(made):
+        yield made
+
+
+@contextlib.asynccontextmanager
 async def private_plant(home: Path, **settings: int) -> AsyncIterator[Plant]:
     """The same; samples stay with the member that took them."""
-    made = Plant(home, (), **settings)
+    made = Plant(home, **settings)
     made.private_streams = ("samples",)
     async with begun(made):
         yield made
@@ -227,7 +268,7 @@ async def private_plant(home: Path, **settings: int) -> AsyncIterator[Plant]:
 @contextlib.asynccontextmanager
 async def keyed_plant(home: Path, *names: str, **settings: int) -> AsyncIterator[Plant]:
     """The same, with keys on all links; the holders of `names` are trusted too."""
-    made = Plant(home, (), **settings)
+    made = Plant(home, **settings)
     made.make_keys(*names)
     async with begun(made):
         yield made

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
-from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, PeerMessage, Question, RangeSent, Voted
+from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, PeerMessage, RangeSent, VoteMessage
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.model import bounded
@@ -414,7 +414,7 @@ AnyMessage = (
     | ProducerHello | ProducerWelcome | Append | Appended | AppendRefused | WriteOrder | WriteDone
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
     | ChildHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
-    | Question | Voted | PeerMessage | RoleTold | RoleAsked | WritesEnded
+    | VoteMessage | PeerMessage | RoleTold | RoleAsked | WritesEnded
     | TreeMessage | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
 )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Messages of members and voters to each other. Frozen and tagged; the codec puts them on the wire as they are.
 
     member -> voter    Read, Prepare, Accept, Release, Install
-    voter  -> member   Voted
+    voter  -> member   Voted; VoterHello before the first question, of a voter that dials
     member <-> member  Heartbeat, HeartbeatAnswered, FollowAsked, FollowAnswered, Frames, FollowAcked, FoldsAsked,
                        FoldsSent, RangeAsked, RangeSent, Leaving, Yielded; Carried between their histories
 
@@ -126,6 +126,15 @@ class Voted(msgspec.Struct, frozen=True, kw_only=True, tag="pair_voted"):
     """True: a lease of another run than the sender's bars a candidacy."""
     floor: Position = BEGINNING
     """Highest commit position reported to this voter."""
+
+
+class VoterHello(msgspec.Struct, frozen=True, kw_only=True, tag="voter_hello"):
+    """A node that votes for a pair above it, to each member, each second, on the link that it dialled: ask me here."""
+
+    voter: Name
+    """Its name in the voter list: `node:root/north`."""
+    cluster: Name
+    """Identity of the pair."""
 
 
 class Between(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,6 +328,7 @@ class Carried(Between, frozen=True, kw_only=True, tag="pair_carried"):
 
 
 Question = Read | Prepare | Accept | Release | Install
+VoteMessage = Question | VoterHello | Voted
 PeerMessage = (
     Heartbeat
     | HeartbeatAnswered

@@ -26,7 +26,7 @@ from albireo.codec.message import (
     RoleAsked,
     RoleTold,
 )
-from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted
+from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted, VoterHello
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.model.principal import PrincipalKind, kind_of
@@ -42,6 +42,7 @@ class KeyedEnd(StrEnum):
     """A member hears by its own endpoint; connections to it say nothing back, and a watch's say nothing at all."""
     TO_WITNESS = "connection to a witness"
     TO_PARENT = "connection to the client endpoint of the node above"
+    TO_PAIR = "connection of a voter below to the client endpoint of a member"
 
 
 Messages = frozenset[type]
@@ -54,20 +55,23 @@ TREE_LETTERS: Final[Messages] = frozenset(get_args(TreeMessage))
 CHILD_WORDS: Final[Messages] = TREE_LETTERS | {ChildHello, RoleTold, FeedAnswer, FeedData, FeedState, FeedAlive}
 """Said beside the words of its kind by a node below, which is followed on the link that it dialled."""
 PARENT_WORDS: Final[Messages] = TREE_LETTERS | {RoleAsked, FeedHello, FeedAck}
-VOTER_QUESTIONS: Final[Messages] = frozenset({*get_args(Question), Ask})
+VOTER_WORDS: Final[Messages] = frozenset({VoterHello, Voted})
+"""Said beside the words of its kind by a node below that votes for the pair, on the link that it dialled."""
+VOTER_QUESTIONS: Final[Messages] = frozenset(get_args(Question))
 
 _MEMBER, _WITNESS, _PROGRAM = PrincipalKind.MEMBER, PrincipalKind.WITNESS, PrincipalKind.PROGRAM
 
 MAY_SAY: Final[dict[KeyedEnd, dict[PrincipalKind, Messages]]] = {
     KeyedEnd.PEER: {_MEMBER: PEER_WORDS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
     KeyedEnd.CLIENT: {_MEMBER: QUESTIONS, _WITNESS: NOTHING, _PROGRAM: PROGRAM_WORDS},
-    KeyedEnd.WITNESS: {_MEMBER: VOTER_QUESTIONS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
+    KeyedEnd.WITNESS: {_MEMBER: VOTER_QUESTIONS | QUESTIONS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
     KeyedEnd.TO_PEER: {_MEMBER: NOTHING, _WITNESS: NOTHING, _PROGRAM: NOTHING},
     KeyedEnd.TO_WITNESS: {_MEMBER: NOTHING, _WITNESS: frozenset({Voted}), _PROGRAM: NOTHING},
     KeyedEnd.TO_PARENT: {_MEMBER: NOTHING, _WITNESS: NOTHING, _PROGRAM: NOTHING},
+    KeyedEnd.TO_PAIR: {_MEMBER: VOTER_QUESTIONS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
 }
 """Messages that are heard at each end, by the kind of who says them; complete over ends x kinds of keys. Neighbours in
-the tree are known by their very names, and heard with more (`Audience`).
+the tree and voters below are known by their very names, and heard with more (`Audience`).
 
 A member asks at the other's client endpoint for the commands that run beside it with its keys.
 """
@@ -83,6 +87,8 @@ class Audience(msgspec.Struct, frozen=True):
     """Names of the places of the nodes below this one."""
     parents: frozenset[str] = frozenset()
     """Names of the places of the node above; a node that stands alone has a key like a program's."""
+    voters: frozenset[str] = frozenset()
+    """Names of the places of the nodes below that vote for this pair; not all of them stand directly below it."""
 
     def hears(self, name: str) -> Messages:
         """Messages that are heard from the holder of the key trusted as `name`; empty: it is not heard at all."""
@@ -91,4 +97,6 @@ class Audience(msgspec.Struct, frozen=True):
         words = MAY_SAY[self.at][kind] if is_meant else NOTHING
         if name in self.children:
             words |= CHILD_WORDS
+        if name in self.voters:
+            words |= VOTER_WORDS
         return words | PARENT_WORDS if name in self.parents else words

@@ -1,6 +1,7 @@
 """Boot: makes the actors of one node from a topology, and keeps them up until a signal or a client stops them.
 
     stage 0  logger            takes the others' log lines
+             voter             votes for pairs above, if one lists this place; needs none of the others
     stage 1  core              log, folds, feeds
     stage 2  history           follows core; stops after the adapters, so that it gets their last sample
     stage 3  comm.<adapter>    one per adapter, and `host` for the machine itself
@@ -27,6 +28,7 @@ from albireo.node.apply import ReadAgain, TopologyInUse
 from albireo.node.core.door import DoorArguments
 from albireo.node.lone import logger_of, supervision_of
 from albireo.node.member.arguments import PairArguments, PlcWaits
+from albireo.node.vote.boot import node_voter_of
 from albireo.runtime import ActorSpec
 from albireo.runtime.actor.node import run_node
 from albireo.runtime.actor.supervisor import Supervisor
@@ -36,14 +38,6 @@ HOST: Final = "host"
 MIB: Final = 1 << 20
 HISTORY_NICE: Final = 10
 """Niceness of the history: on a busy machine it falls behind for a while, and neither log nor links do."""
-
-
-class NodesDoNotVote(ValueError):
-    """The pair lists nodes below as voters, and nobody would ask them: it could be without a majority for ever."""
-
-    def __init__(self, pair: str, voters: tuple[str, ...]) -> None:
-        super().__init__(f"{pair} lists {' and '.join(voters)} as voters, and no pair asks a node below yet")
-        self.voters = voters
 
 
 def run(
@@ -64,8 +58,6 @@ def run(
         read: reads a changed topology file that the node is to take up; None: it takes up none.
     Returns:
         The exit code, as `run_node` says.
-    Raises:
-        NodesDoNotVote: before anything was started.
     """
     node = place.node
     level = node.feature_level if feature_level is None else feature_level
@@ -87,11 +79,7 @@ def run(
 def specs_of(
     loaded: LoadedTopology, place: Place, keys: Path | None = None, feature_level: int = FEATURE_LEVEL
 ) -> list[ActorSpec]:
-    """The actors of a node, with all their arguments as JSON values.
-
-    Raises:
-        NodesDoNotVote: the node is a pair with such voters.
-    """
+    """The actors of a node, with all their arguments as JSON values."""
     node = place.node
     adapters = [*loaded.arguments[node.id]]
     if all(one["kind"] != HOST for one in adapters):
@@ -100,10 +88,20 @@ def specs_of(
     core = _core(loaded, place, keys) | {"feature_level": feature_level, "adapters": names}
     return [
         logger_of(node.runtime),
+        *_voter(loaded.topology, place, keys),
         ActorSpec("core", "albireo.node.core.actor:create", core, stage=1),
         ActorSpec("history", "albireo.node.history:create", _history(node), stage=2, nice=HISTORY_NICE),
         *(_comm(one, begins_acting=not place.member) for one in adapters),
     ]
+
+
+def _voter(topology: Topology, place: Place, keys: Path | None) -> list[ActorSpec]:
+    """VOTER, if a pair above lists the place. The first to start and the last to stop; its bugs never end the node."""
+    arguments = node_voter_of(topology, place, keys)
+    if arguments is None:
+        return []
+    spec_arguments = msgspec.to_builtins(arguments)
+    return [ActorSpec("voter", "albireo.node.vote.node_voter:create", spec_arguments, stage=0, is_essential=False)]
 
 
 def _history(node: NodeConfig) -> dict[str, object]:
@@ -178,8 +176,6 @@ def _pair(
     topology: Topology, place: Place, primary: MemberEndpoints, backup: MemberEndpoints, keys: Path | None
 ) -> PairArguments:
     node = place.node
-    if node.node_voters:
-        raise NodesDoNotVote(node.id, node.node_voters)
     own, other = (primary, backup) if place.member == "primary" else (backup, primary)
     return PairArguments(
         member=0 if own is primary else 1,

@@ -118,6 +118,8 @@ def test_names_without_trust_here_are_told(table: Table, tmp_path: Path) -> None
     missing = list(view["voters_seen"])
     assert untrusted(view, tmp_path) == missing and "witness:w1" in missing
     assert "keys trust witness:w1 KEY" in "\n".join(untrusted_text(missing))
+    view["voters_seen"]["node:root/north"] = view["voters_seen"]["plc:p1"] = view["voters_seen"]["witness:w1"]
+    assert untrusted(view, tmp_path) == [*missing, "root/north"], "a node below has the key of its place, a PLC none"
 
 
 def test_solo_member_is_at_risk_since_an_instant(table: Table) -> None:

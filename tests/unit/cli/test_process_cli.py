@@ -74,14 +74,3 @@ def test_keys_that_others_may_read_are_told_before_anything_starts(site: Path) -
     Path("data/keys").chmod(0o755)
     result = failed("node", "run", "--id", "root[primary]", "--topology", "pair.toml", "--data", "data")
     assert "others may reach it" in result.stderr and "chmod 700" in result.stderr
-
-
-def test_a_pair_that_lists_a_node_below_as_a_voter_does_not_start(site: Path) -> None:
-    """Nobody would ask it, and a majority of the list could be out of reach for ever."""
-    below = '[[node]]\nid = "root/north"\n'
-    listed = PAIR.replace('"witness:w1"]', '"witness:w1", "node:root/north", "witness:w2"]')
-    second = '[[witness]]\nname = "w2"\nendpoint = "tcp://127.0.0.1:7701"\n'
-    (site / "voted.toml").write_text(listed.format(host="127.0.0.1") + below + second)
-    said = failed("node", "run", "--topology", "voted.toml", "--id", "root[primary]", "--data", "data").stderr
-    assert "root lists node:root/north as voters, and no pair asks a node below yet" in said
-    assert not (site / "data" / "log").exists()

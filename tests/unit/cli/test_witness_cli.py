@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from albireo.cli import cli
-from albireo.node.vote.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
+from albireo.node.vote.seats import AskingMember, AskingPair
+from albireo.node.vote.witness import Witness, WitnessArguments
 from albireo.runtime import running
 from tests.parts.waiting import PATIENCE_S
 
@@ -60,8 +61,8 @@ def test_where_no_witness_runs_status_says_so(tmp_path: Path) -> None:
 @pytest.fixture
 def data(tmp_path: Path) -> Iterator[Path]:
     """Of an empty witness that runs in a thread."""
-    members = tuple(WitnessMember(place=f"root[{member}]", peer=()) for member in ("primary", "backup"))
-    pair = WitnessPair(node="root", cluster="c/root", voters=("witness:w1",), members=members, drift=0.05)
+    members = tuple(AskingMember(place=f"root[{member}]", endpoints=()) for member in ("primary", "backup"))
+    pair = AskingPair(node="root", cluster="c/root", voters=("witness:w1",), members=members, drift=0.05)
     arguments = WitnessArguments(voter="witness:w1", endpoint="tcp://127.0.0.1:*", pairs=(pair,))
     is_ready, is_over = threading.Event(), threading.Event()
 

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from albireo.codec.message import AnyMessage
-from albireo.codec.principal import CHILD_WORDS, MAY_SAY, PARENT_WORDS, Audience, KeyedEnd
+from albireo.codec.principal import CHILD_WORDS, MAY_SAY, PARENT_WORDS, VOTER_WORDS, Audience, KeyedEnd
 from albireo.model.principal import UNKEYED, PrincipalKind, kind_of
 
 OTHER = "root[backup]"
@@ -23,6 +23,7 @@ HEARD = {
     (KeyedEnd.CLIENT, PROGRAM): "Ask RoleAsked ProducerHello Append FeedHello FeedAck",
     (KeyedEnd.WITNESS, OTHER): "Read Prepare Accept Release Install Ask",
     (KeyedEnd.TO_WITNESS, WITNESS): "Voted",
+    (KeyedEnd.TO_PAIR, OTHER): "Read Prepare Accept Release Install",
 }
 """Everything that is heard at all."""
 
@@ -46,6 +47,16 @@ def test_a_child_says_the_words_of_its_kind_and_those_of_a_child(name: str, mess
     usual = Audience(KeyedEnd.CLIENT).hears(name)
     assert Audience(KeyedEnd.CLIENT, children=frozenset({name})).hears(name) == usual | CHILD_WORDS
     assert (message in Audience(KeyedEnd.CLIENT, children=frozenset({"root/south"})).hears(name)) is (message in usual)
+
+
+@pytest.mark.parametrize("name", ["root/north", "root/north[primary]", "root/north/pump"])
+@pytest.mark.parametrize("message", get_args(AnyMessage), ids=lambda one: one.__name__)
+def test_a_voter_below_votes_and_nobody_else_does(name: str, message: type) -> None:
+    usual = Audience(KeyedEnd.CLIENT).hears(name)
+    voters = Audience(KeyedEnd.CLIENT, voters=frozenset({name}))
+    assert voters.hears(name) == usual | VOTER_WORDS
+    assert (message in voters.hears("root/south")) is (message in Audience(KeyedEnd.CLIENT).hears("root/south"))
+    assert not VOTER_WORDS & Audience(KeyedEnd.CLIENT, children=frozenset({name})).hears(name)
 
 
 @pytest.mark.parametrize("name", ["root", "root[primary]"])

@@ -101,6 +101,37 @@ def test_each_change_is_named_with_what_has_to_be_restarted(
     assert bool(change.because) is bool(restart)
 
 
+HALL = '[[node]]\nid = "root/north/hall"\n'
+
+
+def over_a_hall(voter: str, client: str = "10.0.0.2", hall: str = HALL) -> str:
+    text = SITE.replace('["witness:w1"]', f'["{voter}"]').replace("10.0.0.2", client)
+    return text.replace('[[node]]\nid = "root/north"\n', f'{hall}[[node]]\nid = "root/north"\n')
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "restart"),
+    [
+        (over_a_hall("witness:w1"), over_a_hall("node:root/north/hall"), "voters",
+         (*PAIR, "witness:w1", "root/north/hall")),
+        (over_a_hall("node:root/north"), over_a_hall("node:root/north/hall"), "voters",
+         (*PAIR, "root/north", "root/north/hall")),
+        (over_a_hall("witness:w1", hall=""), over_a_hall("node:root/north/hall"), "voters", (*PAIR, "witness:w1")),
+        (over_a_hall("node:root/north/hall"), over_a_hall("node:root/north/hall", "10.0.0.3"), "backup.client",
+         (*PAIR, "root/north", "root/north/hall")),
+        (over_a_hall("node:root/north"), over_a_hall("node:root/north", "10.0.0.3"), "backup.client",
+         (*PAIR, "root/north")),
+    ],
+    ids=["becomes a voter", "one for the other", "a new node votes", "dials from two levels below", "dials once"],
+)  # fmt: skip
+def test_a_node_below_that_votes_is_restarted_with_its_pair(
+    old: str, new: str, name: str, restart: tuple[str, ...]
+) -> None:
+    """It dials the members at its start, from however deep, and compares its list with theirs."""
+    (change,) = [one for one in changes_of(load(old), load(new)) if one.what == "setting"]
+    assert (change.name, change.restart) == (name, restart)
+
+
 def test_items_are_compared_by_name_and_cell_and_taken_up_as_the_node_runs() -> None:
     found = changes("", "", "name,unit,hi\nfan_1,kW,6\nno,ppm,\n")
     assert [(one.how, one.name, one.old, one.new) for one in found] == [

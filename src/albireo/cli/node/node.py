@@ -67,12 +67,7 @@ def run(
     hint = f"node {node_id} runs; in another terminal: albireo status, albireo watch; Ctrl-C stops it"
     started = (lambda _: say(hint)) if sys.stderr.isatty() else None
     work = partial(boot.run, loaded, place, directory, keys, started, feature_level, load_again)
-    try:
-        code = run_until_stopped("node", node_id, directory, work)
-    except boot.NodesDoNotVote as error:
-        remedy = "name witnesses or PLCs instead, the same on every machine (docs/limits.md)"
-        raise Failure(str(error), remedy, ExitCode.BAD_CONFIGURATION) from error
-    raise SystemExit(code)
+    raise SystemExit(run_until_stopped("node", node_id, directory, work))
 
 
 def _endpoints(topology: Topology, node: NodeConfig) -> Iterator[str]:

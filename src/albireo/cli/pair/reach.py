@@ -15,6 +15,7 @@ import msgspec
 from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
 from albireo.client import ClientError, NodeRefused, NodeUnreachable, TargetRefused, connect
+from albireo.model.topology import NODE_VOTER
 from albireo.node.member.action_replies import WHAT_TO_DO
 from albireo.runtime import Keys
 from albireo.runtime.errors import RuntimeFault
@@ -66,14 +67,15 @@ def pair_of(status: object, place: str) -> dict[str, Any]:
 
 
 def untrusted(pair: dict[str, Any], directory: Path) -> list[str]:
-    """Other member and witnesses whose keys the member in `directory` does not trust; empty without keys."""
+    """Other member and voters whose keys the member in `directory` does not trust; empty without keys."""
     if not (directory / "keys").is_dir():
         return []
     try:
         keys = Keys.load(directory / "keys")
     except RuntimeFault:
         return []  # The member says itself what is wrong with its keys.
-    names = [pair["other"]["place"], *(one for one in pair["voters_seen"] if one.startswith("witness:"))]
+    voters = [one.removeprefix(NODE_VOTER) for one in pair["voters_seen"] if one.startswith(("witness:", NODE_VOTER))]
+    names = [pair["other"]["place"], *voters]
     return [name for name in names if not keys.keys_of(name)]
 
 

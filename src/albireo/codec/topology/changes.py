@@ -14,7 +14,7 @@ import msgspec
 
 from albireo.codec.topology.meaning import Meaning, meaning_of
 from albireo.codec.topology.topology import LoadedTopology
-from albireo.model.topology import places_of
+from albireo.model.topology import NODE_VOTER, places_of
 from albireo.model.tree.nodes import find_node
 
 FOR_PEOPLE: Final = frozenset({"label", "description"})
@@ -110,11 +110,11 @@ class _Comparison:
         restart = () if key in FOR_PEOPLE else self._places(node_id)
         because = ""
         if key == "voters":
-            before, after = old.get(key, []), new.get(key, [])
-            witnesses = (one for one in [*before, *after] if one.startswith("witness:"))
-            restart, because = (*restart, *dict.fromkeys(witnesses)), _ALL_VOTERS
+            restart, because = (*restart, *self._voting(node_id)), _ALL_VOTERS
         elif key in _DIALLED:
             below = [place for one in self._below(node_id) for place in self._places(one)]
+            voting = (one for one in self._voting(node_id) if not one.startswith("witness:"))
+            below = list(dict.fromkeys([*below, *voting]))
             restart, because = (*restart, *below), "it is bound at the start" + ", and dialled from below" * bool(below)
         elif restart:
             because = "it is read at the start"
@@ -128,6 +128,13 @@ class _Comparison:
 
     def _below(self, node_id: str) -> list[str]:
         return [one for one in self._old["node"] if one.rpartition("/")[0] == node_id and one in self._new["node"]]
+
+    def _voting(self, node_id: str) -> tuple[str, ...]:
+        """Witnesses, and places below that run before and after, which vote for the pair in one of both topologies."""
+        listed = [voter for side in (self._old, self._new) for voter in side["node"][node_id].get("voters", ())]
+        known = {place for one in self._old["node"] if one in self._new["node"] for place in self._places(one)}
+        names = (one.removeprefix(NODE_VOTER) for one in listed)
+        return tuple(dict.fromkeys(one for one in names if one.startswith("witness:") or one in known))
 
     def _of_adapters(self, node_id: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
         restart = self._places(node_id)

@@ -128,8 +128,7 @@ def _check_node_voter(topology: Topology, pair: NodeConfig, at: int, path: KeyPa
         text = f"{said} is a second vote of the node {node_id}, which has one"
         found.add(path, text, "Name one member of a pair below, and another voter.")
     elif voter in below:
-        text = f"{said}: no pair asks a node below yet, and {pair.id} will not start"
-        found.add(path, text, "Name a witness or a PLC until then (docs/limits.md).", is_warning=True)
+        return
     elif f"{voter}[primary]" in below:
         text = f"{said} is a pair, and a pair votes through one of its members"
         found.add(path, text, f'Write "{NODE_VOTER}{voter}[primary]" or "{NODE_VOTER}{voter}[backup]".')

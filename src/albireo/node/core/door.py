@@ -57,14 +57,16 @@ class ProgramDoor:
         keys: Keys | None,
         expected: frozenset[str] = frozenset(),
         children: frozenset[str] = frozenset(),
+        voters: frozenset[str] = frozenset(),
     ) -> Link:
         """Bind it. Raises what `ActorContext.bind_tcp` does.
 
         Args:
             expected: names of the members that are heard beside programs.
             children: names of the places of the nodes below, which are heard too.
+            voters: names of the places of the nodes below that vote for this pair.
         """
-        hears = Audience(KeyedEnd.CLIENT, expected, children).hears
+        hears = Audience(KeyedEnd.CLIENT, expected, children, voters=voters).hears
         self.link = actor.bind_tcp("clients", self.endpoint, keys, CLIENT_LIMITS, hears=hears)
         self._has_keys = keys is not None
         return self.link

@@ -131,7 +131,7 @@ class PairMembership:
 
     def begin(self) -> None:
         arguments = self._arguments
-        self._links = PairLinks(self._actor, arguments, self._keys, self._children)
+        self._links = PairLinks(self._actor, arguments, self._keys, self._children, self._status.refuse)
         self.door = self._links.door
         self._watch = HolderWatch(self._actor, arguments.other_place, arguments.other, self._keys)
         log, facts = self._core.log, self._facts()
@@ -186,8 +186,10 @@ class PairMembership:
         if path is not None:
             self._watch.heard()
             self._from_peer(message, letter.raw, path)
-        elif letter.link in self._links.voter_of:
-            self._from_witness(message, self._links.voter_of[letter.link])
+        elif self._links.is_of_voter(letter):
+            vote = self._links.vote_of(letter)
+            if vote is not None:
+                self._heard_voter(vote)
         elif isinstance(message, Ask):
             return self._actions.asked(letter, message, self._actor.now())
         elif letter.link is self._links.clients:
@@ -199,12 +201,6 @@ class PairMembership:
         else:
             return self._plcs.hears(letter.sender, message, self._actor.now())
         return True
-
-    def _from_witness(self, message: object, voter: str) -> None:
-        if isinstance(message, Voted) and message.voter == voter:
-            self._heard_voter(message)
-        else:
-            self._status.refuse(f"{type(message).__name__} from {voter}")
 
     def _heard_voter(self, voted: Voted) -> None:
         self._status.voted(voted, self._actor.now())
@@ -444,8 +440,8 @@ class PairMembership:
     def _ask_voter(self, voter: str, question: Question) -> None:
         if voter in self._plcs:
             self._plcs.ask(voter, question, self._actor.now())
-        elif voter in self._links.voters:
-            self._links.voters[voter].send(question)
+        else:
+            self._links.ask(voter, question)
 
     def describe(self) -> dict[str, object]:
         """The pair as this member sees it, for `status`."""

@@ -1,19 +1,23 @@
-"""Boot of a witness, from a topology: one process, LOGGER and WITNESS as two threads under boot.
+"""Boot of voters, from a topology: arguments of a node's VOTER, and a witness as one process, LOGGER and WITNESS as two
+threads under boot.
 
 The witness is supervised like a node's actors, but without restart: a witness that forgot a promise, or can't say
 whether it is on the disk, must not come back by itself within the lease; the service manager or an operator starts it
 again.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from albireo.machine.pair import PairConfig
-from albireo.model.topology import NodeConfig, Place, Topology
+from albireo.model.topology import NODE_VOTER, MemberEndpoints, NodeConfig, Place, Topology
 from albireo.node.lone import run_alone
-from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPair
+from albireo.node.vote.node_voter import NodeVoterArguments
+from albireo.node.vote.seats import AskingMember, AskingPair
+from albireo.node.vote.witness import WitnessArguments
 from albireo.runtime import ActorSpec
 
 PREFIX: Final = "witness:"
@@ -46,20 +50,33 @@ def arguments_of(topology: Topology, name: str, keys: Path | None = None) -> Wit
     if name not in endpoints:
         raise NoSuchWitness(name, tuple(endpoints))
     voter = PREFIX + name
-    pairs = tuple(_pair(topology, node) for node in topology.node if node.is_pair and voter in node.voters)
+    pairs = _pairs(topology, voter, lambda member: member.peer)
     if not pairs:
         raise NoPairs(name)
     directory = str(keys.absolute()) if keys is not None else ""
     return WitnessArguments(voter=voter, endpoint=endpoints[name], keys=directory, pairs=pairs)
 
 
-def _pair(topology: Topology, node: NodeConfig) -> WitnessPair:
+def node_voter_of(topology: Topology, place: Place, keys: Path | None = None) -> NodeVoterArguments | None:
+    """Arguments of the actor that votes at a place for pairs above it; None: no pair lists the place."""
+    voter = NODE_VOTER + place.name
+    pairs = _pairs(topology, voter, lambda member: (member.client,))
+    directory = str(keys.absolute()) if keys is not None else ""
+    return NodeVoterArguments(voter=voter, keys=directory, pairs=pairs) if pairs else None
+
+
+def _pairs(topology: Topology, voter: str, of: Callable[[MemberEndpoints], tuple[str, ...]]) -> tuple[AskingPair, ...]:
+    """Pairs that list the voter; `of` gives the endpoints of a member to which it connects."""
+    return tuple(_pair(topology, node, of) for node in topology.node if node.is_pair and voter in node.voters)
+
+
+def _pair(topology: Topology, node: NodeConfig, of: Callable[[MemberEndpoints], tuple[str, ...]]) -> AskingPair:
     config = PairConfig(cluster=f"{topology.cluster}/{node.id}", voters=node.voters)
     members = []
     for member, endpoints in (("primary", node.primary), ("backup", node.backup)):
-        peer = endpoints.peer if endpoints is not None else ()
-        members.append(WitnessMember(place=Place(node=node, member=member).name, peer=peer))
-    return WitnessPair(
+        reached = of(endpoints) if endpoints is not None else ()
+        members.append(AskingMember(place=Place(node=node, member=member).name, endpoints=reached))
+    return AskingPair(
         node=node.id, cluster=config.cluster, voters=config.voters, members=tuple(members), drift=config.drift
     )
 

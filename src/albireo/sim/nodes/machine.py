@@ -225,13 +225,13 @@ class WitnessMachine(Machine):
 
     def promise(self, epoch: int) -> None:
         """Promise an epoch as if a candidacy that came to nothing had asked for it."""
-        for seat in self._witness._seats.values():
+        for seat in self._witness.seats.by_cluster.values():
             assert seat.voter.store is not None
             seat.disk.save(msgspec.structs.replace(seat.voter.store, promised=epoch, promised_run=1))
             seat.voter.store = seat.disk.store
 
     def turned(self) -> None:
-        for seat in self._witness._seats.values():
+        for seat in self._witness.seats.by_cluster.values():
             store = seat.disk.store
             if store is not None and store is not self._told:
                 self._told = store

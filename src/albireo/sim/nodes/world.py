@@ -21,7 +21,8 @@ from typing import Final, Self
 from albireo.model.instant import SECOND
 from albireo.node.core.arguments import CoreArguments
 from albireo.node.member.arguments import PairArguments
-from albireo.node.vote.witness import WitnessArguments, WitnessMember, WitnessPair
+from albireo.node.vote.seats import AskingMember, AskingPair
+from albireo.node.vote.witness import WitnessArguments
 from albireo.sim.engine.network import OUTSIDE
 from albireo.sim.engine.world import World
 from albireo.sim.nodes.clients import CommittedReader, ProducerClient, RoamingReader
@@ -118,9 +119,9 @@ class NodeWorld(World[NodeStage]):
 
     def _witness_arguments(self, voter: str, endpoint: str, peers: list[tuple[str, ...]]) -> WitnessArguments:
         members = tuple(
-            WitnessMember(place=f"root[{name}]", peer=peer) for name, peer in zip(NAMES, peers, strict=True)
+            AskingMember(place=f"root[{name}]", endpoints=peer) for name, peer in zip(NAMES, peers, strict=True)
         )
-        pair = WitnessPair(
+        pair = AskingPair(
             node="root", cluster=CLUSTER, voters=self.config.voters, members=members, drift=self.config.drift
         )
         return WitnessArguments(voter=voter, endpoint=endpoint, pairs=(pair,))

@@ -17,7 +17,8 @@ from albireo.log.store.mirrored_state import MirroredStateFailed
 from albireo.machine.vote import paths
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import BEGINNING, Position
-from albireo.node.vote.witness import Witness, WitnessArguments, WitnessMember, WitnessPair
+from albireo.node.vote.seats import AskingMember, AskingPair
+from albireo.node.vote.witness import Witness, WitnessArguments
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, run_actor, running
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.keys import Keys, introduce
@@ -34,12 +35,12 @@ LONG_NS = 60 * SECOND
 FLOOR_SYNC_NS = 50 * MS
 
 
-def pair(node: str = "root", peers: Sequence[tuple[str, ...]] = ((), ())) -> WitnessPair:
+def pair(node: str = "root", peers: Sequence[tuple[str, ...]] = ((), ())) -> AskingPair:
     members = tuple(
-        WitnessMember(place=f"{node}[{member}]", peer=peer)
+        AskingMember(place=f"{node}[{member}]", endpoints=peer)
         for member, peer in zip(("primary", "backup"), peers, strict=True)
     )
-    return WitnessPair(node=node, cluster=f"c/{node}", voters=VOTERS, members=members, drift=0.05)
+    return AskingPair(node=node, cluster=f"c/{node}", voters=VOTERS, members=members, drift=0.05)
 
 
 def arguments(**changes: Any) -> WitnessArguments:

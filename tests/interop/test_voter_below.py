@@ -1,0 +1,74 @@
+"""A pair whose only voter is a node below, which dials both members: over real links, with and without keys."""
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albireo.client import connect
+from tests.parts.core_pair import SITE, Plant, aside, plant_over_a_site, until
+
+pytestmark = pytest.mark.slow
+
+VOTER = f"node:{SITE}"
+DESK = "desk"
+
+
+def voter_seen(home: Path) -> Any:
+    """The only voter, as the member whose data these are shows it."""
+    with connect(home, is_pinned=True) as client:
+        status: Any = client.ask("status")
+    seen = status["pair"]["voters_seen"]
+    assert list(seen) == [VOTER]
+    return seen[VOTER]
+
+
+def seat_of(home: Path) -> Any:
+    """What the voter itself says."""
+    with connect(home, is_pinned=True) as client:
+        status: Any = client.ask("status", of="voter")
+    [seat] = status["pairs"]
+    return seat
+
+
+async def both_in(made: Plant) -> None:
+    await made.start(1)
+    await made.wait_for("active", "ready")
+
+
+@pytest.mark.parametrize("keyed", [(), (DESK,)], ids=["without-keys", "with-keys"])
+def test_the_other_member_takes_over_by_the_vote_of_a_node_below(tmp_path: Path, keyed: tuple[str, ...]) -> None:
+    async def story() -> None:
+        async with plant_over_a_site(tmp_path, *keyed) as made:
+            await both_in(made)
+            seen = await aside(partial(voter_seen, made.data(0)))
+            assert seen["answered_ms"] < 3_000
+            await made.kill(0)
+            await until(lambda: made.state(1) == "solo", "the backup acts")
+            seat = await aside(partial(seat_of, tmp_path / "w1"))
+            assert seat["node"] == "root"
+            assert seat["record"]["holder"] == 1
+            assert [one["place"] for one in seat["members"]] == ["root[primary]", "root[backup]"]
+
+    asyncio.run(story())
+
+
+def test_nobody_takes_over_while_the_site_is_away_and_the_vote_comes_with_it(tmp_path: Path) -> None:
+    """It comes back on its own disk, knows what it promised, and is asked as soon as it has said hello."""
+
+    async def story() -> None:
+        async with plant_over_a_site(tmp_path) as made:
+            await both_in(made)
+            await made.stop_witness()
+            before = made.witness.seats.by_cluster["c/root"].disk.store
+            assert before is not None
+            await made.kill(0)
+            await until(lambda: made.machine(1).candidate.candidacy is not None, "the backup asks for votes")
+            assert made.state(1) == "ready"
+            await made.start_witness()
+            assert made.witness.seats.by_cluster["c/root"].disk.store == before
+            await until(lambda: made.state(1) == "solo", "the backup acts")
+
+    asyncio.run(story())
