@@ -1,4 +1,4 @@
-"""Benchmarks: figures against a floor or a peer measured in the same pass. Never part of the tests.
+"""Benchmarks: figures against a floor or a peer measured in the same pass. No test judges a figure.
 
 Each module `bench/<name>.py` has `run(progress) -> Result`, where `progress` takes one line for the person who waits.
 `python -m bench NAME [--json]` runs one, `python -m bench --all` runs all and rewrites `bench/RESULTS.md`.

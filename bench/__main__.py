@@ -24,6 +24,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="run every benchmark and rewrite bench/RESULTS.md")
     parser.add_argument("--json", action="store_true", help="one JSON object on one line, the last of stdout")
     parser.add_argument("--samples", type=int, help="rows of `pipeline`, for a short look; 20 million without it")
+    parser.add_argument("--short", action="store_true", help="`tree` in the sizes of its test, for a short look")
     arguments = parser.parse_args()
     if arguments.samples is not None and arguments.name != "pipeline":
         parser.error("--samples is for `pipeline`")
@@ -31,8 +32,13 @@ def main() -> int:
         parser.error("give one name, or --all")
     if arguments.all:
         return run_all()
+    if arguments.short and arguments.name != "tree":
+        parser.error("--short is for `tree`")
+    module = importlib.import_module(f"bench.{arguments.name}")
     options = {} if arguments.samples is None else {"samples": arguments.samples}
-    found: Result = importlib.import_module(f"bench.{arguments.name}").run(tell, **options)
+    if arguments.short:
+        options["sizes"] = module.SHORT
+    found: Result = module.run(tell, **options)
     print(msgspec.json.encode(found).decode() if arguments.json else table(found))
     return 0 if found.held else 1
 

@@ -23,6 +23,7 @@ from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.node.member.member import PairMembership
+from albireo.node.vote.witness import Witness
 from albireo.runtime import Keys, Link, running
 from albireo.runtime.link import tcp
 from albireo.runtime.link.keys import introduce
@@ -146,6 +147,7 @@ def test_the_other_member_is_heard(tmp_path: Path) -> None:
 async def judged(plant: Plant, end: KeyedEnd, name: str) -> None:
     """Let the holder of that key say one message of each type at that end."""
     own = membership(plant)
+    assert isinstance(plant.witness, Witness)
     places = {
         KeyedEnd.PEER: (own._links.own[0], PLACES[0]),
         KeyedEnd.CLIENT: (own._links.clients, PLACES[0]),

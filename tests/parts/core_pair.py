@@ -242,7 +242,7 @@ def begin(data: Path) -> None:
 @contextlib.asynccontextmanager
 async def plant(home: Path, local_streams: tuple[str, ...] = (), **settings: int) -> AsyncIterator[Plant]:
     """Begun, with the primary alone in charge."""
-    async with begun(Plant(home, local_streams, **settings)) as made:
+    async with begun(Plant(home, local_streams, voter=VOTER, **settings)) as made:
         yield made
 
 
@@ -259,7 +259,7 @@ async def plant_over_a_site(home: Path, *keyed: str, **settings: int) -> AsyncIt
 @contextlib.asynccontextmanager
 async def private_plant(home: Path, **settings: int) -> AsyncIterator[Plant]:
     """The same; samples stay with the member that took them."""
-    made = Plant(home, **settings)
+    made = Plant(home, voter=VOTER, **settings)
     made.private_streams = ("samples",)
     async with begun(made):
         yield made
@@ -268,7 +268,7 @@ async def private_plant(home: Path, **settings: int) -> AsyncIterator[Plant]:
 @contextlib.asynccontextmanager
 async def keyed_plant(home: Path, *names: str, **settings: int) -> AsyncIterator[Plant]:
     """The same, with keys on all links; the holders of `names` are trusted too."""
-    made = Plant(home, **settings)
+    made = Plant(home, voter=VOTER, **settings)
     made.make_keys(*names)
     async with begun(made):
         yield made

@@ -26,6 +26,7 @@ from albireo.codec.reference import is_reference
 from albireo.log import OsFileSystem, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.segment.recovery import RecoveryReport
+from albireo.machine.feed.state_piece import WHOLE, StateAsked
 from albireo.machine.fold.folds import Folds
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS
@@ -219,7 +220,10 @@ def counted(stored: Sequence[Frame]) -> dict[str, Any]:
 
 def folds_of(folds: Folds, at: Position) -> dict[str, Any]:
     """The state in words, and every byte of it in digests of the sections that a snapshot of it would have."""
-    state, batches = folds.state_since(-1, at.epoch, at, at)
+    asked = StateAsked(since=WHOLE, epoch=at.epoch, position=at, previous=at, bytes_max=1 << 30)
+    piece = folds.state_piece(asked)
+    assert piece is not None
+    state, batches = piece.message, piece.raw
     return {
         "log_time_ms": folds.log_time_ms,
         "feature_level": folds.feature_level,

@@ -21,7 +21,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.machine.feed.follower import Deliver, Digested, Noted
 from albireo.machine.feed.roaming import Fed
-from albireo.machine.feed.viewing import Effects, Viewing, decode_state
+from albireo.machine.feed.viewing import Effects, StatePieces, Viewing, decode_state
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.case import Case
@@ -175,6 +175,7 @@ class StateView:
         self.lines = Way(target)
         self._node = node
         self._machine = Viewing(name, SeekConfig(), boot_ns(), node)
+        self._pieces = StatePieces()
         self._items: dict[int, KnownItem] = {}
         self._named: dict[int, tuple[str, str]] = {}
         """Full name and unit by item id."""
@@ -259,11 +260,16 @@ class StateView:
 
     def _delivered(self, state: FeedState, raw: Sequence[bytes | memoryview]) -> None:
         try:
-            batches = decode_state(state, raw)
+            batches: Sequence[SampleBatch] = decode_state(state, raw)
         except DecodeError as error:
             log.warning("live view: a delta can't be read, so it begins anew: %s", error)
             self._perform(self._machine.restart(boot_ns()), ())
             return
+        whole = self._pieces.add(state, batches)
+        if whole is None:
+            self._perform(self._machine.step(Digested(state.position), boot_ns()), ())
+            return
+        state, batches = whole
         readings = self._taken(state, batches)
         self._hear(is_live=True)
         told = Changes(

@@ -283,7 +283,7 @@ class FeedMessage(Message, frozen=True, kw_only=True):
 
 
 class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
-    """The follower says what it has and what it wants."""
+    """The follower says what it has and what it wants. `in_pieces`: it takes long deltas of a state in pieces."""
 
     follower: bounded.Text
     is_named: bool = False
@@ -299,10 +299,10 @@ class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
     """`log`: every record; `state`: latest value per key."""
     credit_bytes: bounded.Signed = 1 << 20
     max_wait_ms: bounded.Signed = 0
-    """Mode `log`: longest time that a few new records may be kept back, to come in one piece (as Kafka's
-    `fetch.max.wait.ms`)."""
+    """Mode `log`: longest time for which few new records may be kept back (as Kafka's `fetch.max.wait.ms`)."""
     of: bounded.Name = ""
     """Mode `state`: node below whose state is wanted; empty: that of the node itself."""
+    in_pieces: bool = False
 
 
 class FeedAnswer(FeedMessage, frozen=True, tag="feed_answer"):
@@ -332,6 +332,9 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     position: Position
     previous: Position
     is_snapshot: bool = False
+    piece: bounded.Count = 0
+    goes_on: bool = False
+    """`piece` is one of a delta, all with the same positions; the follower is at `position` once it does not go on."""
     items: Annotated[tuple[KnownItem, ...], Meta(max_length=ENTRIES_MAX)] = ()
     cases: Annotated[tuple[Case, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Open cases that changed; closed ones come once with lifecycle_status closed."""
@@ -344,11 +347,12 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
 
 
 class FeedAck(FeedMessage, frozen=True, tag="feed_ack"):
-    """Acknowledgement of everything up to two positions, and new credit."""
+    """Acknowledgement of all up to two positions, and new credit. `pieces`: number received behind `received`."""
 
     received: Position
     durable: Position
     credit_bytes: bounded.Signed
+    pieces: bounded.Count = 0
 
 
 class FeedAlive(FeedMessage, frozen=True, tag="feed_alive"):

@@ -36,7 +36,9 @@ class Condition(StrEnum):
     FROZEN = "frozen"
 
 
-class AlarmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class AlarmSettings(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
+):
     """Rules by which an item is in alarm. A rule that is None is not judged."""
 
     hi_hi: float | None = None
@@ -81,7 +83,9 @@ class AlarmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                 raise ValueError("rate_per_s, stale_s and frozen_s must be finite and above 0")
 
 
-class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class DataItem(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
+):  # Holds no references back; a node and its copies have 100,000 of them.
     """An item as its owner declares it. Full name: `<node>:<name>`."""
 
     name: str
@@ -104,7 +108,7 @@ class DataItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     cases. Said by whoever declares the item, and never on record, where the id says it."""
 
 
-class KnownItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class KnownItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """An item with the id that CORE allotted."""
 
     item_id: ItemId

@@ -87,7 +87,8 @@ class TakeoverRound(msgspec.Struct, frozen=True, kw_only=True):
             f"longest pause of the site {self.gap_s:.3f} s, of the root {self.root_gap_s:.3f} s; {self.acked} "
             f"acknowledged, {self.lost} lost, {self.doubled} doubled, {self.reordered} reordered; "
             f"{self.orders} orders, {self.verified} verified, {self.unknown} unknown, {self.untold} untold, "
-            f"{self.untrue} untrue; {self.stale} stale words, {self.refused} refused" + ("" if self.held else "; DID NOT HOLD")
+            f"{self.untrue} untrue; {self.stale} stale words, {self.refused} refused"
+            + ("" if self.held else "; DID NOT HOLD")
         )
 
 

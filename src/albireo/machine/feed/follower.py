@@ -146,6 +146,8 @@ class Follower:
         self.committed = Position()
         """The leader's commit position, as last heard: `committed - position` is the lag."""
         self.gaps = 0
+        self._pieces = 0
+        """Number of pieces delivered of the delta behind `position`."""
         self._undigested: deque[tuple[Position, int]] = deque()
         self._undigested_bytes = 0
         self._freed_bytes = 0
@@ -188,6 +190,7 @@ class Follower:
     def _ask(self, now: Instant) -> list[Effect]:
         self.phase = FollowPhase.ASKING
         self._is_level = False
+        self._pieces = 0
         self._ask_at = Instant(now + ASK_AGAIN_NS)
         hello = FeedHello(
             follower=self.config.name,
@@ -200,6 +203,7 @@ class Follower:
             credit_bytes=self._credit(),
             max_wait_ms=self.config.max_wait_ms,
             of=self.config.of,
+            in_pieces=self.config.mode == "state",
             channel=self.config.channel,
         )
         return [TellLeader(hello)]
@@ -269,8 +273,12 @@ class Follower:
             if last <= self.position:
                 return []  # An earlier hello asked for this repeat.
             return self._missed(data.previous, now)
+        if isinstance(data, FeedState) and data.piece not in (0, self._pieces):
+            return self._missed(data.previous, now)
+        goes_on = isinstance(data, FeedState) and data.goes_on
+        self._pieces = data.piece + 1 if isinstance(data, FeedState) and goes_on else 0
         self.epoch = max(self.epoch, data.epoch)
-        self.position = last
+        self.position = self.position if goes_on else last
         self.committed = max(self.committed, last)
         self._ask_at = Instant(now + SILENCE_NS)
         self._undigested.append((last, size_bytes))
@@ -290,7 +298,11 @@ class Follower:
     def _ack(self) -> TellLeader:
         self._freed_bytes = 0
         ack = FeedAck(
-            received=self.position, durable=self.durable, credit_bytes=self._credit(), channel=self.config.channel
+            received=self.position,
+            durable=self.durable,
+            credit_bytes=self._credit(),
+            pieces=self._pieces,
+            channel=self.config.channel,
         )
         return TellLeader(ack)
 

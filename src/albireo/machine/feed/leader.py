@@ -106,8 +106,8 @@ class Credit:
 
     def __init__(self, credit_bytes: int) -> None:
         self.give(credit_bytes)
-        self.under_way: deque[tuple[Position, int]] = deque()
-        """Last position and size of each piece."""
+        self.under_way: deque[tuple[Position, int, int]] = deque()
+        """Last position and size of each piece, and its number among those of one position."""
         self.under_way_bytes = 0
 
     def give(self, credit_bytes: int) -> bool:
@@ -115,13 +115,18 @@ class Credit:
         self.given = min(max(credit_bytes, 0), CREDIT_BYTES_MAX)
         return self.given == credit_bytes
 
-    def sent(self, last: Position, size_bytes: int) -> None:
-        self.under_way.append((last, size_bytes))
+    def sent(self, last: Position, size_bytes: int, number: int = 0) -> None:
+        self.under_way.append((last, size_bytes, number))
         self.under_way_bytes += size_bytes
 
-    def received(self, position: Position) -> None:
-        while self.under_way and self.under_way[0][0] <= position:
-            self.under_way_bytes -= self.under_way.popleft()[1]
+    def received(self, position: Position, pieces: int = 0) -> None:
+        """Everything up to a position has arrived, and so many pieces of what leads to the next one."""
+        under_way = self.under_way
+        while under_way and under_way[0][0] <= position:
+            self.under_way_bytes -= under_way.popleft()[1]
+        ahead = under_way[0][0] if under_way else position
+        while under_way and under_way[0][0] == ahead and under_way[0][2] < pieces:
+            self.under_way_bytes -= under_way.popleft()[1]
 
     @property
     def left(self) -> int:

@@ -10,6 +10,8 @@ Spec: docs/node-protocol.md, Feeds, mode `state`; ADR-0156.
 
 from collections.abc import Sequence
 
+import msgspec
+
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import FeedState, RoleAsked, RoleTold
@@ -116,6 +118,36 @@ class Viewing:
             elif self._seeker.chosen is not None:
                 done.append(SayTo(self._seeker.chosen, effect.message))
         return done
+
+
+class StatePieces:
+    """Pieces of a state that goes on, until it is there as one."""
+
+    def __init__(self) -> None:
+        self._states: list[FeedState] = []
+        self._batches: list[SampleBatch] = []
+
+    def add(self, state: FeedState, batches: Sequence[SampleBatch]) -> tuple[FeedState, Sequence[SampleBatch]] | None:
+        """Take a piece; None: more are to come."""
+        if state.piece == 0:
+            if not state.goes_on:
+                return state, batches
+            self._states, self._batches = [], []
+        self._states.append(state)
+        self._batches += batches
+        if state.goes_on:
+            return None
+        states, whole = self._states, self._batches
+        self._states, self._batches = [], []
+        joined = msgspec.structs.replace(
+            state,
+            piece=0,
+            items=tuple(item for one in states for item in one.items),
+            cases=tuple(case for one in states for case in one.cases),
+            receipts=tuple(receipt for one in states for receipt in one.receipts),
+            value_parts=tuple(part for one in states for part in one.value_parts),
+        )
+        return joined, whole
 
 
 def decode_state(state: FeedState, raw: Sequence[bytes | memoryview]) -> list[SampleBatch]:

@@ -62,6 +62,8 @@ class Commands:
     def __init__(self) -> None:
         self._known: dict[str, CommandState] = {}
         self._open: dict[str, CommandState] = {}
+        self._changed_at = 0
+        """Sequence of the last record that changed any of them."""
 
     def fold_requested(self, record: CommandRequested, sequence: int, log_time: LogTime) -> None:
         if record.command.command_id in self._known:
@@ -69,19 +71,20 @@ class Commands:
         state = CommandState(command=record.command, requested_at=log_time, changed_at=sequence)
         self._known[record.command.command_id] = state
         self._open[record.command.command_id] = state
+        self._changed_at = sequence
 
     def fold_accepted(self, record: CommandAccepted, sequence: int, epoch: int, wall_ns: int = 0) -> None:
         state = self._open.get(record.command_id)
         if state is not None:
             state.accepted_epoch, state.accepted_ns = epoch, wall_ns
-            state.changed_at = sequence
+            state.changed_at = self._changed_at = sequence
 
     def fold_finished(self, record: CommandFinished, sequence: int) -> None:
         state = self._open.pop(record.receipt.command_id, None)
         if state is None:
             return
         state.receipt = record.receipt
-        state.changed_at = sequence
+        state.changed_at = self._changed_at = sequence
         while len(self._known) > KEPT_MAX + len(self._open):
             oldest = next(one for one in self._known if one not in self._open)
             del self._known[oldest]
@@ -106,6 +109,8 @@ class Commands:
 
     def changed_since(self, sequence: int) -> list[CommandState]:
         """Commands that changed after `sequence`."""
+        if sequence >= self._changed_at:
+            return []
         return [one for one in self._known.values() if one.changed_at > sequence]
 
     def overdue(self, log_time: LogTime) -> list[Receipt]:
@@ -135,6 +140,7 @@ class Commands:
             self._known[one.command.command_id] = one
             if one.receipt is None:
                 self._open[one.command.command_id] = one
+        self._changed_at = max((one.changed_at for one in self._known.values()), default=0)
         return self
 
 

@@ -23,6 +23,7 @@ Spec: design/log-and-feed.md, The loop of CORE; reference/scada.md, 0.7 (late da
 """
 
 import heapq
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -60,7 +61,7 @@ Rows = NDArray[np.intp]
 
 _NOBODY: Final = KnownItem(item_id=ItemId(0), node="", item=DataItem(name="", value_type=ValueType.FLOAT64))
 """Stands in the row of a forgotten item."""
-_known_items = msgspec.msgpack.Decoder(KnownItem)
+_data_items = msgspec.msgpack.Decoder(DataItem)
 
 
 class _DimHead(msgspec.Struct, frozen=True, array_like=True):
@@ -137,7 +138,8 @@ class Dim:
     def fold_item(self, declared: KnownItem, sequence: int) -> None:
         """Fold the declaration of an item, new or changed. Another value type makes its value unknown again."""
         # CORE folds its own records without reading them back; by way of its bytes an item is the same either way.
-        known = _known_items.decode(msgspec.msgpack.encode(declared))
+        node, item = sys.intern(declared.node), _data_items.decode(msgspec.msgpack.encode(declared.item))
+        known = KnownItem(item_id=declared.item_id, node=node, item=item, is_retired=declared.is_retired)
         index = self._by_id.get(known.item_id)
         if index is None:
             if not 0 < known.item_id <= ITEM_ID_MAX or len(self) >= ITEMS_MAX:

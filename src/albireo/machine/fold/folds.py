@@ -16,7 +16,6 @@ from albireo.codec import record as codec
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader
-from albireo.codec.message import FeedState
 from albireo.codec.record import (
     AccessGranted,
     AccessRevoked,
@@ -45,6 +44,7 @@ from albireo.codec.record import (
 )
 from albireo.codec.tree.records import MessageFact
 from albireo.machine.access.fold import AccessFold
+from albireo.machine.feed.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
 from albireo.machine.fold import stretch
 from albireo.machine.fold.audit import AuditChain
 from albireo.machine.fold.cases import Cases
@@ -250,35 +250,29 @@ class Folds:
         index = [self.dim.index_of(one.item_id) for one in items]
         return [self.dim.reading_at(one) for one in index if one is not None]
 
-    def state_since(
-        self, sequence: int, epoch: int, position: Position, previous: Position
-    ) -> tuple[FeedState, list[bytes | memoryview]]:
-        """Every change after `sequence` (-1: the whole state), for the state feed.
+    def state_piece(self, asked: StateAsked) -> StatePiece | None:
+        """The next piece of a delta, for the state feed; see `StateSource`.
 
         A viewer that may show an item which is forgotten gets the whole state: that comes seldom.
         """
-        if sequence < self.dim.forgotten_at:
-            sequence = -1
-        cases = self.cases.changed_since(sequence) if sequence >= 0 else None
-        if cases is None:
-            sequence, cases = -1, list(self.cases)
-        batches = self.dim.batches(self.dim.changed_since(sequence))
-        forced, released = self.forces.changed_since(sequence)
-        state = FeedState(
-            epoch=epoch,
-            position=position,
-            previous=previous,
-            is_snapshot=sequence < 0,
-            items=tuple(self.dim.declared_since(sequence)),
-            cases=tuple(cases),
-            receipts=tuple(
-                one.receipt for one in self.commands.changed_since(max(0, sequence)) if one.receipt is not None
-            ),
-            forces=tuple(forced),
-            released=tuple(released),
-            value_parts=tuple((int(one.value_type), len(one)) for one in batches),
+        since = asked.since
+        cases = self.cases.changed_since(since) if since >= self.dim.forgotten_at else None
+        if cases is None and since >= 0:
+            if asked.after != START:
+                return None
+            since = WHOLE
+        changed = Changed(
+            since,
+            self.dim,
+            lambda: list(self.cases) if cases is None else cases,
+            lambda: [
+                (one.changed_at, one.receipt)
+                for one in self.commands.changed_since(max(0, since))
+                if one.receipt is not None
+            ],
+            lambda: self.forces.changed_since(since),
         )
-        return state, [samples.encode(one) for one in batches]
+        return cut(asked, changed)
 
     def snapshot_slices(self) -> Iterator[tuple[str, bytes]]:
         """The folds as they are now, in slices (section, bytes).

@@ -79,15 +79,14 @@ class Forces:
                 self._changed[one] = self._changed_at = sequence
         self._clear_top()
 
-    def changed_since(self, sequence: int) -> tuple[list[Force], list[int]]:
-        """Forces that began or changed after `sequence`, and ids of items that were released; -1: all forces."""
+    def changed_since(self, sequence: int) -> list[tuple[int, Force | None]]:
+        """Items by id whose force began or changed after `sequence`, or that were released (None); -1: all forces."""
         if sequence < 0:
-            return list(self), []
+            return [(one.item_id, one) for one in self]
         if self._changed_at <= sequence:
-            return [], []
-        found = [item_id for item_id, at in self._changed.items() if at > sequence]
-        forced = [state.force for one in found if (state := self._known.get(one)) is not None]
-        return forced, [one for one in found if one not in self._known]
+            return []
+        changed = [item_id for item_id, at in self._changed.items() if at > sequence]
+        return [(one, state.force if (state := self._known.get(one)) else None) for one in changed]
 
     def _is_present(self, end: tuple[int, int]) -> bool:
         state = self._known.get(end[1])

@@ -7,10 +7,12 @@ Spec: design/log-and-feed.md, Feed.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from albireo.codec.message import FeedAck, FeedAnswer, FeedHello
 from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.machine.feed.state import StateFeed
+from albireo.machine.feed.state_piece import PIECE_BYTES
 from albireo.machine.fold.folds import Folds
 from albireo.machine.node.owners import reserved_follower
 from albireo.machine.node.role import RootConfig
@@ -18,6 +20,9 @@ from albireo.machine.node.turn import Turn
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import Instant, soonest
 from albireo.model.position import Position
+
+STATE_BYTES: Final = 2 * PIECE_BYTES
+"""Bytes of state, encoded and sent, at which a turn leaves the rest to the next one."""
 
 
 class Feeds:
@@ -31,6 +36,7 @@ class Feeds:
         self.leader = Leader()
         self._config = config
         self._below: dict[str, tuple[NodeMirror, StateFeed]] = {}
+        self._served_first = 0
         self._begin(folds, is_complete=is_complete)
 
     def show(self, mirrors: Mapping[str, NodeMirror]) -> None:
@@ -73,10 +79,13 @@ class Feeds:
         log = turn.log
         # The folds have still to take some of what is committed, or are ahead of a log that begins anew.
         known = max(log.committed, folded_to)
-        facts = LogFacts(self._config.log_id, log.history, log.first_sequence, known, is_serving)
-        feed: StateFeed | Leader = self._state if hello.mode == "state" else self.leader
+        feed: StateFeed | Leader = self.leader
         if hello.of:
-            feed = self._below[hello.of][1]
+            mirror, feed = self._below[hello.of]
+            known = mirror.position
+        elif hello.mode == "state":
+            feed, known = self._state, folded_to
+        facts = LogFacts(self._config.log_id, log.history, log.first_sequence, known, is_serving)
         turn.send(sender, feed.hello(sender, hello, facts, now, principal))
 
     @property
@@ -105,9 +114,19 @@ class Feeds:
         end = turn.log.end
         for to, alive in self.leader.alive(turn.epoch, folded_to, end, now, is_acting=is_acting):
             turn.send(to, alive)
-        self._state.time_passed(turn.epoch, folded_to, end, now, turn, is_acting=is_acting)
-        for mirror, feed in self._below.values():
-            feed.time_passed(turn.epoch, mirror.position, mirror.position, now, turn, is_acting=is_acting)
+        left = STATE_BYTES - self._state.time_passed(
+            turn.epoch, folded_to, end, now, turn, is_acting=is_acting, room_bytes=STATE_BYTES
+        )
+        for node in self._in_turns():
+            mirror, feed = self._below[node]
+            at = mirror.position
+            left -= feed.time_passed(turn.epoch, at, at, now, turn, is_acting=is_acting, room_bytes=left)
+
+    def _in_turns(self) -> list[str]:
+        """Nodes below, each time beginning with another: what one turn gives of their states is bounded."""
+        nodes = list(self._below)
+        self._served_first = (self._served_first + 1) % max(1, len(nodes))
+        return nodes[self._served_first :] + nodes[: self._served_first]
 
     def deadline(self, folded_to: Position) -> Instant | None:
         below = (feed.deadline(mirror.position) for mirror, feed in self._below.values())

@@ -43,6 +43,7 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
+from albireo.machine.feed.state_piece import PIECE_BYTES
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.producer.seeking import AskRole, Chose, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
 from albireo.machine.producer.seeking import Effect as SeekerEffect
@@ -132,7 +133,9 @@ class Child:
         """A follower for the state of the child, and of each node below it."""
         nodes = ["", *self.config.nodes]
         return [
-            Follower(FollowerConfig(name=self._own_node, mode="state", of=of, channel=channel))
+            Follower(
+                FollowerConfig(name=self._own_node, mode="state", of=of, channel=channel, capacity_bytes=PIECE_BYTES)
+            )
             for channel, of in enumerate(nodes)
         ]
 

@@ -9,11 +9,12 @@ Spec: design/tree.md, Links.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 
-from albireo.codec import samples
 from albireo.codec.message import FeedState
+from albireo.machine.feed.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
 from albireo.machine.feed.viewing import decode_state
 from albireo.machine.fold.dim import Dim
 from albireo.model import quality as q
@@ -23,8 +24,80 @@ from albireo.model.item import KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 
-EPOCH = 1
+EPOCH: Final = 1
 """Epoch of a mirror's positions."""
+CLOSED_MAX: Final = 1_000
+"""Closed cases of which viewers are still told; a viewer that lacks older ones takes the whole state."""
+
+
+class _Mirrored:
+    """Items, values, cases and forces of the node."""
+
+    def __init__(self) -> None:
+        self.dim = Dim()
+        self.open: dict[int, Case] = {}
+        self.changed_at: dict[int, int] = {}
+        """Change that brought each case as it is, by id; of open cases and of those in `closed`."""
+        self.closed: dict[int, Case] = {}
+        """Cases closed lately by id, the one closed first coming first."""
+        self.forces: dict[int, Force] = {}
+        self._forced_at: dict[int, int] = {}
+        """Change that forced or released each item, by id."""
+        self.refused = 0
+
+    def take(self, node: str, state: FeedState, batches: Iterable[SampleBatch], change: int) -> int:
+        """Take what a state brings; returns the last change of which something was forgotten."""
+        for item in state.items:
+            if item.node == node:
+                self.dim.fold_item(item, change)
+            else:
+                self.refused += 1
+        for batch in batches:
+            self._store(batch, change)
+        forgotten_at = 0
+        for case in state.cases:
+            forgotten_at = max(forgotten_at, self._note(case, change))
+        for force in state.forces:
+            self.forces[force.item_id] = force
+            self._forced_at[force.item_id] = change
+        for item_id in state.released:
+            self.forces.pop(item_id, None)
+            self._forced_at[item_id] = change
+        return forgotten_at
+
+    def _note(self, case: Case, change: int) -> int:
+        number = case.case_id
+        self.changed_at[number] = change
+        self.closed.pop(number, None)
+        if case.lifecycle_status != "closed":
+            self.open[number] = case
+            return 0
+        self.open.pop(number, None)
+        self.closed[number] = case
+        if len(self.closed) <= CLOSED_MAX:
+            return 0
+        oldest = next(iter(self.closed))
+        del self.closed[oldest]
+        return self.changed_at.pop(oldest)
+
+    def _store(self, batch: SampleBatch, change: int) -> None:
+        dim = self.dim
+        index = dim.row_of.take(np.minimum(batch.item_id, len(dim.row_of) - 1))
+        fits = (batch.item_id < len(dim.row_of)) & (index >= 0)
+        fits &= dim.live.value_type.take(index) == batch.value_type
+        rows = np.flatnonzero(fits)
+        index = index[rows]
+        rows = rows[dim.is_last(index)]
+        index = dim.row_of.take(batch.item_id[rows])
+        dim.store(batch.take(rows), index, np.full(len(rows), change))
+
+    def cases_since(self, change: int) -> list[Case]:
+        changed = [number for number, at in self.changed_at.items() if at > change]
+        return [self.open.get(one) or self.closed[one] for one in changed]
+
+    def forces_since(self, change: int) -> list[tuple[int, Force | None]]:
+        """Forces that began or changed after `change`, by item; None: it was released."""
+        return [(one, self.forces.get(one)) for one, at in self._forced_at.items() if at > change]
 
 
 class NodeMirror:
@@ -32,24 +105,32 @@ class NodeMirror:
 
     def __init__(self, node: str, items: Iterable[KnownItem] = ()) -> None:
         self.node = node
-        self.dim = Dim()
-        self.cases: dict[int, Case] = {}
-        """Open cases by id."""
-        self.forces: dict[int, Force] = {}
-        """Forced items by id."""
-        self._forced_at: dict[int, int] = {}
-        """Change that forced or released each item, by id."""
         self.stale_since_ns: int | None = 0
         """Wall time since which nothing was heard; 0: never in this run; None: the state is live."""
         self.refused = 0
         """Number of declarations of other nodes' items, which are not taken."""
         self._changes = 1
         self._whole_at = 1
-        self._closed_at: dict[int, int] = {}
-        """Change that closed or changed each case, by id."""
-        self._closed: dict[int, Case] = {}
+        """Change since which what is told can be told as changes; a viewer that is behind it takes the whole state."""
+        self._table = _Mirrored()
+        self._coming: _Mirrored | None = None
+        """State of which pieces have come and more are to come; shown when it is whole."""
         for one in items:
             self.dim.fold_item(one, 1)
+
+    @property
+    def dim(self) -> Dim:
+        return self._table.dim
+
+    @property
+    def cases(self) -> dict[int, Case]:
+        """Open cases by id."""
+        return self._table.open
+
+    @property
+    def forces(self) -> dict[int, Force]:
+        """Forced items by id."""
+        return self._table.forces
 
     @property
     def position(self) -> Position:
@@ -63,45 +144,17 @@ class NodeMirror:
         """
         batches = decode_state(state, raw)
         self._changes += 1
-        if state.is_snapshot:
-            self.dim, self.cases, self.forces = Dim(), {}, {}
-            self._forced_at.clear()
-            self._whole_at = self._changes
-            self._closed_at.clear()
-            self._closed.clear()
-        self.stale_since_ns = None
-        for item in state.items:
-            if item.node == self.node:
-                self.dim.fold_item(item, self._changes)
-            else:
-                self.refused += 1
-        for batch in batches:
-            self._store(batch)
-        for case in state.cases:
-            self._closed_at[case.case_id] = self._changes
-            if case.lifecycle_status == "closed":
-                self.cases.pop(case.case_id, None)
-                self._closed[case.case_id] = case
-            else:
-                self.cases[case.case_id] = case
-
-        for force in state.forces:
-            self.forces[force.item_id] = force
-            self._forced_at[force.item_id] = self._changes
-        for item_id in state.released:
-            self.forces.pop(item_id, None)
-            self._forced_at[item_id] = self._changes
-
-    def _store(self, batch: SampleBatch) -> None:
-        dim = self.dim
-        index = dim.row_of.take(np.minimum(batch.item_id, len(dim.row_of) - 1))
-        fits = (batch.item_id < len(dim.row_of)) & (index >= 0)
-        fits &= dim.live.value_type.take(index) == batch.value_type
-        rows = np.flatnonzero(fits)
-        index = index[rows]
-        rows = rows[dim.is_last(index)]
-        index = dim.row_of.take(batch.item_id[rows])
-        dim.store(batch.take(rows), index, np.full(len(rows), self._changes))
+        if state.piece == 0:
+            self._coming = _Mirrored() if state.is_snapshot else None
+        table = self._coming or self._table
+        forgotten_at = table.take(self.node, state, batches, self._changes)
+        self.refused, table.refused = self.refused + table.refused, 0
+        if not state.goes_on:
+            self.stale_since_ns = None
+        if table is self._table:
+            self._whole_at = max(self._whole_at, forgotten_at)
+        elif not state.goes_on:
+            self._table, self._coming, self._whole_at = table, None, self._changes
 
     def unheard(self, wall_ns: int) -> None:
         """Nothing is heard of the node any more: no value looks live from now on."""
@@ -114,25 +167,19 @@ class NodeMirror:
         live.quality[usable] = q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE
         live.changed_at[usable] = self._changes
 
-    def state_since(
-        self, sequence: int, epoch: int, position: Position, previous: Position
-    ) -> tuple[FeedState, list[bytes | memoryview]]:
-        """Every change after `sequence` (-1: the whole state), for the state feed."""
-        if sequence < self._whole_at:
-            sequence = -1
-        changed = [case_id for case_id, at in self._closed_at.items() if at > sequence]
-        cases = [self.cases.get(one) or self._closed[one] for one in changed]
-        batches = self.dim.batches(self.dim.changed_since(sequence))
-        moved = [item_id for item_id, at in self._forced_at.items() if at > sequence]
-        state = FeedState(
-            epoch=epoch,
-            position=position,
-            previous=previous,
-            is_snapshot=sequence < 0,
-            items=tuple(self.dim.declared_since(sequence)),
-            cases=tuple(self.cases.values()) if sequence < 0 else tuple(cases),
-            forces=tuple(self.forces[one] for one in moved if one in self.forces),
-            released=() if sequence < 0 else tuple(one for one in moved if one not in self.forces),
-            value_parts=tuple((int(one.value_type), len(one)) for one in batches),
+    def state_piece(self, asked: StateAsked) -> StatePiece | None:
+        """The next piece of a delta, for the state feed; see `StateSource`."""
+        table, since = self._table, asked.since
+        if asked.after != START and asked.position.sequence < self._whole_at:
+            return None
+        if since < self._whole_at and since != WHOLE:
+            if asked.after != START:
+                return None
+            since = WHOLE
+        changed = Changed(
+            since,
+            table.dim,
+            lambda: list(table.open.values()) if since == WHOLE else table.cases_since(since),
+            forces=lambda: table.forces_since(since),
         )
-        return state, [samples.encode(one) for one in batches]
+        return cut(asked, changed)

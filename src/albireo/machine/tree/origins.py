@@ -123,7 +123,7 @@ class Origins:
         for one in enveloped.told:
             match one:
                 case ItemDeclared(item_id=item_id) if one.node == origin.node:
-                    known = KnownItem(item_id=item_id, node=one.node, item=one.item, is_retired=one.is_retired)
+                    known = KnownItem(item_id=item_id, node=origin.node, item=one.item, is_retired=one.is_retired)
                     origin.items[item_id] = known
                 case ItemDeclared():
                     origin.unreadable += 1  # No node declares items of another.

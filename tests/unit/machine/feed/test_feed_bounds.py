@@ -15,6 +15,7 @@ from albireo.machine.feed.leader import (
     Leader,
 )
 from albireo.machine.feed.state import TICK_NS, StateFeed
+from albireo.machine.feed.state_piece import StateAsked, StatePiece
 from albireo.machine.node.turn import Turn
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import SECOND, Instant
@@ -128,10 +129,9 @@ def test_one_key_does_not_take_the_place_of_all_others(mode: str) -> None:
 class Table:
     """A state that is always the same."""
 
-    def state_since(
-        self, sequence: int, epoch: int, position: Position, previous: Position
-    ) -> tuple[FeedState, list[bytes | memoryview]]:
-        return FeedState(epoch=epoch, position=position, previous=previous), []
+    def state_piece(self, asked: StateAsked) -> StatePiece:
+        message = FeedState(epoch=asked.epoch, position=asked.position, previous=asked.previous)
+        return StatePiece(message, [], asked.since, None)
 
 
 @pytest.mark.parametrize("mode", ["log", "state"])

@@ -6,7 +6,7 @@ import pytest
 
 from albireo.codec.record import ForceEnded, ItemForced
 from albireo.codec.tree.records import MessageEnd
-from albireo.machine.feed.state import StateSource
+from albireo.machine.feed.state_piece import WHOLE, StateSource
 from albireo.machine.force.forcing import ItemForceAsked, ReleaseAsked
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.message.forces import MessageForces, encode_force
@@ -15,10 +15,11 @@ from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.tree.force_answers import rows_below
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import MS, SECOND, Instant, LogTime, WallTime
-from albireo.model.position import EpochEntry, EpochHistory, Position
+from albireo.model.position import EpochEntry, EpochHistory
 from albireo.model.tree.message import Life, MessageName, MessageOutcome
 from albireo.model.value import Value
 from tests.parts.drafted import view_of
+from tests.parts.pieces import pieces_since
 from tests.unit.machine.force.test_forcing import LONG_MS, force, forces, release, up
 from tests.unit.machine.node.test_root import World
 
@@ -97,15 +98,15 @@ def test_a_later_tenure_knows_a_force_by_the_name_of_its_message() -> None:
 def test_nodes_above_see_each_force_begin_change_and_end() -> None:
     one, _ = up()
     above, top = NodeMirror("root"), NodeMirror("root")
-    seen = [-1, -1]
+    seen = [WHOLE, WHOLE]
 
     def followed() -> list[tuple[str, Value, str]]:
         told, committed = (above, top), one.root.folded_to
         sources: tuple[StateSource, ...] = (one.root.folds, above)
         for place, source in enumerate(sources):
             at = committed if place == 0 else above.position
-            state, raw = source.state_since(seen[place], at.epoch, at, Position())
-            told[place].take(state, raw)
+            for piece in pieces_since(source, seen[place], at, bytes_max=1):
+                told[place].take(piece.message, piece.raw)
             seen[place] = at.sequence
         rows = [[row for _, row in rows_below(mirror, -1, NOW)] for mirror in told]
         assert rows[0] == rows[1]
@@ -122,15 +123,16 @@ def test_nodes_above_see_each_force_begin_change_and_end() -> None:
     release(one)
     assert followed() == [("root:fan", 3.0, "sensor broken")]
     assert [item_id for item_id, _ in rows_below(above, min(above.forces), NOW)] == []
-    seen[0] = -1
+    seen[0] = WHOLE
     assert followed() == [("root:fan", 3.0, "sensor broken")]
 
 
 def test_what_is_left_above_is_reckoned_by_wall_time() -> None:
     one, _ = up()
     force(one)
-    mirror, committed = NodeMirror("root"), one.root.folded_to
-    mirror.take(*one.root.folds.state_since(-1, committed.epoch, committed, Position()))
+    mirror = NodeMirror("root")
+    for piece in pieces_since(one.root.folds, WHOLE, one.root.folded_to):
+        mirror.take(piece.message, piece.raw)
     (forced,) = mirror.forces.values()
     for passed_s, left_ms in ((0, LONG_MS), (60, LONG_MS - 60_000), (10_000, 0)):
         moment = Moment(Instant(0), WallTime(forced.since_ns + passed_s * SECOND))

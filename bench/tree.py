@@ -1,0 +1,396 @@
+"""The tree: values up, orders down, a backlog, many items, and what each site costs.
+
+All nodes are real, with keys, in processes of their own (those at the bottom in one process each), and share the
+machine's cores with the programs that load and watch them. At the bottom a program stands for the PLC and stamps each
+value at the moment of its change: no poll of a device is in the figures. Orders go to a simulated Modbus device.
+Beside a wall time stands a CPU time, for other work on the machine is in the one and not in the other.
+"""
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from albireo.client import Client, connect
+from albireo.drill.ports import KeptPorts
+from albireo.drill.serving import ServingThread
+from albireo.model.command import Outcome
+from albireo.plant.unruly.device import UnrulyDevice
+from albireo.plant.unruly.manners import honest
+from bench import Case, Progress, Result, case, result
+from bench._bare_hops import HOPS, ages_ms
+from bench._node import longest_turn_ms
+from bench._tree import NodeTree, TreeNode, batch, fill, items_named, load
+
+MIDDLES: Final = ("root/a", "root/b")
+CHANGE_S: Final = 0.02
+"""Time between two polls of a site, as it were; every one of them brings some changes."""
+POLLED: Final = 400
+"""Items of a site whose backlog is copied, and samples of each of its batches."""
+WEEK_SAMPLES: Final = POLLED * 7 * 86_400
+SETTLE_S: Final = 2.0
+TURN_WINDOW_S: Final = 21.0
+"""The meter of turns looks back up to 20 s."""
+LIVE_S: Final = 0.1
+LIVE_ROWS: Final = 10
+SITE_ROWS: Final = 100
+"""Changes of each site per second where the cost of a site is measured: ten at a time."""
+LIMIT_S: Final = 180.0
+
+
+class TreeSizes(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes of one pass."""
+
+    sites: int = 8
+    changes_per_s: int = 2_000
+    change_s: float = 12.0
+    orders: int = 40
+    backlog: int = 8_000_000
+    items: int = 100_000
+    added: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    added_s: float = 6.0
+
+
+FULL: Final = TreeSizes()
+SHORT: Final = TreeSizes(
+    sites=2, changes_per_s=200, change_s=1.0, orders=2, backlog=40_000, items=1_000, added=(1, 2), added_s=1.0
+)
+"""Sizes with which a test looks whether it runs at all."""
+
+
+def run(progress: Progress, sizes: TreeSizes = FULL) -> Result:
+    parts = (changes_and_orders, backlog, many_items, added_sites)
+    cases: list[Case] = []
+    for part in parts:
+        with tempfile.TemporaryDirectory() as scratch:
+            cases += part(Path(scratch), sizes, progress)
+    return result("tree", cases)
+
+
+class Watch:
+    """Ages of the values that a client of the root is shown, taken by a thread of its own."""
+
+    def __init__(self, client: Client, names: Sequence[str]) -> None:
+        self._client = client
+        self._names = list(names)
+        self._ages: list[float] = []
+        self._is_counting = self._is_ending = False
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        for changes in self._client.watch(self._names, timeout_s=0.2):
+            now = time.time_ns()
+            if self._is_counting and not changes.is_whole:
+                self._ages += [(now - one.source_ns) / 1e6 for one in changes.readings]
+            if self._is_ending:
+                return
+
+    def ages_ms(self, until: Callable[[], bool]) -> list[float]:
+        """Ages of the values that come until it is so."""
+        self._ages, self._is_counting = [], True
+        while not until():
+            time.sleep(0.05)
+        self._is_counting = False
+        return list(self._ages)
+
+    def end(self) -> None:
+        self._is_ending = True
+        self._thread.join()
+
+
+class OneDevice(ServingThread):
+    """An honest Modbus device."""
+
+    def __init__(self) -> None:
+        super().__init__("device")
+        self.device = UnrulyDevice({1: honest}, keeps_requests=False)
+
+    async def open(self) -> None:
+        await self.device.start()
+
+    async def shut(self) -> None:
+        await self.device.stop()
+
+
+def changes_and_orders(directory: Path, sizes: TreeSizes, progress: Progress) -> list[Case]:
+    """Sites below two nodes below the root: changes go up, orders go down."""
+    sites = [f"{MIDDLES[number % 2]}/s{number}" for number in range(sizes.sites)]
+    (directory / "device.csv").write_text("name,kind,address,device_id,writable\nlevel,holding,45,1,true\n")
+    device = OneDevice()
+    device.begin()
+    adapter = f"""[[node.adapter]]
+name = "device"
+kind = "modbus"
+url = "tcp://127.0.0.1:{device.device.port}"
+items = "device.csv"
+poll_ms = 250
+timeout_ms = 300
+"""
+    nodes = [TreeNode(node="root"), *(TreeNode(node=one) for one in MIDDLES)]
+    nodes += [TreeNode(node=one, is_threads=True, more="" if number else adapter) for number, one in enumerate(sites)]
+    try:
+        with NodeTree(directory, nodes) as tree:
+            progress(f"a tree of {len(nodes)} nodes")
+            tree.start(*(one.node for one in nodes))
+            tree.wait_until_heard("root", *sites)
+            return [*changes(tree, sites, sizes, directory, progress), *orders(tree, sites[0], sizes, progress)]
+    finally:
+        device.end()
+
+
+def changes(tree: NodeTree, sites: Sequence[str], sizes: TreeSizes, directory: Path, progress: Progress) -> list[Case]:
+    per_site = sizes.changes_per_s // len(sites)
+    rows = max(1, round(per_site * CHANGE_S))
+    period_s = rows / per_site
+    with KeptPorts(HOPS + 1) as ports:
+        count = round(sizes.change_s * len(sites) / period_s)
+        floor = ages_ms(directory, ports.numbers, count, len(sites) / period_s)
+    progress(f"{sizes.changes_per_s} changes/s of {len(sites)} sites for {sizes.change_s:g} s")
+    with tree.client("root") as client, load(tree, sites, 10 * rows, rows, period_s):
+        watch = Watch(client, [f"{site}:change_*" for site in sites])
+        time.sleep(SETTLE_S)
+        groups = {"root": ["root"], "a node in the middle": [*MIDDLES], "a site": list(sites)}
+        before = {name: tree.cpu_s(*some) for name, some in groups.items()}
+        used, began = time.process_time(), time.monotonic()
+        ages = watch.ages_ms(lambda: time.monotonic() - began > sizes.change_s)
+        seconds = time.monotonic() - began
+        shares = {name: 100 * (tree.cpu_s(*some) - before[name]) / seconds / len(some) for name, some in groups.items()}
+        client_share = 100 * (time.process_time() - used) / seconds
+        watch.end()
+    what = f"change at a site to a client of the root, two levels up, {sizes.changes_per_s} changes/s"
+    floored = "the same against three bare hops with a sync each"
+    return [
+        case(f"{what}, p50", "ms", quantile(ages, 0.5), goal="<= 50"),
+        case(f"{what}, p99", "ms", quantile(ages, 0.99), goal="<= 150"),
+        case(f"{floored}, p50", "ms", quantile(ages, 0.5), quantile(floor, 0.5)),
+        case(f"{floored}, p99", "ms", quantile(ages, 0.99), quantile(floor, 0.99)),
+        case("changes seen by the client", "1/s", len(ages) / seconds),
+        *(case(f"CPU of {name} meanwhile", "% of a core", share) for name, share in shares.items()),
+        case("CPU of the client meanwhile", "% of a core", client_share),
+    ]
+
+
+def orders(tree: NodeTree, site: str, sizes: TreeSizes, progress: Progress) -> list[Case]:
+    """One order after the other, at the root and, for comparison, at the site itself."""
+    progress(f"{sizes.orders} orders")
+    times = {}
+    for node, item in (("root", f"{site}:level"), (site, "level")):
+        with tree.client(node) as client:
+            tree.wait_until("value of the device", partial(_is_good, client, item))
+            times[node] = [_order_ms(client, item, number) for number in range(sizes.orders)]
+    there, here = quantile(times["root"], 0.5), quantile(times[site], 0.5)
+    return [
+        case("order at the root, verified by a device two levels down, p50", "ms", there, goal="<= 100"),
+        case("order at the root, verified by a device two levels down, p99", "ms", quantile(times["root"], 0.99)),
+        case("the same against an order at the site itself, p50", "ms", there, here),
+    ]
+
+
+def _is_good(client: Client, item: str) -> bool:
+    found = client.items(item)
+    return bool(found) and found[0].reading is not None and found[0].reading.quality == 0
+
+
+def _order_ms(client: Client, item: str, value: int) -> float:
+    began = time.perf_counter()
+    receipt = client.write(item, value)
+    took = 1e3 * (time.perf_counter() - began)
+    if receipt.outcome is not Outcome.VERIFIED:
+        raise RuntimeError(f"an order ended as {receipt.outcome}: {receipt.detail}")
+    return took
+
+
+def backlog(directory: Path, sizes: TreeSizes, progress: Progress) -> list[Case]:
+    """A site that was alone for long comes back, while values of it go on changing."""
+    site = "root/north"
+    with NodeTree(directory, [TreeNode(node="root"), TreeNode(node=site)]) as tree:
+        tree.start(site)
+        progress(f"a backlog of {sizes.backlog:,} samples")
+        with tree.client(site) as client, client.producer("backlog", items_named("old", POLLED)) as producer:
+            fill(producer, POLLED, sizes.backlog)
+        with tree.client(site) as client:
+            wanted = int(client.status()["log"]["sequence"])
+        with load(tree, [site], 10 * LIVE_ROWS, LIVE_ROWS, LIVE_S):
+            tree.start("root")
+            tree.wait_until_heard("root", site)
+            with tree.client("root") as client:
+                return caught_up(tree, client, site, wanted, sizes, progress)
+
+
+def caught_up(
+    tree: NodeTree, client: Client, site: str, wanted: int, sizes: TreeSizes, progress: Progress
+) -> list[Case]:
+    cores = [tree.core_of(node) for node in ("root", site)]
+    looks = [(time.monotonic(), 0)]
+    watch = Watch(client, [f"{site}:change_*"])
+    before = [sum(one.cpu_times()[:2]) for one in cores]
+
+    def is_level() -> bool:
+        if looks[-1][1] < wanted:
+            row = next(one for one in client.tree() if one.node == site)
+            looks.append((time.monotonic(), _sequence(row.position)))
+        if looks[-1][0] - looks[0][0] > LIMIT_S:
+            raise RuntimeError(f"the root has {looks[-1][1]} of {wanted} records after {LIMIT_S:g} s")
+        return looks[-1][1] >= wanted and time.monotonic() - looks[0][0] > SETTLE_S
+
+    during = watch.ages_ms(is_level)
+    first = looks[1] if looks[1][1] < wanted else looks[0]
+    copied = looks[-1][1] - first[1]
+    rate = copied / (looks[-1][0] - first[0])
+    costs = [1e6 * (sum(one.cpu_times()[:2]) - old) / copied for one, old in zip(cores, before, strict=True)]
+    ended = time.monotonic()
+    after = watch.ages_ms(lambda: time.monotonic() - ended > max(SETTLE_S, sizes.added_s))
+    watch.end()
+    progress(f"{copied:,} records at {rate:,.0f} a second")
+    return [
+        case("backlog of a site, durable at a lone root", "samples/s", rate, goal=">= 300,000"),
+        case(f"a week of {POLLED} points at 1 Hz at this rate (extrapolated)", "min", WEEK_SAMPLES / rate / 60),
+        case("CPU of CORE at the root per sample", "us", costs[0]),
+        case("CPU of CORE at the site per sample", "us", costs[1]),
+        case("age of a live value meanwhile, p50", "ms", quantile(during, 0.5), quantile(after, 0.5)),
+        case("age of a live value meanwhile, p99", "ms", quantile(during, 0.99), quantile(after, 0.99)),
+    ]
+
+
+def many_items(directory: Path, sizes: TreeSizes, progress: Progress) -> list[Case]:
+    """A site with very many items: what a new follower waits for, and what a copy above costs."""
+    site = "root/wide"
+    with NodeTree(directory, [TreeNode(node="root"), TreeNode(node=site)]) as tree:
+        tree.start("root", site)
+        tree.wait_until_heard("root", site)
+        empty = tree.core_of("root").memory_info().rss
+        progress(f"{sizes.items:,} items")
+        with tree.client(site) as client, client.producer("wide", items_named("item", sizes.items)) as producer:
+            producer.offer([batch(rows) for rows in np.array_split(np.arange(sizes.items), 20)])
+            producer.flush(LIMIT_S)
+        tree.wait_until("all items at the root", lambda: tree.rows("root")[site].items >= sizes.items, LIMIT_S)
+        full = tree.core_of("root").memory_info().rss
+        if sizes.items > 10_000:
+            time.sleep(TURN_WINDOW_S)  # The turns in which so many items were declared are others' figures.
+        times = {
+            "the site": _first_state_s(tree, site, ""),
+            "the root, of the site": _first_state_s(tree, "root", site),
+        }
+        tree.stop("root")
+        tree.start("root")
+        began = time.monotonic()
+        tree.wait_until("all items at a root that starts", lambda: _has_all(tree, site, sizes.items), LIMIT_S)
+        progress(f"a root that starts shows all after {time.monotonic() - began:.1f} s")
+        time.sleep(SETTLE_S)  # Boot looks at the meters now and then.
+        turns = {}
+        for node in (site, "root"):
+            with tree.client(node) as client:
+                turns[node] = _turn_ms(tree, node)
+    first = f"first state of {sizes.items:,} items at a new follower of"
+    per_item = "memory of the root's CORE for each item of a node below"
+    return [
+        *(case(f"{first} {at}", "s", took, goal="<= 2") for at, took in times.items()),
+        case(per_item, "B", (full - empty) / sizes.items, goal="<= 1024"),
+        case("longest turn of the site's CORE meanwhile, by CPU", "ms", turns[site][0], goal="<= 20"),
+        case("longest turn of the site's CORE meanwhile, by the wall", "ms", turns[site][1]),
+        case("longest turn of the root's CORE from its start, by CPU", "ms", turns["root"][0], goal="<= 20"),
+        case("longest turn of the root's CORE from its start, by the wall", "ms", turns["root"][1]),
+    ]
+
+
+def _first_state_s(tree: NodeTree, at: str, node: str) -> float:
+    """Time until a new follower has every item and its value."""
+    with tree.client(at) as client:
+        began = time.perf_counter()
+        for changes in client.watch(f"{node}:*" if node else "*"):
+            if changes.is_whole:
+                return time.perf_counter() - began
+    raise AssertionError("a watch ends with its client")
+
+
+def _has_all(tree: NodeTree, site: str, count: int) -> bool:
+    row = tree.rows("root").get(site)
+    return row is not None and row.items >= count and row.stale_since_ns is None
+
+
+def _turn_ms(tree: NodeTree, node: str) -> tuple[float, float]:
+    with connect(tree.data(node), is_pinned=True) as client:
+        return longest_turn_ms(client)
+
+
+def added_sites(directory: Path, sizes: TreeSizes, progress: Progress) -> list[Case]:
+    """More and more sites directly below the root, each with the same changes."""
+    sites = [f"root/s{number}" for number in range(sizes.added[-1])]
+    nodes = [TreeNode(node="root"), *(TreeNode(node=one, is_threads=True) for one in sites)]
+    found = []
+    with NodeTree(directory, nodes) as tree:
+        tree.start("root")
+        started = 0
+        for count in sizes.added:
+            tree.start(*sites[started:count])
+            tree.wait_until_heard("root", *sites[started:count])
+            started = count
+            found.append(_cost(tree, sites[:count], sizes))
+            progress(f"{count} sites: {found[-1]}")
+    cases = []
+    for count, cost in zip(sizes.added, found, strict=True):
+        head = f"{count} sites with {SITE_ROWS} changes/s each"
+        cases += [
+            case(f"{head}: records of them at the root", "1/s", cost.records_per_s),
+            case(f"{head}: CPU of the root's CORE per record", "us", cost.core_us),
+            case(f"{head}: CPU of the root as a whole", "% of a core", cost.share),
+            case(f"{head}: CPU of one site as a whole", "% of a core", cost.site_share),
+            case(f"{head}: written by the root's CORE per record", "B", cost.written_bytes),
+        ]
+        if cost.sent_bytes is not None:
+            cases.append(case(f"{head}: sent to the root on its links per record", "B", cost.sent_bytes))
+    return cases
+
+
+class SiteCost(msgspec.Struct, frozen=True):
+    """Figures of so many sites. Nearly all records are samples: those of the program, and those that a node has of
+    itself."""
+
+    records_per_s: float
+    core_us: float
+    share: float
+    site_share: float
+    written_bytes: float
+    sent_bytes: float | None
+    """None: nothing on this machine tells."""
+
+
+def _cost(tree: NodeTree, sites: Sequence[str], sizes: TreeSizes) -> SiteCost:
+    rows = round(SITE_ROWS * LIVE_S)
+    with load(tree, sites, 10 * rows, rows, LIVE_S), tree.client("root") as client:
+        time.sleep(SETTLE_S)
+        core = tree.core_of("root")
+        root, below, used = tree.cpu_s("root"), tree.cpu_s(*sites), sum(core.cpu_times()[:2])
+        written, sent = core.io_counters().write_chars, tree.received_bytes("root")
+        before, began = _records(client), time.monotonic()
+        time.sleep(sizes.added_s)
+        seconds, records = time.monotonic() - began, _records(client) - before
+        received = tree.received_bytes("root")
+        return SiteCost(
+            records_per_s=records / seconds,
+            core_us=1e6 * (sum(core.cpu_times()[:2]) - used) / records,
+            share=100 * (tree.cpu_s("root") - root) / seconds,
+            site_share=100 * (tree.cpu_s(*sites) - below) / seconds / len(sites),
+            written_bytes=(core.io_counters().write_chars - written) / records,
+            sent_bytes=None if sent is None or received is None else (received - sent) / records,
+        )
+
+
+def _records(client: Client) -> int:
+    """Number of records of all nodes below that a node has."""
+    return sum(_sequence(one.position) for one in client.tree())
+
+
+def _sequence(position: str) -> int:
+    return int(position.partition(":")[2] or 0)
+
+
+def quantile(values: Sequence[float], part: float) -> float:
+    return float(np.quantile(values, part)) if len(values) else float("nan")
