@@ -58,9 +58,10 @@ class Feeds:
         turn: Turn,
         *,
         is_serving: bool,
-    ) -> None:
+    ) -> bool:
+        """Answer a hello; True: the parent lacks records that are gone."""
         if not self._is_complete:
-            return
+            return False
         above = (self._config.parent, self._config.parent_places)
         objection = reserved_follower(hello.follower, principal, *above, is_named=hello.is_named)
         if not objection and hello.of and (hello.mode != "state" or hello.of not in self._below):
@@ -69,7 +70,7 @@ class Feeds:
             )
         if objection:
             turn.send(sender, FeedAnswer(verdict="refused", reason=objection))
-            return
+            return False
         log = turn.log
         # The folds have still to take some of what is committed, or are ahead of a log that begins anew.
         known = max(log.committed, folded_to)
@@ -77,7 +78,10 @@ class Feeds:
         feed: StateFeed | Leader = self._state if hello.mode == "state" else self.leader
         if hello.of:
             feed = self._below[hello.of][1]
-        turn.send(sender, feed.hello(sender, hello, facts, now, principal))
+        answer = feed.hello(sender, hello, facts, now, principal)
+        turn.send(sender, answer)
+        is_of_parent = hello.is_named and hello.follower == self._config.parent
+        return is_of_parent and feed is self.leader and answer.verdict == "snapshot"
 
     @property
     def credit_cut(self) -> int:

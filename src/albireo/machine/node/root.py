@@ -322,7 +322,9 @@ class Root:
                 self.outputs.ended(sender, message)
             case FeedHello():
                 is_serving = self.role.is_serving
-                self.feeds.hello(sender, message, principal, self.folded_to, moment.now, turn, is_serving=is_serving)
+                folded_to, now = self.folded_to, moment.now
+                if self.feeds.hello(sender, message, principal, folded_to, now, turn, is_serving=is_serving):
+                    self.tree.let_go(turn)
             case FeedAck():
                 self.feeds.ack(sender, message, moment.now)
             case Ask():

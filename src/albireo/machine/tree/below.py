@@ -35,6 +35,8 @@ class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
     """Last record of it in the own log; empty: none."""
     complete_to_ns: int
     """The watermark: wall time up to which the own log has all that it recorded; 0: nothing yet."""
+    missing: int
+    """Number of records of it that it let go of before they were copied; its envelopes may count among them."""
     behind: int
     """Number of records that are still to come through the child; -1: not known."""
     feature_level: int
@@ -140,6 +142,7 @@ class Below:
             items=len(mirror.dim),
             position="" if origin is None else str(origin.last),
             complete_to_ns=0 if origin is None else origin.complete_to_ns,
+            missing=0 if origin is None else origin.missing,
             behind=child.behind,
             feature_level=0 if hello is None else hello.feature_level,
             topology_hash="" if hello is None else hello.topology_hash,

@@ -24,6 +24,7 @@ from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.pair.handover import FORCE_JUMP
 from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.child import Raw
+from albireo.machine.tree.retelling import Retelling
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.tree.message import WRITE, Life
@@ -65,6 +66,7 @@ class NodeTree:
         # Whether somebody may order is judged where the order is given: only there are all roles known.
         writes = MessageWrites(root.orders, root.folds.commands, root.registry.item, lambda principal: "")
         self.post = MessagePost(messages, writes)
+        self._retelling = Retelling(root.folds, root.registry)
         self._has_begun = False
         self._seen: Moment | None = None
         """Last moment at which anything happened."""
@@ -87,12 +89,18 @@ class NodeTree:
         store is not an old copy.
         """
         self.below.serve(moment, turn, is_open=is_open)
+        if is_open:
+            self._retelling.go_on(turn)
         if not self._has_begun:
             *before, entry = turn.log.history.entries
             is_voted = self._root.config.is_paired and before and entry.epoch - before[-1].epoch < FORCE_JUMP
             continues = before[-1].epoch if is_voted else 0
             life = Life(entry.epoch, entry.branch_id)
             self._has_begun = self.post.begin(life, moment, self._log_time(moment), turn, continues=continues)
+
+    def let_go(self, turn: Turn) -> None:
+        """The parent lacks records that are gone; it is told what they declared."""
+        self._retelling.begin(turn)
 
     def stand_by(self, turn: Turn) -> None:
         """Order and record nothing until this node serves again."""
