@@ -18,6 +18,7 @@ from albireo.machine.pair.events import Permit
 from albireo.model.access import RoleGrant
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
+from albireo.model.settings import LimitSettings
 
 OneLetter = tuple[bytes, AnyMessage, Sequence[bytes | memoryview], str]
 """One letter: sender, message, raw parts, principal (model.principal)."""
@@ -212,6 +213,13 @@ class ActorsTold(msgspec.Struct, frozen=True):
     actors: Sequence[ActorTold]
 
 
+class TopologyTold(msgspec.Struct, frozen=True):
+    """Boot's word on the topology that this node runs by now: `topology apply` changes it."""
+
+    hash: str
+    limits: LimitSettings
+
+
 class DamagePassed(msgspec.Struct, frozen=True):
     """A named follower, such as the history, went past committed records that can't be read any more."""
 
@@ -245,6 +253,7 @@ Event = (
     | OfTheRole
     | LettersDrained
     | ActorsTold
+    | TopologyTold
     | WakeUpEnded
     | FollowersServed
     | PeerLost

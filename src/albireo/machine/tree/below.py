@@ -10,12 +10,13 @@ import msgspec
 from albireo.codec.frame import HEADER_BYTES
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import BODY_BYTES_MAX, ENVELOPE_LEVEL
-from albireo.codec.tree.hello import ChildHello
+from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.tree.child import Child, ChildConfig, Raw
 from albireo.machine.tree.copier import Copier
 from albireo.machine.tree.mirror import NodeMirror
+from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.origins import Origins
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import Instant, soonest
@@ -58,8 +59,12 @@ def mirrors_of(children: Iterable[ChildConfig], origins: Origins) -> dict[str, N
 class Below:
     """The machine; lives as long as a tenure."""
 
-    def __init__(self, config: RootConfig, origins: Origins, mirrors: Mapping[str, NodeMirror]) -> None:
-        """`mirrors`: of every node below; they outlive the tenure."""
+    def __init__(
+        self, config: RootConfig, origins: Origins, mirrors: Mapping[str, NodeMirror], neighbours: NeighbourWatch
+    ) -> None:
+        """`mirrors`: of every node below; they outlive the tenure, like `neighbours`."""
+        self._node, self._member = config.node, config.member
+        self._neighbours = neighbours
         self._origins = origins
         self._mirrors = mirrors
         self._copier = Copier(origins, min(BODY_BYTES_MAX, config.segment_bytes - HEADER_BYTES))
@@ -103,6 +108,13 @@ class Below:
             turn.note("limited", "child_unknown", key=name, node=name, member=hello.member, principal=principal)
             return
         child.said_hello(sender, hello, moment, turn)
+        if not hello.is_bulk:
+            own = self._neighbours
+            own.heard(hello, moment)
+            told = ParentHello(
+                node=self._node, member=self._member, topology_hash=own.topology_hash, wall_ns=moment.wall
+            )
+            turn.send(sender, told)
 
     def child_of(self, sender: bytes) -> str | None:
         """Child that speaks on this link; None: no child does."""

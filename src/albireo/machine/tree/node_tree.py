@@ -10,6 +10,7 @@ import random
 from typing import Final, Protocol
 
 from albireo.codec.message import AnyMessage
+from albireo.codec.tree.hello import ParentHello
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.codec.tree.records import MessageFact
 from albireo.machine.fold.folds import Folds
@@ -24,6 +25,7 @@ from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.pair.handover import FORCE_JUMP
 from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.child import Raw
+from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.retelling import Retelling
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
@@ -53,12 +55,13 @@ class NodeTree:
     def __init__(self, root: TreeRoot) -> None:
         self._root = root
         self.mirrors = mirrors_of(root.config.children, root.folds.origins)
+        self.neighbours = NeighbourWatch(root.config.topology_hash)
         self._chance = random.Random(root.config.seed)
 
     def begin_afresh(self) -> None:
         """Take anew from the folds what is known of other nodes: nobody is connected yet."""
         root, config = self._root, self._root.config
-        self.below = Below(config, root.folds.origins, self.mirrors)
+        self.below = Below(config, root.folds.origins, self.mirrors, self.neighbours)
         limits = MessageLimits(
             grace_ns=GRACE_NS, body_bytes_max=min(MessageLimits().body_bytes_max, config.segment_bytes // 2)
         )
@@ -112,6 +115,9 @@ class NodeTree:
         if isinstance(message, FromOrigin | FromOwner):
             self._link_up()
             self.post.letter(sender, message, moment, self._log_time(moment), turn)
+        elif isinstance(message, ParentHello):
+            if sender == PARENT and message.node == self._root.config.parent:
+                self.neighbours.heard(message, moment)
         else:
             self.below.hears(sender, message, raw, principal, moment, turn)
 

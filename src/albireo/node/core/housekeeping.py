@@ -15,7 +15,7 @@ from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
 from albireo.log.log import Log
 from albireo.log.store.quarantine import Trimmer
 from albireo.machine.fold.folds import Folds, joined
-from albireo.machine.node.events import ActorsTold, Measured
+from albireo.machine.node.events import ActorsTold, Measured, TopologyTold
 from albireo.machine.node.root import Root
 from albireo.model.instant import MS, SECOND, Instant, LogTime
 from albireo.model.position import Position
@@ -61,7 +61,7 @@ class Housekeeping:
         root: Root,
         config: LogConfig,
         retention: Retention,
-        step: Callable[[Measured | ActorsTold], None],
+        step: Callable[[Measured | ActorsTold | TopologyTold], None],
         membership: Membership,
     ) -> None:
         self._actor = actor
@@ -106,7 +106,9 @@ class Housekeeping:
             )
         )
         if self._root.adapters.asks_boot:
-            self._boot.ask()
+            self._boot.ask("actors")
+        if self._root.config.topology_hash:
+            self._boot.ask_topology(now)
         if (now >= self._snapshot_at or self._is_replay_long()) and not self._is_saving:
             self._snapshot_at = Instant(now + self._retention.snapshot_every_s * SECOND)
             self._is_saving = True
