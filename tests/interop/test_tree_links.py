@@ -269,3 +269,21 @@ def test_records_stay_for_the_parent_up_to_the_limits(tmp_path: Path, limit: dic
             program.result("status")
 
     asyncio.run(story())
+
+
+def test_each_of_two_neighbours_sees_that_the_other_one_runs_another_topology(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+    for node, hashed in zip(nodes.values(), "ab", strict=True):
+        node.arguments = msgspec.structs.replace(node.arguments, topology_hash=hashed * 64)
+
+    def story_of(node: TreeNode) -> None:
+        with node.program() as program:
+            names = ("core/topology_differs",)
+            asked_until(program, lambda found: [one["value"] for one in found] == [1.0], "read", names=names)
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up(), nodes[NORTH].core_up():
+            for node in nodes.values():
+                await aside(partial(story_of, node))
+
+    asyncio.run(story())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.machine.node.turn import Moment, Turn
-from albireo.model.log_view import LogView
+from albireo.model.log_view import Beginning, LogView
 from albireo.model.position import BEGINNING, EpochHistory, Position
 
 
@@ -15,7 +15,11 @@ def end_of(frames: Sequence[Frame]) -> Position:
 def view_of(
     frames: Sequence[Frame], history: EpochHistory, committed: Position, durable: Position = BEGINNING
 ) -> LogView:
-    return LogView(committed=committed, durable=max(durable, committed), end=end_of(frames), history=history)
+    durable, end = max(durable, committed), end_of(frames)
+    first = frames[0].header if frames else None
+    last = 0 if first is None else first.first_sequence - 1  # Frames that a test took away were pruned.
+    begin = Beginning(position=Position(0 if first is None or not last else first.epoch, last))
+    return LogView(begin=begin, committed=committed, durable=durable, end=end, history=history)
 
 
 def frames_of(

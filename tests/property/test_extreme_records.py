@@ -42,6 +42,7 @@ from albireo.codec.record import (
     NodeStopped,
     OriginDeclared,
     OriginForked,
+    OriginGap,
     ProducerForgotten,
     ProducerOpened,
     Record,
@@ -122,6 +123,7 @@ EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
     AccessRevoked: (Stream.CONTROL, AccessRevoked(principal="mes-1", node="root")),
     OriginDeclared: (Stream.CONTROL, OriginDeclared(index=1, node="root/north", origin_log=bytes(16))),
     OriginForked: (Stream.CONTROL, OriginForked(index=1, epoch=1, sequence=1)),
+    OriginGap: (Stream.CONTROL, OriginGap(index=1, first=1, epoch=1, sequence=2, from_ns=1, to_ns=2)),
     LifeBegun: (Stream.COMMAND, LifeBegun(life=LIFE, epoch=1)),
     MessageRequested: (
         Stream.COMMAND,

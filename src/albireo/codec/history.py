@@ -252,6 +252,8 @@ class Hole(msgspec.Struct, frozen=True, kw_only=True):
     """Oldest group that is copied, like every newer one; empty: none yet."""
     missed: tuple[str, ...] = ()
     """Groups that could not be copied, and are tried again."""
+    reason: str = "overflow"
+    """Reason of the gap: `let_go` where a node below let go of its records before they were copied."""
     is_settled: bool = False
     """True: the other member lacks these records too, and nobody is asked for them any more."""
 

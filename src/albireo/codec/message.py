@@ -16,7 +16,7 @@ from msgspec import Meta
 from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, PeerMessage, RangeSent, VoteMessage
-from albireo.codec.tree.hello import ChildHello
+from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.model import bounded
 from albireo.model.case import Case
@@ -417,7 +417,7 @@ AnyMessage = (
     Started | AliveAsked | AliveAnswered | StopAsked | Stopped
     | ProducerHello | ProducerWelcome | Append | Appended | AppendRefused | WriteOrder | WriteDone
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
-    | ChildHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
+    | ChildHello | ParentHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
     | VoteMessage | PeerMessage | RoleTold | RoleAsked | WritesEnded
     | TreeMessage | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
 )  # fmt: skip

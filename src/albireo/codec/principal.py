@@ -27,7 +27,7 @@ from albireo.codec.message import (
     RoleTold,
 )
 from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted, VoterHello
-from albireo.codec.tree.hello import ChildHello
+from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.model.principal import PrincipalKind, kind_of
 
@@ -54,7 +54,9 @@ PROGRAM_WORDS: Final[Messages] = frozenset({Ask, RoleAsked, ProducerHello, Appen
 TREE_LETTERS: Final[Messages] = frozenset(get_args(TreeMessage))
 CHILD_WORDS: Final[Messages] = TREE_LETTERS | {ChildHello, RoleTold, FeedAnswer, FeedData, FeedState, FeedAlive}
 """Said beside the words of its kind by a node below, which is followed on the link that it dialled."""
-PARENT_WORDS: Final[Messages] = TREE_LETTERS | {RoleAsked, FeedHello, FeedAck}
+PARENT_WORDS: Final[Messages] = TREE_LETTERS | {ParentHello, RoleAsked, FeedHello, FeedAck}
+NEIGHBOUR_WORDS: Final[Messages] = CHILD_WORDS | {ParentHello}
+"""Said by neighbours in the tree only."""
 VOTER_WORDS: Final[Messages] = frozenset({VoterHello, Voted})
 """Said beside the words of its kind by a node below that votes for the pair, on the link that it dialled."""
 VOTER_QUESTIONS: Final[Messages] = frozenset(get_args(Question))

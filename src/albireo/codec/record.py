@@ -227,6 +227,24 @@ class OriginForked(msgspec.Struct, frozen=True, kw_only=True, tag="origin_forked
     sequence: int
 
 
+class OriginGap(msgspec.Struct, frozen=True, kw_only=True, tag="origin_gap"):
+    """Records of the origin are missing here for good: it let go of them before they were copied. Stream CONTROL.
+
+    It stands right before the envelope with the first record behind them.
+    """
+
+    index: int
+    first: int
+    """Sequence of the first record that is missing."""
+    epoch: int
+    sequence: int
+    """Position of the first record behind them."""
+    from_ns: int
+    """Wall time at the origin of the last record before them; 0: there is none."""
+    to_ns: int
+    """Wall time at the origin of the first record behind them."""
+
+
 Record = (
     ItemDeclared
     | GapFound
@@ -249,6 +267,7 @@ Record = (
     | AccessRevoked
     | OriginDeclared
     | OriginForked
+    | OriginGap
     | MessageRecord
 )
 
@@ -274,6 +293,7 @@ LEVELS: Final[dict[type[Record], int]] = {
     AccessRevoked: 3,
     OriginDeclared: 3,
     OriginForked: 3,
+    OriginGap: 3,
     LifeBegun: 3,
     MessageRequested: 3,
     MessageStopped: 3,

@@ -36,7 +36,8 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the adapter that lost them, or `core` or `history`."""
     reason: str
     """`device_lost`, `adapter_down`, `node_down`, `overflow`, `refused`, `log_damage`; `committed_lost`: a forced
-    promotion, or a lost disk, took them out of the log again; `not_replicated`: the other member has them."""
+    promotion, or a lost disk, took them out of the log again; `not_replicated`: the other member has them;
+    `let_go`: a node below deleted them, beyond its limits, before the node above had them."""
     from_ns: int
     """Wall time of the last sample known to be there."""
     to_ns: int

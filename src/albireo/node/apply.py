@@ -42,13 +42,15 @@ class TopologyInUse:
             specs_of: actors of a place, as boot starts them.
         """
         self._loaded = loaded
+        self._hash = topology_hash(loaded)
         self._place = place
         self._read = read
         self._specs_of = specs_of
 
     def tell(self, _: Supervisor, __: Mapping[str, object]) -> dict[str, Any]:
-        """Place, and hash of the topology by which it runs."""
-        return {"place": self._place.name, "hash": topology_hash(self._loaded)}
+        """Place, hash of the topology by which it runs, and what CORE takes up of it while it runs."""
+        limits = msgspec.to_builtins(self._place.node.limits)
+        return {"place": self._place.name, "hash": self._hash, "limits": limits}
 
     def apply(self, supervisor: Supervisor, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Take up `file`, unless it is a `trial` or something in it takes a restart; tells the plan either way.
@@ -67,13 +69,14 @@ class TopologyInUse:
         plan = plan_of(self._loaded, new, self._place)
         is_applied = not plan.refused and not arguments.get("trial")
         told: dict[str, Any] = msgspec.to_builtins(plan) | {"applied": is_applied, "started_anew": plan.started_anew}
-        told["hash"] = {"old": topology_hash(self._loaded), "new": topology_hash(new)}
+        told["hash"] = {"old": self._hash, "new": topology_hash(new)}
         if is_applied:
             self._take_up(supervisor, new, plan.started_anew)
         return told
 
     def _take_up(self, supervisor: Supervisor, new: LoadedTopology, adapters: Sequence[str]) -> None:
-        self._loaded, self._place = new, find_place(new.topology, self._place.name)
+        self._loaded, self._hash = new, topology_hash(new)
+        self._place = find_place(new.topology, self._place.name)
         actors = {f"comm.{name}" for name in adapters}
         for spec in self._specs_of(new, self._place):
             if spec.name in actors:

@@ -137,6 +137,7 @@ def _core(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
             "hold_days": node.uplink.hold_days,
         },
         "limits": msgspec.to_builtins(node.limits),
+        "topology_hash": topology_hash(loaded),
     }
     if node.endpoint:
         directory = "" if keys is None else str(keys)
@@ -166,7 +167,6 @@ def _tree(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
             "parent": node.parent,
             "endpoints": dialled(topology, node.id),
             "keys": "" if keys is None else str(keys),
-            "topology_hash": topology_hash(loaded),
             "member": 1 if place.member == "backup" else 0,
         }
     return found

@@ -116,6 +116,21 @@ def test_items_come_and_go_and_only_their_adapter_starts_anew(site: Site) -> Non
     assert again["hash"]["old"] == again["hash"]["new"] == told["hash"]["new"]
 
 
+def test_changed_limits_hold_as_the_node_runs(site: Site) -> None:
+    def fill() -> float:
+        with connect(site.data, timeout_s=PATIENCE_S, is_pinned=True) as client:
+            reading = client.read("root:core/items_fill")
+        return float(reading.value or 0)
+
+    before = site.runs()
+    site.until(lambda: 0 < fill() < 1)
+    site.file.write_text(site.file.read_text() + "[limits]\nitems_max = 1000\n")
+    told = site.applied()
+    assert told["applied"] and [one["name"] for one in told["taken"]] == ["limits.items_max"]
+    site.until(lambda: fill() >= 1)
+    assert site.runs() == before, "nobody began anew"
+
+
 def test_what_takes_a_restart_is_refused_by_name_and_nothing_else_is_taken_up(site: Site) -> None:
     before = site.runs()
     site.table.write_text(TABLE.replace("fan,coil,1,", "pump,coil,2,"))

@@ -2,7 +2,7 @@
 
 Compared are meanings (codec/topology/meaning.py), so a file that was only written otherwise has no change.
 
-    nothing has to be done      words for people, objects, groups; nodes below begin and end by themselves
+    nothing has to be done      words for people, objects, groups, limits; nodes below begin and end by themselves
     the adapter starts anew     its items and settings, unless its PLC votes or stands behind a gate of ours
     a restart                   everything that is bound, dialled, opened or agreed upon at the start
 """
@@ -17,6 +17,8 @@ from albireo.codec.topology.topology import LoadedTopology
 from albireo.model.topology import NODE_VOTER, places_of
 from albireo.model.tree.nodes import find_node
 
+ASKED_FOR: Final = frozenset({"limits"})
+"""Keys of a node that CORE asks boot for, again and again."""
 FOR_PEOPLE: Final = frozenset({"label", "description"})
 ANEW: Final = frozenset(
     "url device_id poll_ms timeout_ms retries backoff_min_ms backoff_max_ms read_gap_max read_count_max standby".split()
@@ -107,7 +109,7 @@ class _Comparison:
         return f"albireo node run --id, for {places}"
 
     def _of_key(self, node_id: str, key: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
-        restart = () if key in FOR_PEOPLE else self._places(node_id)
+        restart = () if key in FOR_PEOPLE | ASKED_FOR else self._places(node_id)
         because = ""
         if key == "voters":
             restart, because = (*restart, *self._voting(node_id)), _ALL_VOTERS

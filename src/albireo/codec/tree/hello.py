@@ -1,4 +1,4 @@
-"""Hello of a node to its parent, on the links that it dialled."""
+"""Hellos between a node and its parent, on the links that the node dialled."""
 
 import msgspec
 
@@ -17,3 +17,17 @@ class ChildHello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """True: this is the link for the log, which may be full; the other one is for all that must not wait."""
     topology_hash: bounded.Name = ""
     """Hash of the topology that this node runs; empty: not told."""
+    wall_ns: bounded.Signed64 = 0
+    """Wall clock of the node; 0: not told."""
+
+
+class ParentHello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="parent_hello"):
+    """A member of the parent to a node below: the answer to each hello on the link for all that must not wait."""
+
+    node: bounded.Name
+    """Id of the parent."""
+    member: bounded.Seat = 0
+    topology_hash: bounded.Name = ""
+    """Hash of the topology that the parent runs; empty: not told."""
+    wall_ns: bounded.Signed64 = 0
+    """Wall clock of the parent; 0: not told."""

@@ -37,6 +37,7 @@ from albireo.codec.record import (
     NodeStopped,
     OriginDeclared,
     OriginForked,
+    OriginGap,
     ProducerForgotten,
     ProducerOpened,
     Record,
@@ -200,7 +201,7 @@ class Folds:
                 self.audit.fold(record, Position(header.epoch, sequence), header.log_id)
             case AccessGranted() | AccessRevoked():
                 self.access.fold(record)
-            case OriginDeclared() | OriginForked():
+            case OriginDeclared() | OriginForked() | OriginGap():
                 self.origins.fold_record(record)
             case MessageFact():
                 self.messages.fold(record, log_time)

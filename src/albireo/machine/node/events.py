@@ -18,6 +18,7 @@ from albireo.machine.pair.events import Permit
 from albireo.model.access import RoleGrant
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
+from albireo.model.settings import LimitSettings
 
 OneLetter = tuple[bytes, AnyMessage, Sequence[bytes | memoryview], str]
 """One letter: sender, message, raw parts, principal (model.principal)."""
@@ -186,6 +187,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Number of known damaged ranges of committed records."""
     room_bytes: int = 0
     """Bytes that the log may still take before its disk reserve is touched."""
+    hold_percent: float | None = None
+    """Used part of what may be held back for the parent, percent; NaN: nothing is held; None: there is no parent."""
     pair: PairFigures | None = None
     """Figures of the pair; None: this node stands alone."""
 
@@ -208,6 +211,13 @@ class ActorsTold(msgspec.Struct, frozen=True):
     """Boot's word on the actors of this node, which the root machine wants while an adapter is not heard."""
 
     actors: Sequence[ActorTold]
+
+
+class TopologyTold(msgspec.Struct, frozen=True):
+    """Boot's word on the topology that this node runs by now: `topology apply` changes it."""
+
+    hash: str
+    limits: LimitSettings
 
 
 class DamagePassed(msgspec.Struct, frozen=True):
@@ -243,6 +253,7 @@ Event = (
     | OfTheRole
     | LettersDrained
     | ActorsTold
+    | TopologyTold
     | WakeUpEnded
     | FollowersServed
     | PeerLost

@@ -64,9 +64,10 @@ class Feeds:
         turn: Turn,
         *,
         is_serving: bool,
-    ) -> None:
+    ) -> bool:
+        """Answer a hello; True: the parent lacks records that are gone."""
         if not self._is_complete:
-            return
+            return False
         above = (self._config.parent, self._config.parent_places)
         objection = reserved_follower(hello.follower, principal, *above, is_named=hello.is_named)
         if not objection and hello.of and (hello.mode != "state" or hello.of not in self._below):
@@ -75,7 +76,7 @@ class Feeds:
             )
         if objection:
             turn.send(sender, FeedAnswer(verdict="refused", reason=objection))
-            return
+            return False
         log = turn.log
         # The folds have still to take some of what is committed, or are ahead of a log that begins anew.
         known = max(log.committed, folded_to)
@@ -86,7 +87,10 @@ class Feeds:
         elif hello.mode == "state":
             feed, known = self._state, folded_to
         facts = LogFacts(self._config.log_id, log.history, log.first_sequence, known, is_serving)
-        turn.send(sender, feed.hello(sender, hello, facts, now, principal))
+        answer = feed.hello(sender, hello, facts, now, principal)
+        turn.send(sender, answer)
+        is_of_parent = hello.is_named and hello.follower == self._config.parent
+        return is_of_parent and feed is self.leader and answer.verdict == "snapshot"
 
     @property
     def credit_cut(self) -> int:

@@ -62,7 +62,7 @@ class Forgetting:
     """The machine of one tenure."""
 
     def __init__(self, config: RootConfig, folds: Folds, registry: Registry, orders: Orders, now: Instant) -> None:
-        self._limits = config.limits
+        self.limits = config.limits
         self._adapters = config.adapters
         self._folds = folds
         self._registry = registry
@@ -72,7 +72,7 @@ class Forgetting:
     def fill_percent(self) -> tuple[float, float]:
         """Used part of the table of producers, and of that of items."""
         producers, items = len(self._folds.producers), len(self._folds.dim)
-        return 100 * producers / self._limits.producers_max, 100 * items / self._limits.items_max
+        return 100 * producers / self.limits.producers_max, 100 * items / self.limits.items_max
 
     def time_passed(self, moment: Moment, turn: Turn) -> None:
         """Forget the oldest of the producers that are past their age."""
@@ -85,7 +85,7 @@ class Forgetting:
 
     def _aged(self, moment: Moment) -> list[str]:
         """Names past their age, oldest first."""
-        age_ms = self._limits.forget_producers_days * DAY_MS
+        age_ms = self.limits.forget_producers_days * DAY_MS
         if not age_ms:
             return []
         heard_ms, heard_ns = self._folds.log_time_ms - age_ms, moment.wall - age_ms * MS

@@ -29,7 +29,7 @@ class Hellos:
     def __init__(self, registry: Registry, admission: Admission, limits: LimitSettings) -> None:
         self._registry = registry
         self._admission = admission
-        self._limits = limits
+        self.limits = limits
         self._declaring: deque[Declaring] = deque()
 
     def __bool__(self) -> bool:
@@ -93,7 +93,7 @@ class Hellos:
             )
         for reason, found in (
             ("malformed", self._registry.objection(hello)),
-            ("full", self._registry.too_much(hello, self._limits)),
+            ("full", self._registry.too_much(hello, self.limits)),
             ("not_owner", self._registry.not_owner(hello, principal)),
         ):
             if found:

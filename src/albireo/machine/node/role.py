@@ -64,10 +64,16 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the node above; empty: there is none."""
     parent_places: frozenset[str] = frozenset()
     """Names of the keys of its members."""
+    topology_hash: str = ""
+    """Hash of the topology that this node runs; empty: not known."""
     seed: int = 0
     """Random number of this run, from which guids and nonces are drawn."""
     lacks_to: int = 0
     """Last sequence whose effect on the folds is lost, because no snapshot could be read; 0: nothing is."""
+
+    def with_topology(self, topology_hash: str, limits: LimitSettings) -> "RootConfig":
+        """This configuration with what a running node takes up of a changed topology."""
+        return msgspec.structs.replace(self, topology_hash=topology_hash, limits=limits)
 
 
 class Role:

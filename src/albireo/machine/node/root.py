@@ -26,7 +26,7 @@ from typing import Final
 
 from albireo.codec.frame import HEADER_BYTES, FrameHeader
 from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
-from albireo.codec.principal import CHILD_WORDS
+from albireo.codec.principal import NEIGHBOUR_WORDS
 from albireo.codec.record import (
     BODY_BYTES_MAX,
     CaseChanged,
@@ -146,6 +146,10 @@ class Root:
                 self.outputs.not_taken(unsent)
             case events.ActorsTold(actors):
                 self.adapters.told(actors)
+            case events.TopologyTold(topology_hash, limits):
+                self.config = self.config.with_topology(topology_hash, limits)
+                self._hellos.limits, self.forgetting.limits = limits, limits
+                self.tree.neighbours.topology_hash = topology_hash
             case _ if isinstance(event, events.OfTheHouse):
                 self._of_the_house(event, moment, turn)
             case _:
@@ -200,8 +204,8 @@ class Root:
         match event:
             case events.Measured():
                 if not self.admission.closed_because:
-                    p99, fill = self.commit_times.quantile(0.99), self.forgetting.fill_percent()
-                    self.diagnostics.measured(event, p99, fill, moment, turn)
+                    figures = *self.forgetting.fill_percent(), *self.tree.neighbours.figures()
+                    self.diagnostics.measured(event, self.commit_times.quantile(0.99), figures, moment, turn)
             case events.DamagePassed(from_ns, to_ns):
                 gap = GapFound(source=OWN_ADAPTER, reason="log_damage", from_ns=min(from_ns, to_ns), to_ns=to_ns)
                 turn.record(Stream.SAMPLES, [gap])
@@ -300,7 +304,7 @@ class Root:
         sender, message, raw, principal = letter
         if self.role.turns_away(sender, message, principal, turn):
             return
-        if type(message) in CHILD_WORDS:  # It is heard from the key of a neighbour only, whatever roles there are.
+        if type(message) in NEIGHBOUR_WORDS:  # It is heard from the key of a neighbour only, whatever roles there are.
             self.tree.hears(sender, message, raw, principal, moment, turn)
             return
         if self.access.lacks(principal, message):
@@ -322,7 +326,9 @@ class Root:
                 self.outputs.ended(sender, message)
             case FeedHello():
                 is_serving = self.role.is_serving
-                self.feeds.hello(sender, message, principal, self.folded_to, moment.now, turn, is_serving=is_serving)
+                folded_to, now = self.folded_to, moment.now
+                if self.feeds.hello(sender, message, principal, folded_to, now, turn, is_serving=is_serving):
+                    self.tree.let_go(turn)
             case FeedAck():
                 self.feeds.ack(sender, message, moment.now)
             case Ask():

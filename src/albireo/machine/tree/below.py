@@ -10,12 +10,13 @@ import msgspec
 from albireo.codec.frame import HEADER_BYTES
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import BODY_BYTES_MAX, ENVELOPE_LEVEL
-from albireo.codec.tree.hello import ChildHello
+from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.tree.child import Child, ChildConfig, Raw
 from albireo.machine.tree.copier import Copier
 from albireo.machine.tree.mirror import NodeMirror
+from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.origins import Origins
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import Instant, soonest
@@ -35,6 +36,8 @@ class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
     """Last record of it in the own log; empty: none."""
     complete_to_ns: int
     """The watermark: wall time up to which the own log has all that it recorded; 0: nothing yet."""
+    missing: int
+    """Number of records of it that it let go of before they were copied; its envelopes may count among them."""
     behind: int
     """Number of records that are still to come through the child; -1: not known."""
     feature_level: int
@@ -56,8 +59,12 @@ def mirrors_of(children: Iterable[ChildConfig], origins: Origins) -> dict[str, N
 class Below:
     """The machine; lives as long as a tenure."""
 
-    def __init__(self, config: RootConfig, origins: Origins, mirrors: Mapping[str, NodeMirror]) -> None:
-        """`mirrors`: of every node below; they outlive the tenure."""
+    def __init__(
+        self, config: RootConfig, origins: Origins, mirrors: Mapping[str, NodeMirror], neighbours: NeighbourWatch
+    ) -> None:
+        """`mirrors`: of every node below; they outlive the tenure, like `neighbours`."""
+        self._node, self._member = config.node, config.member
+        self._neighbours = neighbours
         self._origins = origins
         self._mirrors = mirrors
         self._copier = Copier(origins, min(BODY_BYTES_MAX, config.segment_bytes - HEADER_BYTES))
@@ -107,6 +114,13 @@ class Below:
             turn.note("limited", "child_unknown", key=name, node=name, member=hello.member, principal=principal)
             return
         child.said_hello(sender, hello, moment, turn)
+        if not hello.is_bulk:
+            own = self._neighbours
+            own.heard(hello, moment)
+            told = ParentHello(
+                node=self._node, member=self._member, topology_hash=own.topology_hash, wall_ns=moment.wall
+            )
+            turn.send(sender, told)
 
     def child_of(self, sender: bytes) -> str | None:
         """Child that speaks on this link; None: no child does."""
@@ -146,6 +160,7 @@ class Below:
             items=len(mirror.dim),
             position="" if origin is None else str(origin.last),
             complete_to_ns=0 if origin is None else origin.complete_to_ns,
+            missing=0 if origin is None else origin.missing,
             behind=child.behind,
             feature_level=0 if hello is None else hello.feature_level,
             topology_hash="" if hello is None else hello.topology_hash,

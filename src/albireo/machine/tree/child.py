@@ -286,6 +286,7 @@ class Child:
                     self._copier.forked(follower.log_id, position, turn)
                     turn.note("error", "child_log_went_another_way", node=self.config.node, at=str(position))
                 case TakeSnapshot(position) if is_log:
+                    self._copier.let_go(self.config.node, follower.log_id, turn)
                     turn.note("error", "child_log_pruned", node=self.config.node, pruned_to=str(position))
                 case Noted(event="refused" | "behind" as event, detail=detail):
                     self.trouble = f"{event}: {detail}"

@@ -7,6 +7,10 @@ A frame is taken only if it is of the log that it is said to be of, is whole, co
 copy of that log; one at or below the end of the copy is a repeat and is left out, whatever way it came. A chunk with a
 fault is taken up to the fault. What a child forwards of a node that does not stand below it is left out and counted.
 
+Sequences of a log need not follow each other: envelopes of its own are left out. Only where a node said that it let go
+of records, itself or of the node that it forwards, a jump is a gap, which is put on record right before the frame
+behind it.
+
 The ends of the copies are those of the appended view: what is drafted counts before it is folded.
 
 Spec: design/tree.md, Origins; ADR-0185.
@@ -20,7 +24,7 @@ from albireo.codec import record as codec
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader, Origin, frames
-from albireo.codec.record import Kind, OriginDeclared, OriginForked, Stream
+from albireo.codec.record import Kind, OriginDeclared, OriginForked, OriginGap, Stream
 from albireo.codec.tree.envelope import encode_envelope, inside
 from albireo.machine.node.turn import OWN_PRODUCER, Draft, Turn
 from albireo.machine.tree.origins import ORIGINS_MAX, Enveloped, Origins, Told, epochs_to, told_in
@@ -42,6 +46,12 @@ class CopyEnd(msgspec.Struct):
     """Node and log id of the origins that lie in that log, by their index there."""
     epochs: tuple[EpochEntry, ...] = ()
     """Epochs that begin within the copy."""
+    complete_to_ns: int = 0
+    """Wall time at which the origin appended the last frame."""
+    missing_to: int = 0
+    """Last sequence of which it is on record that it is missing."""
+    may_lack: bool = False
+    """Records may be missing before the next frame."""
 
 
 class Copier:
@@ -51,7 +61,10 @@ class Copier:
         self._origins = origins
         self._body_bytes_max = body_bytes_max
         self._ends = {
-            one.log_id: CopyEnd(one.index, one.node, one.log_id, one.last, one.last_crc, dict(one.origins), one.epochs)
+            one.log_id: CopyEnd(
+                *(one.index, one.node, one.log_id, one.last, one.last_crc, dict(one.origins)),
+                *(one.epochs, one.complete_to_ns, one.missing_to, one.may_lack),
+            )
             for one in origins
         }
         self._next_index = origins.next_index
@@ -82,6 +95,19 @@ class Copier:
             )
             end.last, end.last_crc = position, 0
             end.epochs = epochs_to(end.epochs, position.sequence)
+            end.missing_to = min(end.missing_to, position.sequence)
+
+    def let_go(self, node: str, log_id: bytes, turn: Turn) -> None:
+        """The node says that it let go of records which were never copied: those before what it gives next."""
+        end = self._end(node, log_id, turn)
+        if end is not None:
+            end.may_lack = True
+
+    def lacks_below(self, end: CopyEnd, log_id: bytes | None = None) -> None:
+        """Records of nodes that this one forwards may be missing: of one log, or of all."""
+        for _, one in end.origins.values():
+            if one in self._ends and log_id in (None, one):
+                self._ends[one].may_lack = True
 
     def take(self, child: str, log_id: bytes, chunk: Bytes, turn: Turn) -> str:
         """Draft what is new in a chunk of the child's log; returns the fault that ended it, empty: none."""
@@ -150,6 +176,8 @@ class _Run:
                     self._draft(data, turn)
                     on_envelope(header, body)
                 elif header.last > self._last_taken:
+                    if self._end.may_lack:
+                        self._look_for_gap(header, turn)
                     self._add(header, body, offset)
                 offset += header.frame_bytes
         finally:
@@ -172,6 +200,28 @@ class _Run:
             if one.first_sequence <= end.last.sequence and one not in end.epochs:
                 position = (EpochHistory.told(end.epochs) or EpochHistory()).position(one.first_sequence - 1)
                 self._copier.forked(end.log_id, position, turn)
+
+    def _look_for_gap(self, header: FrameHeader, turn: Turn) -> None:
+        """Put on record what is missing before a frame, the first one that came since something was let go."""
+        end = self._end
+        end.may_lack = False
+        first = max(end.last.sequence, end.missing_to) + 1
+        if header.first_sequence <= first:
+            return
+        end.missing_to = header.first_sequence - 1
+        from_ns = min(end.complete_to_ns, header.node_ns)
+        behind = Position(header.epoch, header.first_sequence)
+        gap = OriginGap(
+            index=end.index,
+            first=first,
+            epoch=behind.epoch,
+            sequence=behind.sequence,
+            from_ns=from_ns,
+            to_ns=header.node_ns,
+        )
+        turn.record(Stream.CONTROL, [gap])
+        turn.note("warning", "records_let_go_below", node=end.node, first=first, behind=str(behind))
+        self._copier.lacks_below(end)
 
     @property
     def _last_taken(self) -> Position:
@@ -214,9 +264,12 @@ class _Run:
         origin = Origin(end.index, first.epoch, first.first_sequence)
         turn.append(Draft(Stream.BELOW, Kind.ENVELOPE, 1, body, crc32c(body), OWN_PRODUCER, 0, content, origin))
         end.last, end.last_crc = self._last.last, self._last.header_crc
+        end.complete_to_ns = max(end.complete_to_ns, self._last.node_ns)
         for one in self._told:
             if isinstance(one, OriginDeclared):
                 end.origins[one.index] = (one.node, one.origin_log)
+            elif isinstance(one, OriginGap):
+                self._copier.lacks_below(end, end.origins.get(one.index, ("", b""))[1])
         end.epochs += epochs
         self._first, self._told, self._epochs, self._records, self._unreadable = None, [], [], 0, 0
 

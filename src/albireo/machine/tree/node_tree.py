@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import CommandAccepted
+from albireo.codec.tree.hello import ParentHello
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.codec.tree.records import MessageFact
 from albireo.machine.fold.folds import Folds
@@ -28,6 +29,8 @@ from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.pair.handover import FORCE_JUMP
 from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.child import Raw
+from albireo.machine.tree.neighbours import NeighbourWatch
+from albireo.machine.tree.retelling import Retelling
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.tree.course import CommandCourse
@@ -58,12 +61,13 @@ class NodeTree:
     def __init__(self, root: TreeRoot) -> None:
         self._root = root
         self.mirrors = mirrors_of(root.config.children, root.folds.origins)
+        self.neighbours = NeighbourWatch(root.config.topology_hash)
         self._chance = random.Random(root.config.seed)
 
     def begin_afresh(self) -> None:
         """Take anew from the folds what is known of other nodes: nobody is connected yet."""
         root, config = self._root, self._root.config
-        self.below = Below(config, root.folds.origins, self.mirrors)
+        self.below = Below(config, root.folds.origins, self.mirrors, self.neighbours)
         limits = MessageLimits(
             grace_ns=GRACE_NS, body_bytes_max=min(MessageLimits().body_bytes_max, config.segment_bytes // 2)
         )
@@ -73,6 +77,7 @@ class NodeTree:
         forces = MessageForces(root.forcing, root.folds.forces)
         self.post = MessagePost(messages, writes, {FORCE: forces, FORCE_RELEASE: forces})
         self._courses = Courses(messages, root.folds.commands, root.folds.dim)
+        self._retelling = Retelling(root.folds, root.registry)
         self._has_begun = False
         self._seen: Moment | None = None
         """Last moment at which anything happened."""
@@ -95,12 +100,18 @@ class NodeTree:
         store is not an old copy.
         """
         self.below.serve(moment, turn, is_open=is_open)
+        if is_open:
+            self._retelling.go_on(turn)
         if not self._has_begun:
             *before, entry = turn.log.history.entries
             is_voted = self._root.config.is_paired and before and entry.epoch - before[-1].epoch < FORCE_JUMP
             continues = before[-1].epoch if is_voted else 0
             life = Life(entry.epoch, entry.branch_id)
             self._has_begun = self.post.begin(life, moment, self._log_time(moment), turn, continues=continues)
+
+    def let_go(self, turn: Turn) -> None:
+        """The parent lacks records that are gone; it is told what they declared."""
+        self._retelling.begin(turn)
 
     def stand_by(self, turn: Turn) -> None:
         """Order and record nothing until this node serves again."""
@@ -113,6 +124,9 @@ class NodeTree:
         if isinstance(message, FromOrigin | FromOwner):
             self._link_up()
             self.post.letter(sender, message, moment, self._log_time(moment), turn)
+        elif isinstance(message, ParentHello):
+            if sender == PARENT and message.node == self._root.config.parent:
+                self.neighbours.heard(message, moment)
         else:
             self.below.hears(sender, message, raw, principal, moment, turn)
 

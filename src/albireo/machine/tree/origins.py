@@ -15,7 +15,16 @@ import msgspec
 from albireo.codec import record as codec
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
-from albireo.codec.record import EpochGranted, ItemDeclared, ItemForgotten, Kind, OriginDeclared, OriginForked, Stream
+from albireo.codec.record import (
+    EpochGranted,
+    ItemDeclared,
+    ItemForgotten,
+    Kind,
+    OriginDeclared,
+    OriginForked,
+    OriginGap,
+    Stream,
+)
 from albireo.codec.tree.envelope import open_envelope
 from albireo.model.item import KnownItem
 from albireo.model.position import BEGINNING, EpochEntry, Position
@@ -25,7 +34,7 @@ ORIGINS_MAX: Final = 4_096
 TELLING: Final = frozenset({Stream.STATE, Stream.CONTROL})
 """Streams whose records tell of items and of further origins."""
 
-Told = ItemDeclared | ItemForgotten | OriginDeclared
+Told = ItemDeclared | ItemForgotten | OriginDeclared | OriginGap
 
 
 class Enveloped(msgspec.Struct, frozen=True, eq=False):
@@ -59,6 +68,12 @@ class OriginCopy(msgspec.Struct, kw_only=True):
     """The watermark: wall time at which the origin appended the last frame of the copy."""
     records: int = 0
     unreadable: int = 0
+    missing: int = 0
+    """Number of records that the origin let go of before they were copied."""
+    missing_to: int = 0
+    """Last sequence of which it is on record that it is missing."""
+    may_lack: bool = False
+    """Records may be missing before the next frame: whoever forwards this origin lacks some of them."""
     items: dict[int, KnownItem] = {}
     """Declared items by id."""
     origins: dict[int, tuple[str, bytes]] = {}
@@ -99,17 +114,35 @@ class Origins:
     def next_index(self) -> int:
         return 1 + max(self._by_index, default=0)
 
-    def fold_record(self, record: OriginDeclared | OriginForked) -> None:
+    def fold_record(self, record: OriginDeclared | OriginForked | OriginGap) -> None:
+        if isinstance(record, OriginGap):
+            self._fold_gap(record)
+            return
         if isinstance(record, OriginForked):
             origin = self._by_index.get(record.index)
             if origin is not None:
                 origin.last, origin.last_crc = Position(record.epoch, record.sequence), 0
                 origin.epochs = epochs_to(origin.epochs, record.sequence)
+                origin.missing_to = min(origin.missing_to, record.sequence)
             return
         if record.index in self._by_index or record.origin_log in self._by_log or len(self) >= ORIGINS_MAX:
             return
         origin = OriginCopy(index=record.index, node=record.node, log_id=record.origin_log)
         self._by_index[record.index] = self._by_log[record.origin_log] = origin
+
+    def _fold_gap(self, gap: OriginGap) -> None:
+        origin = self._by_index.get(gap.index)
+        if origin is None or gap.first <= max(origin.last.sequence, origin.missing_to):
+            return
+        origin.missing += gap.sequence - gap.first
+        origin.missing_to = gap.sequence - 1
+        for _, log_id in origin.origins.values():
+            self._suspect(log_id)
+
+    def _suspect(self, log_id: bytes) -> None:
+        origin = self._by_log.get(log_id)
+        if origin is not None:
+            origin.may_lack = True
 
     def fold(self, enveloped: Enveloped) -> None:
         origin = self._by_index.get(enveloped.index)
@@ -120,6 +153,7 @@ class Origins:
         origin.complete_to_ns = max(origin.complete_to_ns, enveloped.last.node_ns)
         origin.records += enveloped.records
         origin.unreadable += enveloped.unreadable
+        origin.may_lack = False
         for one in enveloped.told:
             match one:
                 case ItemDeclared(item_id=item_id) if one.node == origin.node:
@@ -132,6 +166,8 @@ class Origins:
                         origin.items.pop(forgotten, None)
                 case OriginDeclared(index=index, node=node, origin_log=log_id):
                     origin.origins[index] = (node, log_id)
+                case OriginGap(index=index):
+                    self._suspect(origin.origins.get(index, ("", b""))[1])
 
     def snapshot(self) -> bytes:
         return msgspec.msgpack.encode(list(self._by_index.values()))

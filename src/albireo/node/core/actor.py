@@ -27,7 +27,7 @@ from albireo.codec.message import (
     VoterWritten,
     WriteOrder,
 )
-from albireo.codec.principal import TREE_LETTERS
+from albireo.codec.principal import NEIGHBOUR_WORDS
 from albireo.log import (
     Corrupted,
     FileSystem,
@@ -156,7 +156,7 @@ class Core:
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._link = actor.bind("core")
         self._peers = PeerLinks()
-        self._uplinks = uplinks_of(actor, arguments.node, arguments.uplink, self.log.log_id, lambda: self.root.folds)
+        self._uplinks = uplinks_of(actor, arguments.uplink, self.log.log_id, lambda: self.root)
         self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers)
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
@@ -273,7 +273,7 @@ class Core:
             is_outside = not is_local and one.link not in self._uplinks
             if (is_outside or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
                 continue
-            is_above = one.link in self._uplinks and type(one.message) in TREE_LETTERS
+            is_above = one.link in self._uplinks and type(one.message) in NEIGHBOUR_WORDS
             sender = PARENT if is_above else self._peers.sender_of(one)
             own.append((sender, one.message, one.raw, one.principal))
         if self.private is not None:

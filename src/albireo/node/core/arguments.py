@@ -36,6 +36,8 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Links to the node above; None: there is no such node."""
     children: tuple[ChildConfig, ...] = ()
     """The nodes directly below."""
+    topology_hash: str = ""
+    """Hash of the topology that boot runs this node by, and can be asked for; empty: there is no such boot."""
     feature_level: int = FEATURE_LEVEL
     """Highest feature level that this node writes and reads; below that of the software: held back."""
 
@@ -67,6 +69,7 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         children=arguments.children,
         parent="" if uplink is None else uplink.parent,
         parent_places=frozenset() if uplink is None else frozenset(uplink.endpoints),
+        topology_hash=arguments.topology_hash,
         seed=int.from_bytes(entropy(SEED_BYTES)),
         lacks_to=lacks_to,
     )

@@ -4,6 +4,7 @@ Spec: design/log-and-feed.md, Snapshots, Streams.
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -14,7 +15,7 @@ from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
 from albireo.log.log import Log
 from albireo.log.store.quarantine import Trimmer
 from albireo.machine.fold.folds import Folds, joined
-from albireo.machine.node.events import ActorsTold, Measured
+from albireo.machine.node.events import ActorsTold, Measured, TopologyTold
 from albireo.machine.node.root import Root
 from albireo.model.instant import MS, SECOND, Instant, LogTime
 from albireo.model.position import Position
@@ -60,7 +61,7 @@ class Housekeeping:
         root: Root,
         config: LogConfig,
         retention: Retention,
-        step: Callable[[Measured | ActorsTold], None],
+        step: Callable[[Measured | ActorsTold | TopologyTold], None],
         membership: Membership,
     ) -> None:
         self._actor = actor
@@ -100,11 +101,14 @@ class Housekeeping:
                 log_bytes=size_bytes,
                 corrupt_ranges=sum(len(log.corrupt) for log in self._logs()) + bool(self._root.config.lacks_to),
                 room_bytes=self._room_bytes(),
+                hold_percent=self._hold_percent(size_bytes),
                 pair=self._membership.figures(),
             )
         )
         if self._root.adapters.asks_boot:
-            self._boot.ask()
+            self._boot.ask("actors")
+        if self._root.config.topology_hash:
+            self._boot.ask_topology(now)
         if (now >= self._snapshot_at or self._is_replay_long()) and not self._is_saving:
             self._snapshot_at = Instant(now + self._retention.snapshot_every_s * SECOND)
             self._is_saving = True
@@ -155,6 +159,24 @@ class Housekeeping:
 
     def _room_bytes(self) -> int:
         return max(0, self._files.free_bytes(self._actor.data) - self._config.free_bytes_min)
+
+    def _hold_percent(self, size_bytes: int) -> float | None:
+        """Used part of the limits up to which records stay for the parent, as `_prune` applies them."""
+        retention = self._retention
+        if not retention.parent:
+            return None
+        if not retention.hold_bytes or not retention.hold_days:
+            return math.nan
+        begin, end = self._log.begin_sequence, self._log.committed.sequence
+        first = max(begin, self._root.feeds.leader.wanted_from(retention.parent) + 1)
+        if first > end:
+            return 0.0
+        try:
+            age_ns = max(0, self._actor.wall_ns() - self._log.header_at(first).node_ns)
+        except (Corrupted, ReadFailed):
+            age_ns = 0
+        size = size_bytes * (end + 1 - first) / (end + 1 - begin) / retention.hold_bytes
+        return 100 * max(size, age_ns / (retention.hold_days * DAY_NS))
 
     async def _save_snapshot(self) -> None:
         """Copy the folds as they are at the commit position, encode them between turns, hand them to the log."""

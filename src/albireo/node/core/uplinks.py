@@ -17,7 +17,7 @@ import msgspec
 from albireo.codec.message import AnyMessage
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.codec.tree.hello import ChildHello
-from albireo.machine.fold.folds import Folds
+from albireo.machine.node.root import Root
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime import ActorContext, Keys, Link
 from albireo.runtime.errors import EndpointRefused
@@ -38,7 +38,6 @@ class UplinkArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Endpoint of each of its members, by the name of its place."""
     keys: str = ""
     """Directory of the CURVE keys; empty: none."""
-    topology_hash: str = ""
     member: int = 0
     """Index of this member."""
 
@@ -100,7 +99,7 @@ class Uplinks:
 
 
 def uplinks_of(
-    actor: ActorContext, node: str, arguments: UplinkArguments | None, log_id: bytes, folds: Callable[[], Folds]
+    actor: ActorContext, arguments: UplinkArguments | None, log_id: bytes, root: Callable[[], Root]
 ) -> "Uplinks | NoUplinks":
     """The links of a node to the one above it."""
     if arguments is None:
@@ -108,11 +107,12 @@ def uplinks_of(
 
     def hello() -> ChildHello:
         return ChildHello(
-            node=node,
+            node=root().config.node,
             log_id=log_id,
-            feature_level=folds().feature_level,
+            feature_level=root().folds.feature_level,
             member=arguments.member,
-            topology_hash=arguments.topology_hash,
+            topology_hash=root().config.topology_hash,
+            wall_ns=actor.wall_ns(),
         )
 
     return Uplinks(actor, arguments, hello)

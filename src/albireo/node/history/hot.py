@@ -267,6 +267,10 @@ class HotTail:
             to_ns=header.node_ns,
             behind=Position(header.epoch, header.first_sequence),
         )
+        self.lack(hole)
+
+    def lack(self, hole: Hole) -> None:
+        """Record a hole."""
         self._holes.append(hole)
         self.rows += 1
         self.size_bytes += ROW_BYTES

@@ -33,7 +33,7 @@ def value_type_of(item: Row) -> ValueType:
 def hole_row(hole: Hole) -> Row:
     """Row of the gap that readers see in place of a hole."""
     where: Row = {"node_ns": hole.to_ns, "epoch": hole.behind.epoch, "sequence": hole.behind.sequence}
-    what: Row = {"source": "history", "reason": "overflow", "item_ids": [], "lost": None}
+    what: Row = {"source": "history", "reason": hole.reason, "item_ids": [], "lost": None}
     return what | {"from_ns": hole.from_ns, "to_ns": hole.to_ns} | where
 
 

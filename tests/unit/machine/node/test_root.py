@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -80,7 +81,9 @@ class World:
         adapters: frozenset[str] = frozenset(),
         private_streams: frozenset[int] = frozenset(),
         limits: LimitSettings | None = None,
+        **place: Any,
     ) -> None:
+        """`place`: where the node stands in a tree, as `RootConfig` has it."""
         self.frames = frames or []
         self.now = now
         self.wall_began = T0
@@ -97,6 +100,7 @@ class World:
             adapters=adapters,
             limits=limits or LimitSettings(),
             private_streams=private_streams,
+            **place,
         )
         self.root = Root(config, folds or Folds(), self.end, self.moment())
         self.step(Granted("standalone start"))

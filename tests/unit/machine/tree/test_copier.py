@@ -3,11 +3,21 @@
 import pytest
 
 from albireo.codec.frame import Frame, FrameHeader, Origin, body_crc, encode, seal
-from albireo.codec.record import EpochGranted, Kind, Marked, OriginDeclared, Record, Stream, encode_records
+from albireo.codec.record import (
+    EpochGranted,
+    Kind,
+    Marked,
+    OriginDeclared,
+    OriginGap,
+    Record,
+    Stream,
+    encode_records,
+)
 from albireo.codec.tree.envelope import encode_envelope, inside
 from albireo.machine.node.turn import Turn
 from albireo.machine.tree.copier import Copier
 from albireo.machine.tree.origins import Origins
+from albireo.model.instant import SECOND
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochHistory, Position
 
@@ -27,6 +37,7 @@ class SiteLog:
     def frame(
         self, *records: Record, kind: Kind = Kind.RECORDS, body: bytes = b"", origin: Origin | None = None
     ) -> bytes:
+        """The next frame, appended a second after the one before it."""
         body = body or encode_records(0, 0, list(records or [Marked()]))
         stream = Stream.BELOW if kind is Kind.ENVELOPE else Stream.CONTROL
         count = max(1, len(records))
@@ -42,6 +53,7 @@ class SiteLog:
                 body_crc(body),
                 self.crc,
                 origin=origin,
+                node_ns=(self.end + 1) * SECOND,
             )
         )
         self.end, self.crc = header.last_sequence, header.header_crc
@@ -178,3 +190,87 @@ def test_frame_that_finds_no_room_is_refused(site: SiteLog) -> None:
     fault, found = taken(Copier(Origins(), 4_000), large)
     assert "finds no room" in fault
     assert found == []
+
+
+def gaps_in(one: Turn) -> list[OriginGap]:
+    records = (two for draft in one.drafts if isinstance(draft.content, tuple) for two in draft.content)
+    return [two for two in records if isinstance(two, OriginGap)]
+
+
+def skipped(site: SiteLog, count: int) -> None:
+    """The site lets go of its next frames."""
+    for _ in range(count):
+        site.frame()
+
+
+def test_records_that_a_child_let_go_are_a_gap_right_before_what_comes_behind_them(site: SiteLog) -> None:
+    one, first = copier(), site.frame()
+    taken(one, first)
+    skipped(site, 3)
+    behind, now = site.frame(), turn()
+    one.let_go(SITE, SITE_LOG, now)
+    assert one.take(SITE, SITE_LOG, behind + site.frame(), now) == ""
+    gap = OriginGap(index=1, first=2, epoch=1, sequence=5, from_ns=SECOND, to_ns=5 * SECOND)
+    assert gaps_in(now) == [gap]
+    assert now.drafts[0].content == (gap,), "the gap stands behind the envelope"
+    assert one.end_of(SITE_LOG) == Position(1, 6)
+    later = turn()
+    assert one.take(SITE, SITE_LOG, site.frame(), later) == ""
+    assert gaps_in(later) == []
+
+
+def test_gap_at_the_beginning_of_a_log_reaches_back_for_ever(site: SiteLog) -> None:
+    one, now = copier(), turn()
+    skipped(site, 2)
+    one.let_go(SITE, SITE_LOG, now)
+    one.take(SITE, SITE_LOG, site.frame(), now)
+    assert gaps_in(now) == [OriginGap(index=1, first=1, epoch=1, sequence=3, from_ns=0, to_ns=3 * SECOND)]
+
+
+def test_nothing_is_a_gap_that_nobody_let_go(site: SiteLog) -> None:
+    """Envelopes of the child's own lie between its frames, and their sequences are left out."""
+    one, now = copier(), turn()
+    pump = SiteLog(PUMP_LOG)
+    one.take(SITE, SITE_LOG, forwarded(site, PUMP, pump.frame()) + site.frame(), now)
+    skipped(site, 1)
+    one.take(SITE, SITE_LOG, site.frame(), now)
+    assert gaps_in(now) == []
+    one.let_go(SITE, SITE_LOG, now)
+    one.take(SITE, SITE_LOG, site.frame(), now)
+    assert gaps_in(now) == [], "all that was let go lies here"
+
+
+def test_gap_of_a_child_may_be_one_of_whatever_it_forwards(site: SiteLog) -> None:
+    one, pump, now = copier(), SiteLog(PUMP_LOG), turn()
+    taken(one, forwarded(site, PUMP, pump.frame()))
+    skipped(site, 2)
+    skipped(pump, 4)
+    one.let_go(SITE, SITE_LOG, now)
+    envelope = encode_envelope(pump.frame())
+    one.take(SITE, SITE_LOG, site.frame() + site.frame(kind=Kind.ENVELOPE, body=envelope, origin=Origin(7, 1, 6)), now)
+    assert [(gap.index, gap.first, gap.sequence) for gap in gaps_in(now)] == [(1, 4, 6), (2, 2, 6)]
+
+
+def test_gap_that_a_child_tells_of_what_it_forwards_is_one_here_too(site: SiteLog) -> None:
+    one, pump = copier(), SiteLog(PUMP_LOG)
+    taken(one, forwarded(site, PUMP, pump.frame()))
+    skipped(pump, 4)
+    told = OriginGap(index=7, first=2, epoch=1, sequence=6, from_ns=1, to_ns=2)
+    now = turn()
+    chunk = site.frame(told) + site.frame(
+        kind=Kind.ENVELOPE, body=encode_envelope(pump.frame()), origin=Origin(7, 1, 6)
+    )
+    one.take(SITE, SITE_LOG, chunk, now)
+    assert [(gap.index, gap.first, gap.sequence) for gap in gaps_in(now)] == [(2, 2, 6)]
+
+
+def test_gap_is_on_record_once_though_the_frame_behind_it_was_lost(site: SiteLog) -> None:
+    """The node ended between the two: from its folds it knows the gap, and asks for the frame again."""
+    origins = Origins()
+    origins.fold_record(OriginDeclared(index=1, node=SITE, origin_log=SITE_LOG))
+    origins.fold_record(OriginGap(index=1, first=1, epoch=1, sequence=3, from_ns=0, to_ns=3 * SECOND))
+    one, now = Copier(Origins.restore(origins.snapshot()), ROOM), turn()
+    skipped(site, 2)
+    one.let_go(SITE, SITE_LOG, now)
+    one.take(SITE, SITE_LOG, site.frame(), now)
+    assert gaps_in(now) == []

@@ -6,7 +6,16 @@ import pytest
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader, Origin, body_crc, encode, seal
-from albireo.codec.record import ItemDeclared, ItemForgotten, Kind, OriginDeclared, OriginForked, Stream, encode_records
+from albireo.codec.record import (
+    ItemDeclared,
+    ItemForgotten,
+    Kind,
+    OriginDeclared,
+    OriginForked,
+    OriginGap,
+    Stream,
+    encode_records,
+)
 from albireo.codec.tree.envelope import encode_envelope, open_envelope
 from albireo.machine.fold.folds import Folds
 from albireo.machine.tree.origins import Origins
@@ -143,3 +152,15 @@ def test_envelope_inside_an_envelope_is_refused() -> None:
     found = enveloped(2, 7, nested)
     with pytest.raises(DecodeError, match="does not belong here"):
         list(open_envelope(found.header, found.body))
+
+
+def test_gap_counts_once_and_the_watermark_goes_on_behind_it() -> None:
+    folds = introduced()
+    folds.replay(enveloped(2, 7, sampled(7, 5)))
+    gap = encode_records(0, 0, [OriginGap(index=1, first=12, epoch=3, sequence=20, from_ns=7_000, to_ns=20_000)])
+    folds.replay(own(3, gap, Kind.RECORDS))
+    folds.replay(own(4, gap, Kind.RECORDS))
+    folds.replay(enveloped(5, 20, sampled(20, 5)))
+    origin = folds.origins.of_node(SITE)
+    assert origin is not None
+    assert (origin.last, origin.missing, origin.complete_to_ns) == (Position(3, 24), 8, 20_000)

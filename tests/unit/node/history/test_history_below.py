@@ -8,12 +8,13 @@ import pytest
 
 from albireo.codec.frame import Origin, encode
 from albireo.codec.history import MANIFEST_NAME, BelowFolder, FileKind
-from albireo.codec.record import ItemDeclared, Kind, OriginDeclared, Stream
+from albireo.codec.record import ItemDeclared, Kind, OriginDeclared, OriginGap, Stream
 from albireo.codec.tree.envelope import encode_envelope
 from albireo.machine.history.sealing import SealPaceConfig
 from albireo.machine.tree.origins import ORIGINS_MAX
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
+from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.actor import Historian, HistoryArguments
 from albireo.node.history.below.folders import folders_below, root_of
@@ -233,6 +234,30 @@ async def test_envelopes_that_were_pruned_leave_a_gap_in_the_history_of_their_or
     assert [(one.first_sequence, one.last_sequence) for one in holes] == [(22, 26)]
     (gaps,) = stored(tmp_path / north.folder.path, FileKind.GAPS)
     assert [row["source"] for row in gaps.to_pylist()] == ["history"]
+
+
+@in_a_loop
+async def test_what_a_node_below_let_go_is_a_gap_there_once_though_the_log_comes_again(tmp_path: Path) -> None:
+    log, north, south = filled()
+    for _ in range(2):
+        north.log.samples(rows(5, 100), DAY_ZERO + 7 * SECOND)
+    gone, behind = north.pending()
+    place = behind.header.epoch, behind.header.first_sequence
+    gap = OriginGap(
+        index=1, first=gone.header.first_sequence, epoch=place[0], sequence=place[1], from_ns=5, to_ns=7 * SECOND
+    )
+    log.records(Stream.CONTROL, [gap], DAY_ZERO)
+    first_life = log.end
+    north.send(log, [behind])
+    for dies_after in (1, None):  # The history of the origin is written, the own one is not.
+        life = Life(tmp_path)
+        life.take(log, first_life if dies_after else None)
+        life.seal(dies_after)
+    (hole,) = read_manifest(tmp_path / north.folder.path).holes
+    assert (hole.first_sequence, hole.last_sequence, hole.behind) == (22, 26, Position(*place))
+    (gaps,) = stored(tmp_path / north.folder.path, FileKind.GAPS)
+    assert [(one["reason"], one["from_ns"], one["to_ns"]) for one in gaps.to_pylist()] == [("let_go", 5, 7 * SECOND)]
+    assert not read_manifest(tmp_path / south.folder.path).holes
 
 
 @in_a_loop

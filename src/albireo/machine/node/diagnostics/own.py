@@ -26,6 +26,12 @@ ROOM_SEGMENTS_LOW = 4
 TABLE_FILL_HIGH = 80.0
 """Part of a table, in percent, above which a case is raised: names are forgotten by people, who need time."""
 
+HOLD_HIGH = 70.0
+"""Part of the limits of `[node.uplink]`, in percent, above which a case is raised: long before records go."""
+
+CLOCK_APART_S = 60.0
+"""Farthest that the wall clock of a neighbour may be from the own one; its word may be some seconds old."""
+
 CLOCK_JUMP_S = 1.0
 """Largest jump between two measurements, a second apart, that is not shown; NTP slews far below this."""
 
@@ -57,7 +63,7 @@ class CommitTimes:
         return float(np.partition(timed, rank)[rank])
 
 
-def _items(segment_bytes: int) -> tuple[DataItem, ...]:
+def _items(segment_bytes: int, *, has_parent: bool, has_neighbours: bool) -> tuple[DataItem, ...]:
     room = AlarmSettings(lo=float(ROOM_SEGMENTS_LOW * segment_bytes), lo_lo=float(segment_bytes), severity=900)
     return (
         *_ITEMS,
@@ -69,6 +75,8 @@ def _items(segment_bytes: int) -> tuple[DataItem, ...]:
             alarm=room,
         ),
         *_TABLES,
+        *(_NEIGHBOUR_ITEMS if has_neighbours else ()),
+        *((_HOLD_ITEM,) if has_parent else ()),
     )
 
 
@@ -83,6 +91,33 @@ def _table_item(table: str) -> DataItem:
 
 
 _TABLES = (_table_item("producers"), _table_item("items"))
+
+_HOLD_ITEM = DataItem(
+    name="core/uplink_hold",
+    value_type=ValueType.FLOAT64,
+    unit="%",
+    description="Held for the parent, of hold_gib or hold_days of [node.uplink], the larger; above 100 records go",
+    # The parent says what it has when it comes; until then all that is there may be lacking.
+    alarm=AlarmSettings(hi=HOLD_HIGH, on_delay_ms=30_000, severity=700),
+)
+
+
+_NEIGHBOUR_ITEMS = (
+    DataItem(
+        name="core/topology_differs",
+        value_type=ValueType.FLOAT64,
+        description="Members of the nodes directly above and below that run another topology: topology diff",
+        # A new file reaches the nodes of a tree one after the other.
+        alarm=AlarmSettings(hi=0.0, on_delay_ms=30_000, severity=500),
+    ),
+    DataItem(
+        name="core/clock_apart",
+        value_type=ValueType.FLOAT64,
+        unit="s",
+        description="The wall clock of a node directly above or below, ahead of this one; of several the farthest",
+        alarm=AlarmSettings(hi=CLOCK_APART_S, lo=-CLOCK_APART_S, on_delay_ms=30_000, severity=600),
+    ),
+)
 
 
 _ITEMS = (
@@ -163,6 +198,7 @@ class Diagnostics:
 
     def __init__(self) -> None:
         self._ids = np.zeros(0, np.uint32)
+        self._has_parent = self._has_neighbours = False
         self._clock = ClockWatch()
 
     def declare(self, registry: Registry, config: RootConfig, more: Sequence[int], moment: Moment, turn: Turn) -> None:
@@ -171,22 +207,26 @@ class Diagnostics:
         Args:
             more: ids of CORE's other items, which had no samples while the node was down either.
         """
-        items = (*_items(config.segment_bytes), *(_PAIR_ITEMS if config.is_paired else ()))
+        self._has_parent, self._has_neighbours = bool(config.parent), bool(config.parent or config.children)
+        own = _items(config.segment_bytes, has_parent=self._has_parent, has_neighbours=self._has_neighbours)
+        items = (*own, *(_PAIR_ITEMS if config.is_paired else ()))
         ids = registry.declare(OWN_ADAPTER, items, turn)
         registry.gap_of_own_items((*ids, *more), moment, turn)
         registry.retire(registry.own_left_behind((*ids, *more)), moment, turn)
         self._ids = np.array(ids, np.uint32)
 
-    def measured(self, seen: Measured, p99: float, fill: Sequence[float], moment: Moment, turn: Turn) -> None:
+    def measured(self, seen: Measured, p99: float, more: Sequence[float], moment: Moment, turn: Turn) -> None:
         """Append one row per item, in the order of the declaration. NaN: not known yet.
 
         Args:
             p99: time from acquisition to commit, ms.
-            fill: used part of each table, in the order of `_TABLES`.
+            more: values of `_TABLES`, and of `_NEIGHBOUR_ITEMS`, which count where there are neighbours.
         """
         pair = () if seen.pair is None else astuple(seen.pair)
         own = (seen.turn_ms, p99, seen.log_bytes, seen.corrupt_ranges, self._clock.jump_s(moment))
-        value = np.array([*own, seen.room_bytes, *fill, *pair], np.float64)
+        held = (math.nan if seen.hold_percent is None else seen.hold_percent,) if self._has_parent else ()
+        more = more if self._has_neighbours else more[: len(_TABLES)]
+        value = np.array([*own, seen.room_bytes, *more, *held, *pair], np.float64)
         codes = np.where(np.isnan(value), quality.BAD_WAITING_FOR_INITIAL_DATA, quality.GOOD).astype(np.uint32)
         times = np.full(len(value), moment.wall, np.int64)
         turn.samples(

@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import BelowFolder, Enclosed, FileKind, Manifest
+from albireo.codec.history import BelowFolder, Enclosed, FileKind, Hole, Manifest
+from albireo.codec.record import OriginGap
 from albireo.machine.history.declared import Row
 from albireo.model.position import BEGINNING, EPOCHS_MAX, EpochEntry, Position
 from albireo.node.history.files.store import HistoryStore
@@ -108,6 +109,20 @@ class OriginHistory:
         if not self._epochs or self._epochs[-1].epoch != header.epoch:
             self._epochs = [*self._epochs[1 - EPOCHS_MAX :], EpochEntry(header.epoch, first, _NO_BRANCH)]
         return self.hot.take(header, body)
+
+    def let_go(self, gap: OriginGap) -> None:
+        """Take note that the origin let go of records before they were copied."""
+        if gap.first > self.hot.position.sequence:
+            self.hot.lack(
+                Hole(
+                    first_sequence=gap.first,
+                    last_sequence=gap.sequence - 1,
+                    from_ns=gap.from_ns,
+                    to_ns=gap.to_ns,
+                    behind=Position(gap.epoch, gap.sequence),
+                    reason="let_go",
+                )
+            )
 
     def fork(self, position: Position) -> None:
         """Take note that the origin's log went another way behind `position`."""

@@ -2,6 +2,7 @@
 
     OriginDeclared      a history, kept from here on
     OriginForked        its log went another way: what it has above goes aside
+    OriginGap           it let go of records before they were copied: a hole, which readers see as a gap
     an envelope         frames of one origin, taken in order; repeats are passed over
 
 An origin is known by the id of its log, which every frame inside an envelope carries. A record that declares it can be
@@ -18,7 +19,7 @@ import msgspec
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
 from albireo.codec.history import BelowFolder, Manifest
-from albireo.codec.record import Kind, OriginDeclared, OriginForked, Stream, decode_records
+from albireo.codec.record import Kind, OriginDeclared, OriginForked, OriginGap, Stream, decode_records
 from albireo.codec.tree.envelope import open_envelope
 from albireo.log.files import FileSystem, OsFileSystem
 from albireo.machine.history.declared import Row
@@ -157,6 +158,10 @@ class HistoryBelow:
                     if origin is not None and origin.passes(position):
                         origin.fork(Position(record.epoch, record.sequence))
                         is_forked = True
+                case OriginGap(index=index):
+                    origin = self._of_index(header.log_id, index)
+                    if origin is not None and origin.passes(position):
+                        origin.let_go(record)
         return is_forked
 
     def declare(self, record: OriginDeclared, log_id: bytes) -> None:

@@ -1,0 +1,114 @@
+"""What neighbours in the tree say of themselves each second: another topology, or a clock that is apart, is a case."""
+
+from collections.abc import Callable
+
+import pytest
+
+from albireo.codec.message import ProducerHello
+from albireo.codec.tree.hello import ChildHello, ParentHello
+from albireo.machine.node.events import Measured, TopologyTold
+from albireo.machine.tree.child import ChildConfig
+from albireo.machine.tree.node_tree import PARENT
+from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.model.settings import LimitSettings
+from tests.unit.machine.node.test_root import World
+
+OWN, OTHER = "a" * 64, "b" * 64
+SITE, ABOVE = "root/site", "above"
+HOUR = 3_600 * SECOND
+
+
+def site_above() -> World:
+    """A node with one below it, a pair."""
+    child = ChildConfig(node=SITE, places=(f"{SITE}[primary]", f"{SITE}[backup]"))
+    return World(children=(child,), topology_hash=OWN)
+
+
+def site_below() -> World:
+    return World(parent=ABOVE, parent_places=frozenset({ABOVE}), topology_hash=OWN)
+
+
+def said(world: World, hashed: str = OWN, wall_ns: int = 0, member: int = 0) -> None:
+    """The neighbour's word of a second: the child's at a node that has one, else the parent's."""
+    wall = WallTime(wall_ns or world.moment().wall)
+    if world.root.config.children:
+        place = world.root.config.children[0].places[member]
+        hello = ChildHello(
+            node=SITE, log_id=b"S" * 16, feature_level=3, member=member, topology_hash=hashed, wall_ns=wall
+        )
+        world.letter(b"site%d" % member, hello, principal=place)
+    else:
+        told = ParentHello(node=ABOVE, member=member, topology_hash=hashed, wall_ns=wall)
+        world.letter(PARENT, told, principal=ABOVE)
+
+
+def cases_after(world: World, seconds: int = 35) -> list[str]:
+    """Active cases of the node's own, after a while."""
+    for _ in range(seconds):
+        world.now = Instant(world.now + SECOND)
+        world.step(Measured(turn_ms=1.0, log_bytes=1, room_bytes=1 << 40))
+        world.sync()
+    found = world.ask("cases").result
+    assert isinstance(found, list)
+    return [one["item"] for one in found if one["is_active"]]
+
+
+@pytest.mark.parametrize("side", [site_above, site_below])
+def test_a_neighbour_that_runs_another_topology_is_a_case_on_both_sides(side: Callable[[], World]) -> None:
+    world = side()
+    said(world)
+    assert cases_after(world) == []
+    said(world, OTHER)
+    said(world, OWN, member=1)
+    assert cases_after(world, 20) == [], "a new file reaches one node after the other"
+    assert cases_after(world) == ["root:core/topology_differs"]
+    world.step(TopologyTold(hash=OTHER, limits=LimitSettings()))
+    said(world, OTHER, member=1)
+    assert cases_after(world) == [], "it was taken up here too"
+
+
+@pytest.mark.parametrize("side", [site_above, site_below])
+@pytest.mark.parametrize("hours", [-3, 3])
+def test_clocks_hours_apart_are_a_case_on_both_sides(side: Callable[[], World], hours: int) -> None:
+    world = side()
+    said(world, wall_ns=world.moment().wall + hours * HOUR)
+    assert cases_after(world) == ["root:core/clock_apart"]
+    assert world.ask("read", names=["core/clock_apart"]).result[0]["value"] == 3_600.0 * hours  # type: ignore[index]
+    said(world)
+    assert cases_after(world) == []
+
+
+def test_a_parent_answers_each_hello_on_the_link_for_what_must_not_wait() -> None:
+    world = site_above()
+    said(world)
+    (told,) = world.take(ParentHello)
+    assert told == ParentHello(node="root", topology_hash=OWN, wall_ns=world.moment().wall)
+    bulk = ChildHello(node=SITE, log_id=b"S" * 16, feature_level=3, is_bulk=True)
+    world.letter(b"log", bulk, principal=f"{SITE}[primary]")
+    assert world.take(ParentHello) == []
+
+
+def test_nobody_but_the_parent_says_what_it_runs() -> None:
+    world = site_below()
+    world.letter(b"somebody", ParentHello(node=ABOVE, topology_hash=OTHER))
+    world.letter(PARENT, ParentHello(node="another", topology_hash=OTHER))
+    assert world.root.tree.neighbours.figures() == (0.0, 0.0)
+
+
+def test_a_node_that_does_not_know_its_topology_compares_nothing() -> None:
+    world = World(parent=ABOVE, parent_places=frozenset({ABOVE}))
+    said(world, OTHER)
+    assert cases_after(world) == []
+
+
+def test_limits_that_are_taken_up_hold_at_once_and_in_the_next_tenure() -> None:
+    world = World()
+    for number, limit in enumerate((1, 2), start=1):
+        world.step(TopologyTold(hash=OWN, limits=LimitSettings(producers_max=limit)))
+        for name in ("one", "two", "three"):
+            world.letter(name.encode(), ProducerHello(producer=name, items=(), run=1))
+            world.sync()
+        assert len(world.root.folds.producers) == number
+        assert world.root.forgetting.fill_percent()[0] == 100.0
+    world.root._begin_afresh(world.moment())
+    assert world.root._hellos.limits.producers_max == 2
