@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from albireo.codec.message import (
-    RoleAsked,
-    RoleTold,
+from albireo.codec.message import RoleAsked, RoleTold
+from albireo.codec.pair_message import Accept, Install, Prepare, Question, Read, Record, Voted
+from albireo.codec.register_block import (
     VoterHangUp,
     VoterLost,
     VoterOffered,
@@ -19,7 +19,6 @@ from albireo.codec.message import (
     VoterWriteAsked,
     VoterWritten,
 )
-from albireo.codec.pair_message import Accept, Install, Prepare, Question, Read, Record, Voted
 from albireo.field.comm import Comm
 from albireo.field.voter_line import REFUSED_PAUSE_NS, Request
 from albireo.machine.pair.config import PairConfig

@@ -5,6 +5,7 @@ producers, which is the largest, is an eighth of its size in the short form. The
 out: that is what was recorded, and has limits of its own.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,30 +46,29 @@ NAMES_MAX = PRODUCERS_MAX * (EARLIER_MAX + 2)
 """Lives that the registry knows senders of: the largest table there is."""
 
 
-def tables(value: object, where: str, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """Every container that can be reached from `value`, save what belongs to the folds."""
-    if id(value) in seen or isinstance(value, np.ndarray | str | bytes | int | float | type | None):
-        return
-    if type(value).__module__.startswith("albireo.machine.fold."):
-        return
-    seen.add(id(value))
-    if isinstance(value, dict | list | set | tuple) or hasattr(value, "popleft"):
-        yield where, value
-        inner = list(value.values()) if isinstance(value, dict) else list(value)  # type: ignore[call-overload]
-        for one in inner[:100]:
-            yield from tables(one, f"{where}[]", seen)
-        return
-    names = [*getattr(value, "__dict__", {}), *getattr(type(value), "__slots__", ())]
-    if isinstance(value, msgspec.Struct):
-        names += value.__struct_fields__
-    if type(value).__module__.startswith("albireo."):
-        for name in names:
-            if hasattr(value, name):
-                yield from tables(getattr(value, name), f"{where}.{name}", seen)
+def tables(root: object, name: str) -> Iterator[tuple[str, Any]]:
+    """Every container that can be reached, by its shortest way, save what belongs to the folds."""
+    seen: set[int] = set()
+    waiting = deque([(name, root)])
+    while waiting:
+        where, value = waiting.popleft()
+        is_plain = isinstance(value, np.ndarray | str | bytes | int | float | type | None)
+        if id(value) in seen or is_plain or type(value).__module__.startswith("albireo.machine.fold."):
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict | list | set | tuple) or hasattr(value, "popleft"):
+            yield where, value
+            inner = list(value.values()) if isinstance(value, dict) else list(value)  # type: ignore[call-overload]
+            waiting += [(f"{where}[]", one) for one in inner[:100]]
+        elif type(value).__module__.startswith("albireo."):
+            names = [*getattr(value, "__dict__", {}), *getattr(type(value), "__slots__", ())]
+            if isinstance(value, msgspec.Struct):
+                names += value.__struct_fields__
+            waiting += [(f"{where}.{one}", getattr(value, one)) for one in names if hasattr(value, one)]
 
 
 def sizes(world: World) -> dict[str, int]:
-    return {where: len(one) for where, one in tables(world.root, "root", set())}
+    return {where: len(one) for where, one in tables(world.root, "root")}
 
 
 def hostile(world: World, number: int) -> None:

@@ -16,6 +16,7 @@ from msgspec import Meta
 from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, PeerMessage, RangeSent, VoteMessage
+from albireo.codec.register_block import RegisterMessage
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.model import bounded
@@ -215,67 +216,6 @@ class WritesEnded(Message, frozen=True, tag="writes_ended"):
     is_stopped: bool = False
 
 
-class VoterOffered(Message, frozen=True, tag="voter_offered"):
-    """Adapter to CORE, at each connection and repeated: requests on it are carried out in their order.
-
-    The register voter's `Connected`, once per number. A CORE that did not see this connection begin hangs it up first:
-    a request of the CORE before may still be under way on it.
-    """
-
-    adapter: bounded.Name
-    connection: bounded.Count
-    """Number above 0 that is never used twice; it may fall at a restart of the adapter."""
-
-
-class VoterLost(Message, frozen=True, tag="voter_lost"):
-    """The register voter's `ConnectionLost`: closed by RST, before this was said."""
-
-    adapter: bounded.Name
-    connection: bounded.Count
-
-
-class VoterReadAsked(Message, frozen=True, tag="voter_read_asked"):
-    """CORE to adapter: the register voter's `ReadBlocks`."""
-
-    adapter: bounded.Name
-    connection: bounded.Count
-
-
-class VoterRead(Message, frozen=True, tag="voter_read"):
-    """The register voter's `RegistersRead`: member 0's block, then member 1's."""
-
-    adapter: bounded.Name
-    connection: bounded.Count
-    words: bounded.Words
-
-
-class VoterWriteAsked(Message, frozen=True, tag="voter_write_asked"):
-    """CORE to adapter: the register voter's `WriteBlock`, into the block of the own member."""
-
-    adapter: bounded.Name
-    connection: bounded.Count
-    member: bounded.Seat
-    register: bounded.Register
-    """Index of the first register in that block."""
-    words: bounded.Words
-    not_after: bounded.Signed
-    """Instant (boot clock) from which on the request is not sent, and the connection is given up instead."""
-
-
-class VoterWritten(Message, frozen=True, tag="voter_written"):
-    """The register voter's `RegistersWritten`."""
-
-    adapter: bounded.Name
-    connection: bounded.Count
-
-
-class VoterHangUp(Message, frozen=True, tag="voter_hang_up"):
-    """CORE to adapter: close the connection of the register voter. Answered by `VoterLost`, then `VoterOffered`."""
-
-    adapter: bounded.Name
-    connection: bounded.Count
-
-
 class FeedMessage(Message, frozen=True, kw_only=True):
     """Base of what a feed is made of. `channel`: its number among the feeds of one link; 0 unless there are several."""
 
@@ -419,7 +359,7 @@ AnyMessage = (
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
     | ChildHello | ParentHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
     | VoteMessage | PeerMessage | RoleTold | RoleAsked | WritesEnded
-    | TreeMessage | VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp
+    | TreeMessage | RegisterMessage
 )  # fmt: skip
 
 OPEN: Final = (Ask, Answer, Logged, Frames, FoldsSent, RangeSent)

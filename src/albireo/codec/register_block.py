@@ -28,6 +28,8 @@ CRC, because the life-sign is written often and alone and must never tear the ba
 The CRC-32 is that of ISO-HDLC (zlib), over the registers as big-endian bytes. The CRC of zeros is not 0, so a block of
 zeros is never valid: a PLC that lost its memory gives no answer, never an empty one.
 
+The messages at the end go between CORE, where the voter's machine is, and the adapter that has the connection.
+
 Spec: design/pair.md, The PLC register block; ADR-0095.
 """
 
@@ -40,6 +42,7 @@ from zlib import crc32
 import msgspec
 
 from albireo.codec.errors import DecodeError
+from albireo.model import bounded
 from albireo.model.position import BEGINNING, Position
 
 LAYOUT: Final = 0xA1B0
@@ -270,3 +273,55 @@ def _refuse_misfit(ballot: Ballot) -> None:
     misfit = _misfit(ballot)
     if misfit:
         raise ValueError(f"register block: {misfit} does not fit: {ballot}")
+
+
+class ByRegisters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of what a CORE and the adapter of a PLC that votes say to each other."""
+
+    adapter: bounded.Name
+    connection: bounded.Count
+    """Number above 0 that is never used twice; it may fall at a restart of the adapter."""
+
+
+class VoterOffered(ByRegisters, frozen=True, tag="voter_offered"):
+    """Adapter to CORE, at each connection and repeated: requests on it are carried out in their order.
+
+    The register voter's `Connected`, once per number. A CORE that did not see this connection begin hangs it up first:
+    a request of the CORE before may still be under way on it.
+    """
+
+
+class VoterLost(ByRegisters, frozen=True, tag="voter_lost"):
+    """The register voter's `ConnectionLost`: closed by RST, before this was said."""
+
+
+class VoterReadAsked(ByRegisters, frozen=True, tag="voter_read_asked"):
+    """CORE to adapter: the register voter's `ReadBlocks`."""
+
+
+class VoterRead(ByRegisters, frozen=True, tag="voter_read"):
+    """The register voter's `RegistersRead`: member 0's block, then member 1's."""
+
+    words: bounded.Words
+
+
+class VoterWriteAsked(ByRegisters, frozen=True, tag="voter_write_asked"):
+    """CORE to adapter: the register voter's `WriteBlock`, into the block of the own member."""
+
+    member: bounded.Seat
+    register: bounded.Register
+    """Index of the first register in that block."""
+    words: bounded.Words
+    not_after: bounded.Signed
+    """Instant (boot clock) from which on the request is not sent, and the connection is given up instead."""
+
+
+class VoterWritten(ByRegisters, frozen=True, tag="voter_written"):
+    """The register voter's `RegistersWritten`."""
+
+
+class VoterHangUp(ByRegisters, frozen=True, tag="voter_hang_up"):
+    """CORE to adapter: close the connection of the register voter. Answered by `VoterLost`, then `VoterOffered`."""
+
+
+RegisterMessage = VoterOffered | VoterLost | VoterReadAsked | VoterRead | VoterWriteAsked | VoterWritten | VoterHangUp

@@ -29,19 +29,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from albireo.codec.message import (
-    AnyMessage,
-    Appended,
-    AppendRefused,
-    ProducerWelcome,
-    RoleAsked,
-    RoleTold,
-    VoterHangUp,
-    VoterLost,
-    VoterReadAsked,
-    VoterWriteAsked,
-    WriteOrder,
-)
+from albireo.codec.message import AnyMessage, Appended, AppendRefused, ProducerWelcome, RoleAsked, RoleTold, WriteOrder
+from albireo.codec.register_block import VoterHangUp, VoterLost, VoterReadAsked, VoterWriteAsked
 from albireo.field.carrier import Carrier
 from albireo.field.config import CommConfig
 from albireo.field.contract import Adapter, ConfigurationError, PairAdapter, PolledColumns

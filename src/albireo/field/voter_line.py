@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from albireo.codec.message import (
-    AnyMessage,
+from albireo.codec.message import AnyMessage
+from albireo.codec.register_block import (
     VoterHangUp,
     VoterLost,
     VoterOffered,

@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import cast
 
-from albireo.codec.message import (
-    AnyMessage,
+from albireo.codec.message import AnyMessage
+from albireo.codec.register_block import (
     VoterHangUp,
     VoterLost,
     VoterOffered,

@@ -10,7 +10,8 @@ Spec: design/log-and-feed.md, Feed, mode `state`; ADR-0200.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from operator import itemgetter
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -102,32 +103,21 @@ class Changed(msgspec.Struct, frozen=True, eq=False):
 def cut(asked: StateAsked, changed: Changed) -> StatePiece:
     """The next piece of these changes."""
     room, stage, at = asked.bytes_max, asked.after.stage, asked.after.at
-    rows = _PieceRows(changed.dim, changed.since)
-    cases: Sequence[Case] = ()
-    receipts: Sequence[tuple[int, Receipt]] = ()
-    forces: Sequence[tuple[int, Force | None]] = ()
-    after: StateCursor | None = None
+    rows, after = _PieceRows(changed.dim, changed.since), None
     if stage == 0:
         room, last = rows.take(at, room)
         after = None if last is None else StateCursor(0, last)
-        stage, at = 1, -1
-    if stage == 1 and after is None and (found := changed.cases()):
-        found = sorted((one for one in found if one.case_id > at), key=lambda one: one.case_id)
-        cases, room = _fitting(found, room, is_first=room == asked.bytes_max)
-        if len(cases) < len(found):
-            after = StateCursor(1, cases[-1].case_id if cases else at)
-    if stage < 3 and after is None and (told := changed.receipts()):
-        at = at if stage == 2 else -1
-        told = sorted((one for one in told if one[0] > at), key=lambda one: one[0])
-        receipts, room = _fitting(told, room, is_first=room == asked.bytes_max)
-        if len(receipts) < len(told):
-            after = StateCursor(2, receipts[-1][0] if receipts else at)
-    if after is None and (moved := changed.forces()):
-        at = at if stage == 3 else -1
-        moved = sorted((one for one in moved if one[0] > at), key=lambda one: one[0])
-        forces, room = _fitting(moved, room, is_first=room == asked.bytes_max)
-        if len(forces) < len(moved):
-            after = StateCursor(3, forces[-1][0] if forces else at)
+    lists = (lambda: [(one.case_id, one) for one in changed.cases()], changed.receipts, changed.forces)
+    taken: list[Sequence[tuple[int, Any]]] = [(), (), ()]
+    for number, listed in enumerate(lists, 1):
+        if after is None and number >= stage:
+            behind = at if number == stage else -1
+            entries = sorted((one for one in listed() if one[0] > behind), key=itemgetter(0))
+            fitting, room = _fitting(entries, room, is_first=room == asked.bytes_max)
+            taken[number - 1] = fitting
+            if len(fitting) < len(entries):
+                after = StateCursor(number, fitting[-1][0] if fitting else behind)
+    cases, receipts, forces = taken
     batches = changed.dim.batches(rows.changed)
     state = FeedState(
         epoch=asked.epoch,
@@ -135,7 +125,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         previous=asked.previous,
         is_snapshot=changed.since < 0,
         items=tuple(changed.dim.item_at(place) for place in rows.declared.tolist()),
-        cases=tuple(cases),
+        cases=tuple(case for _, case in cases),
         receipts=tuple(receipt for _, receipt in receipts),
         forces=tuple(force for _, force in forces if force is not None),
         released=tuple(item_id for item_id, force in forces if force is None),

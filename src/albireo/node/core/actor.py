@@ -16,18 +16,9 @@ from typing import ClassVar, Final
 import msgspec
 
 from albireo.codec.frame import Frame, frames
-from albireo.codec.message import (
-    AnyMessage,
-    Ask,
-    Carry,
-    HistoryTold,
-    VoterLost,
-    VoterOffered,
-    VoterRead,
-    VoterWritten,
-    WriteOrder,
-)
+from albireo.codec.message import AnyMessage, Ask, Carry, HistoryTold, WriteOrder
 from albireo.codec.principal import NEIGHBOUR_WORDS
+from albireo.codec.register_block import VoterLost, VoterOffered, VoterRead, VoterWritten
 from albireo.log import (
     Corrupted,
     FileSystem,

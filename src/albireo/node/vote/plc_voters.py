@@ -16,8 +16,9 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.message import (
-    AnyMessage,
+from albireo.codec.message import AnyMessage
+from albireo.codec.pair_message import Question, Voted
+from albireo.codec.register_block import (
     VoterHangUp,
     VoterLost,
     VoterOffered,
@@ -26,7 +27,6 @@ from albireo.codec.message import (
     VoterWriteAsked,
     VoterWritten,
 )
-from albireo.codec.pair_message import Question, Voted
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.vote.events import (
     Connected,
