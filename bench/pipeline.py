@@ -206,7 +206,7 @@ def demonstrated(data: Path, progress: Progress) -> Times:
     progress("demo")
     command = [sys.executable, "-c", "from albireo.cli import main; main()", "demo", "--for", DEMO_SECONDS]
     command += ["--json", "--no-pipeline", "--data", str(data)]
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)  # Its news are progress, and say why it failed.
     (history,) = sorted(data.rglob(f"{FOLDER}/manifest.json"))[:1]
     return child(progress, "full", str(history.parent), str(data / "out"))
 
