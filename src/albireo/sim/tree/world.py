@@ -148,11 +148,17 @@ class TreeWorld(World[NodeStage]):
         )
 
     def play(self) -> Self:
-        for machine in self.machines.values():
-            machine.start_soon(self.stage.chance.random() * 300)
-        self.within(HEAL_NS, self.is_well, lambda: f"no tree: {self._ends()}")
-        self._look()
-        return super().play()
+        """Play a new tree, then faults, then quiet; nobody goes on with what the processes were about to do then."""
+        try:
+            for machine in self.machines.values():
+                machine.start_soon(self.stage.chance.random() * 300)
+            self.within(HEAL_NS, self.is_well, lambda: f"no tree: {self._ends()}")
+            self._look()
+            return super().play()
+        finally:
+            for machine in self.machines.values():
+                if machine.actor is not None:
+                    machine.actor.loop.end()
 
     def settle(self) -> None:
         self.faults.heal()
