@@ -29,6 +29,9 @@ from albireo.runtime.errors import ConfigurationRefused, StoreRefused
 EXIT_CRASHED: Final = 1
 LAUNCH_BYTES_MAX: Final = 64 * 1024 * 1024
 REASON_BYTES_MAX: Final = 4096
+_BUILDING: Final = threading.Lock()
+"""Held while an actor is built. Decoders and types are made then, and msgspec (0.22) does not bear two threads that use
+a type for the first time at once: one of them takes it half made, and the process dies of it."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z", re.IGNORECASE)
 
 
@@ -99,8 +102,9 @@ def build(spec: ActorSpec) -> Behaviour:
     """
     module, _, attribute = spec.factory.partition(":")
     try:
-        factory = getattr(importlib.import_module(module), attribute)
-        behaviour: Behaviour = factory(spec.arguments)
+        with _BUILDING:
+            factory = getattr(importlib.import_module(module), attribute)
+            behaviour: Behaviour = factory(spec.arguments)
     except (ImportError, AttributeError, msgspec.ValidationError) as error:
         raise ConfigurationRefused(f"actor {spec.name}: {spec.factory}: {error}") from error
     return behaviour
