@@ -149,6 +149,9 @@ class Child:
         return None if chosen is None else self._line_to(chosen, is_bulk=is_bulk)
 
     def said_hello(self, sender: bytes, hello: ChildHello, moment: Moment, turn: Turn) -> None:
+        if self._is_rival(sender, hello, moment.now):
+            self._refuse("two nodes say that they are this one, with logs of their own; the first is heard", turn)
+            return
         is_new_log = self.hello is not None and hello.log_id != self.hello.log_id
         self.hello = hello
         known = self._lines.get(sender)
@@ -163,6 +166,13 @@ class Child:
                 self._sought(self._seeker.step(LineUp(hello.member), moment.now), moment, turn)
         if known is None or is_new_log or (self._log is None and self._is_log_wanted):
             self._follow_log(moment, turn)
+
+    def _is_rival(self, sender: bytes, hello: ChildHello, now: Instant) -> bool:
+        """Whether another node says that it is this child, while the one with the known log is still heard."""
+        before = self._line_to(hello.member, is_bulk=hello.is_bulk)
+        if before is None or before == sender or self.hello is None or hello.log_id == self.hello.log_id:
+            return False
+        return now - self._lines[before].heard_at < UNHEARD_NS
 
     def follow_log(self, moment: Moment, turn: Turn) -> None:
         """Follow the log from now on, whenever the child is there: this node serves."""
