@@ -118,6 +118,15 @@ def test_each_mistake_of_the_tree_is_told(old: str, new: str, path: str, said: s
     ), told
 
 
+def test_a_cycle_can_not_be_written_for_a_node_hangs_below_the_one_that_its_id_says() -> None:
+    node = '[[node]]\nid = "{}"\nendpoint = "tcp://10.0.0.1:{}"\n'
+    nodes = node.format("a/b", 5000) + node.format("b/a", 5001)
+    told = mistakes('cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"\n' + nodes)
+    assert {"a/b hangs below a, which is not there", "b/a hangs below b, which is not there"} <= {
+        one.text for one in told
+    }, told
+
+
 def test_a_node_with_nothing_below_it_may_listen_at_every_interface() -> None:
     answer = load(changed('id = "root/north/hall"\n', 'id = "root/north/hall"\nendpoint = "tcp://*:5000"\n'))
     assert isinstance(answer, LoadedTopology)

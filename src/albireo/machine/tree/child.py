@@ -152,6 +152,9 @@ class Child:
         return None if chosen is None else self._line_to(chosen, is_bulk=is_bulk)
 
     def said_hello(self, sender: bytes, hello: ChildHello, moment: Moment, turn: Turn) -> None:
+        if self._is_rival(sender, hello, moment.now):
+            self._refuse("two nodes say that they are this one, with logs of their own; the first is heard", turn)
+            return
         is_new_log = self.hello is not None and hello.log_id != self.hello.log_id
         self.hello = hello
         known = self._lines.get(sender)
@@ -168,6 +171,13 @@ class Child:
             self._follow_log(moment, turn)
         if hello.is_bulk and (self._log is None or sender != self._chosen(is_bulk=True)):
             turn.send(sender, RoleAsked(adapter=self._own_node))  # The child dials a link anew that says nothing.
+
+    def _is_rival(self, sender: bytes, hello: ChildHello, now: Instant) -> bool:
+        """Whether another node says that it is this child, while the one with the known log is still heard."""
+        before = self._line_to(hello.member, is_bulk=hello.is_bulk)
+        if before is None or before == sender or self.hello is None or hello.log_id == self.hello.log_id:
+            return False
+        return now - self._lines[before].heard_at < UNHEARD_NS
 
     def follow_log(self, moment: Moment, turn: Turn) -> None:
         """Follow the log from now on, whenever the child is there: this node serves."""
