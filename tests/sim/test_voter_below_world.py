@@ -8,10 +8,12 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from albireo.machine.vote.below import TWICE_NS
 from albireo.model.instant import MS, SECOND
+from albireo.node.vote.store import VoterDisk
 from albireo.sim.nodes.machine import VoterMachine
 from albireo.sim.nodes.member import MemberMachine
-from albireo.sim.nodes.swarm import NodeSwarm, swarm_of
+from albireo.sim.nodes.swarm import CLUSTER, NodeSwarm, swarm_of
 from albireo.sim.nodes.world import NodeWorld
 from tests.long_form import some
 
@@ -92,6 +94,27 @@ def test_a_voter_that_is_cut_off_from_both_stops_nobody_and_lets_nobody_take_ove
         assert passive.state == "ready"
         world.stage.network.heal()
         assert world.agenda.play_until(world.agenda.at + BOUND_NS, lambda: passive.state == "solo")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_site_that_runs_twice_from_one_disk_votes_for_nobody_until_one_of_both_is_gone(seed: int) -> None:
+    """Both have its name, its keys and its promises, and could grant each member what they promised to the other."""
+    world = NodeWorld(seed, BELOW)
+    with world.living():
+        world.begin()
+        active, passive, voter = roles(world)
+        copy = VoterMachine(world.stage, world._host("copy"), world.ledger, voter._arguments)
+        store = VoterDisk(voter.disk, voter.data, "root", voter.voter, CLUSTER).store
+        assert store is not None
+        VoterDisk(copy.disk, copy.data, "root", voter.voter, CLUSTER).save(store)
+        copy.start_soon(1.0)
+        world.agenda.play_until(world.agenda.at + 2 * SECOND)
+        assert world.is_well()
+        active.down("killed", is_power=False)
+        world.agenda.play_until(world.agenda.at + 5 * SECOND)
+        assert passive.state == "ready"
+        copy.down("killed", is_power=False)
+        assert world.agenda.play_until(world.agenda.at + TWICE_NS + BOUND_NS, lambda: passive.state == "solo")
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -113,10 +113,6 @@ def _answers_first(self: Voter, event: Event, now: Instant) -> list[Effect]:
     return sorted(_step(self, event, now), key=lambda effect: isinstance(effect, Persist))
 
 
-def _waits_for_no_lease(self: Voter, now: Instant, drift: float) -> Instant:
-    return now
-
-
 def _votes_for_two(self: Voter, question: Accept, now: Instant) -> list[Effect]:
     """Take a holder's record without keeping others away for as long as its lease."""
     effects = _accept(self, question, now)
@@ -144,9 +140,6 @@ _RIVALS: Final = NodeSwarm(
 _BELOW: Final = NodeSwarm(
     voters=1, below=1, faults=("cut_oneway", "cut_member"), fault_every_ms=300.0, batch_every_ms=20.0
 )
-_BELOW_RESTARTED: Final = msgspec.structs.replace(
-    _BELOW, faults=("cut_link", "cut_member", "restart_voter"), fault_every_ms=200.0
-)
 _BELOW_FORGOTTEN: Final = msgspec.structs.replace(_BELOW, faults=("kill", "restart_voter"), fault_every_ms=250.0)
 _BELOW_KILLED: Final = msgspec.structs.replace(_BELOW, faults=("cut_link", "kill_in_write", "kill"), sync_ms=10.0)
 _PRIVATE: Final = msgspec.structs.replace(_KILLS, is_private=True)
@@ -165,7 +158,6 @@ SHORTCUTS: Final[Mapping[str, tuple[Shortcut, NodeSwarm]]] = {
     "the feed gives references where payloads are": ((PrivateLog, "whole", _as_it_stands), _PRIVATE),
     "a node below forgets its votes over a restart": ((VoterDisk, "save", _forgets), _BELOW_FORGOTTEN),
     "a node below answers before its vote is synced": ((Voter, "step", _answers_first), _BELOW_KILLED),
-    "a node below begins without the wait": ((Voter, "_start_wait", _waits_for_no_lease), _BELOW_RESTARTED),
     "a node below votes for two at a time": ((Voter, "_accept", _votes_for_two), _BELOW),
 }
 
