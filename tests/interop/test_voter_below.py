@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from albireo.client import connect
+from albireo.model.instant import SECOND
+from albireo.runtime.actor.clock import boot_ns
 from tests.parts.core_pair import SITE, Plant, aside, plant_over_a_site, until
 
 pytestmark = pytest.mark.slow
@@ -38,15 +40,23 @@ async def both_in(made: Plant) -> None:
     await made.wait_for("active", "ready")
 
 
+LONG_NS = 60 * SECOND
+"""A lease so long that a member which leads before its end did not wait for it."""
+
+
 @pytest.mark.parametrize("keyed", [(), (DESK,)], ids=["without-keys", "with-keys"])
 def test_the_other_member_takes_over_by_the_vote_of_a_node_below(tmp_path: Path, keyed: tuple[str, ...]) -> None:
+    """It waits for no lease: the site sees that the process is gone, and so does the other member."""
+
     async def story() -> None:
-        async with plant_over_a_site(tmp_path, *keyed) as made:
+        async with plant_over_a_site(tmp_path, *keyed, lease_ns=LONG_NS) as made:
             await both_in(made)
             seen = await aside(partial(voter_seen, made.data(0)))
             assert seen["answered_ms"] < 3_000
+            killed_at = boot_ns()
             await made.kill(0)
             await until(lambda: made.state(1) == "solo", "the backup acts")
+            assert boot_ns() - killed_at < LONG_NS
             seat = await aside(partial(seat_of, tmp_path / "w1"))
             assert seat["node"] == "root"
             assert seat["record"]["holder"] == 1

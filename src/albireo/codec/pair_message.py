@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.record import Audited
-from albireo.model.bounded import INT64_MIN, Count, Members, Name, Number32, Seat, Signed, Text, Word
+from albireo.model.bounded import INT64_MAX, INT64_MIN, Count, Members, Name, Number32, Seat, Signed, Text, Word
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
 from albireo.model.position import BEGINNING, Epochs, Position
@@ -168,7 +168,8 @@ class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
     end: Position
     sent_to: Count = 0
     """Last sequence sent to the receiver in `session`, by which it knows what it missed."""
-    session: Count = 0
+    session: Annotated[int, Meta(ge=-1, le=INT64_MAX)] = 0
+    """-1: nothing more comes in the last session; ask again."""
     committed: Position
     accepted_epoch: Count
     """Epoch below which the sender follows nothing."""

@@ -53,6 +53,29 @@ def test_pairs_stand_at_any_level_of_the_examples(name: str, pairs: list[str]) -
     assert all(one["voters"] for one in tree["nodes"] if one["kind"] == "pair")
 
 
+@pytest.mark.parametrize(
+    ("name", "votes"),
+    [
+        ("pair-at-root", {"root": ["node:root/tunnel", "node:root/tunnel/hall"]}),
+        ("pair-in-middle", {"root/tunnel": ["node:root/tunnel/hall"]}),
+        ("pair-at-bottom", {}),
+        (
+            "pairs-everywhere",
+            {
+                "root": ["node:root/tunnel[primary]", "node:root/tunnel/hall[backup]"],
+                "root/tunnel": ["node:root/tunnel/hall[primary]"],
+            },
+        ),
+    ],
+)
+def test_pairs_of_the_examples_are_voted_from_below_where_something_is_below(
+    name: str, votes: dict[str, list[str]]
+) -> None:
+    tree = told("show", ROOT / "examples" / name / "topology.toml")
+    below = {one["id"]: [voter for voter in one.get("voters", ()) if voter[:5] == "node:"] for one in tree["nodes"]}
+    assert {node: voters for node, voters in below.items() if voters} == votes
+
+
 def test_the_tree_of_an_example_has_each_node_with_what_it_runs_and_whom_it_dials() -> None:
     tree = told("show", TUNNELS)
     assert tree["hash"] == topology_hash(read_topology(TUNNELS))

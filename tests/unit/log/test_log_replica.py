@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.frame import Frame, FrameHeader, encode, frames, seal
+from albireo.codec.frame import HEADER_BYTES, Frame, FrameHeader, encode, frames, seal
 from albireo.log import (
     Backlogged,
     Corrupted,
@@ -232,6 +232,20 @@ def test_what_is_gone_by_retention_is_said(holder: Member) -> None:
     assert holder.log.prune({1: ALL, 2: ALL})
     with pytest.raises(Pruned):
         holder.log.read_appended(0, ALL)
+
+
+def test_damage_that_retention_lets_go_of_is_none_any_more(holder: Member) -> None:
+    """Nobody could repair it, and a member that waits for its repair would wait for ever."""
+    for _ in range(20):
+        durable(holder, 1500, 1500)
+    holder.disk.flip(segment_paths(holder.disk)[0], HEADER_BYTES + 1, 0)
+    with pytest.raises(Corrupted):
+        list(holder.log.replay(0, ALL))
+    assert holder.log.corrupt
+    for _ in range(2):
+        holder.log.save_snapshot(holder.log.committed, holder.log.log_time, {})
+    assert holder.log.prune({1: ALL, 2: ALL})
+    assert holder.log.corrupt == ()
 
 
 def test_the_tail_is_bounded_beyond_what_is_not_durable(holder: Member) -> None:

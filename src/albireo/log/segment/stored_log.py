@@ -58,13 +58,16 @@ class StoredLog:
 
     @property
     def corrupt(self) -> tuple[CorruptRange, ...]:
-        """As `Log.corrupt`."""
-        return (*self._found, *self.reader.found)
+        """As `Log.corrupt`; what retention has let go of since is damage to nothing."""
+        begin = self.reader.begin_sequence
+        return tuple(one for one in (*self._found, *self.reader.found) if one.last_sequence >= begin)
 
     @property
     def damaged_from(self) -> int:
         """First sequence of that; 0: there is none. Looked at with each event, so nothing is built for it."""
-        return min(one.first_sequence for one in self.corrupt) if self._found or self.reader.found else 0
+        if not self._found and not self.reader.found:
+            return 0
+        return min((one.first_sequence for one in self.corrupt), default=0)
 
     @property
     def size_bytes(self) -> int:

@@ -40,6 +40,7 @@ class PairLinks:
             children: names of the places of the nodes below.
             refuse: counts what is not believed of a voter, by reason.
         """
+        self._actor = actor
         self._refuse = refuse
         other = arguments.other_place
         limits = msgspec.structs.replace(TCP_LIMITS, silence_ms=LINK_SILENCES * arguments.config.silence_ns // MS)
@@ -89,7 +90,9 @@ class PairLinks:
         if objection:
             self._refuse(objection)
         elif isinstance(message, VoterHello):
-            self.below.hears(message, letter.sender)
+            self.below.hears(message, letter.sender, self._actor.now())
+            if self.below.is_twice(message.voter):
+                self._refuse("voter_twice")
         return None
 
     def unheard(self) -> dict[str, int]:

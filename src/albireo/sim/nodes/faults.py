@@ -16,10 +16,9 @@ from albireo.model.instant import MS, SECOND
 from albireo.sim.engine.disk import SimDisk
 from albireo.sim.engine.faults import Faults
 from albireo.sim.nodes.clients import ProducerClient
-from albireo.sim.nodes.machine import Machine, WitnessMachine
+from albireo.sim.nodes.machine import Machine, VoterMachine
 from albireo.sim.nodes.member import MemberMachine, are_well
 from albireo.sim.nodes.stage import NodeStage
-from albireo.sim.nodes.swarm import VOTER
 
 SETTLED_NS: Final = 1 * SECOND
 IMAGE_EVERY_MS: Final = 700.0
@@ -37,7 +36,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         self,
         stage: NodeStage,
         members: Sequence[MemberMachine],
-        voters: Sequence[WitnessMachine],
+        voters: Sequence[VoterMachine],
         producers: Sequence[ProducerClient],
         begin_rival: Callable[[str], None],
     ) -> None:
@@ -154,7 +153,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             voter.is_lost = True
             self.agenda.after_ms(1_000, partial(self._readmit, voter))
 
-    def _readmit(self, voter: WitnessMachine) -> None:
+    def _readmit(self, voter: VoterMachine) -> None:
         """Ask the active member to admit a voter again, until that is done."""
 
         def answered(answer: Answer) -> None:
@@ -163,7 +162,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
 
         active = next((one for one in self.members if one.is_serving), None)
         if active is not None:
-            self._order(active, "voter_reset", answered, voter=f"{VOTER}{voter.name}")
+            self._order(active, "voter_reset", answered, voter=voter.voter)
         if voter.is_lost:
             self.agenda.after_ms(3_000, lambda: self._readmit(voter) if voter.is_lost else None)
 

@@ -13,6 +13,7 @@ from albireo.codec.message import AnyMessage
 from albireo.log import LogStopped
 from albireo.log.store.mirrored_state import MirroredStateFailed
 from albireo.model.instant import MS
+from albireo.node.vote.node_voter import NodeVoter, NodeVoterArguments
 from albireo.node.vote.witness import Witness, WitnessArguments
 from albireo.runtime import Behaviour, StoreRefused
 from albireo.sim.engine.disk import CHANGES, PowerCut, SimDisk
@@ -209,30 +210,41 @@ class Machine(ABC):
             self._is_in_thread = False
 
 
-class WitnessMachine(Machine):
-    """Machine of a voter that is a witness."""
+class VoterMachine(Machine):
+    """Machine of a witness, or of a node below of which only the voter is played."""
 
-    def __init__(self, stage: NodeStage, host: Host, ledger: NodeLedger, arguments: WitnessArguments) -> None:
+    def __init__(
+        self, stage: NodeStage, host: Host, ledger: NodeLedger, arguments: WitnessArguments | NodeVoterArguments
+    ) -> None:
         super().__init__(stage, host, ledger)
         self._arguments = arguments
-        self._witness: Witness
+        self._voter: Witness | NodeVoter
         self._told: object = None
 
     def behaviour(self) -> Behaviour:
         self.stage.note(self.name, "starts")
-        self._witness = Witness(self._arguments, self.disk)
-        return self._witness
+        arguments = self._arguments
+        if isinstance(arguments, WitnessArguments):
+            self._voter = Witness(arguments, self.disk)
+        else:
+            self._voter = NodeVoter(arguments, self.disk)
+        return self._voter
+
+    @property
+    def voter(self) -> str:
+        """Its name in the voter list."""
+        return self._arguments.voter
 
     def promise(self, epoch: int) -> None:
         """Promise an epoch as if a candidacy that came to nothing had asked for it."""
-        for seat in self._witness.seats.by_cluster.values():
+        for seat in self._voter.seats.by_cluster.values():
             assert seat.voter.store is not None
             seat.disk.save(msgspec.structs.replace(seat.voter.store, promised=epoch, promised_run=1))
             seat.voter.store = seat.disk.store
 
     def turned(self) -> None:
-        for seat in self._witness.seats.by_cluster.values():
+        for seat in self._voter.seats.by_cluster.values():
             store = seat.disk.store
             if store is not None and store is not self._told:
                 self._told = store
-                self.ledger.accepts(self._arguments.voter, store.record)
+                self.ledger.accepts(self.voter, store.record)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.codec.frame import Frame
-from albireo.codec.pair_message import FollowAnswered
+from albireo.codec.pair_message import Accept, FollowAnswered
 from albireo.codec.record import ProducerOpened
 from albireo.log.log import Log
 from albireo.machine.fold.producers import Producers
@@ -18,10 +18,13 @@ from albireo.machine.node.pending import Pending
 from albireo.machine.node.role import Role
 from albireo.machine.pair.following import Following
 from albireo.machine.pair.holder import Holder
+from albireo.machine.vote.voter import Effect, Event, Persist, Voter, VoterStore
+from albireo.model.instant import Instant
 from albireo.model.log_view import LogView
 from albireo.node.core.private_log import OneLetter, PrivateLog
 from albireo.node.transfer.folds import FoldsTaken
 from albireo.node.transfer.peer_repair import PeerRepair
+from albireo.node.vote.store import KeptVote, VoterDisk
 from albireo.sim.engine.stage import first_caught
 from albireo.sim.nodes.swarm import SCRUB_BYTES, SCRUB_OFTEN, NodeSwarm
 from albireo.sim.nodes.world import NodeWorld
@@ -98,6 +101,26 @@ def _as_it_stands(self: PrivateLog, frame: Frame) -> Frame:
     return frame
 
 
+def _forgets(self: VoterDisk, store: VoterStore) -> None:
+    """Keep in memory what came after the first record, so that a restart knows no promise."""
+    if self.store is None:
+        _save(self, store)
+    else:
+        self.mirrored.body = KeptVote(voter=self._owner[0], store=store)
+
+
+def _answers_first(self: Voter, event: Event, now: Instant) -> list[Effect]:
+    return sorted(_step(self, event, now), key=lambda effect: isinstance(effect, Persist))
+
+
+def _votes_for_two(self: Voter, question: Accept, now: Instant) -> list[Effect]:
+    """Take a holder's record without keeping others away for as long as its lease."""
+    effects = _accept(self, question, now)
+    self.lease_end = now
+    return effects
+
+
+_save, _step, _accept = VoterDisk.save, Voter.step, Voter._accept
 _hold = PrivateLog.hold
 _view, _followed, _answer = Log.view, Pending.followed, Holder._answer
 _begins, _open = Role.begins, Producers.open
@@ -114,6 +137,11 @@ _ROT: Final = NodeSwarm(
 _RIVALS: Final = NodeSwarm(
     faults=("rival", "pause_program", "kill", "break_connections"), fault_every_ms=400.0, batch_every_ms=10.0
 )
+_BELOW: Final = NodeSwarm(
+    voters=1, below=1, faults=("cut_oneway", "cut_member"), fault_every_ms=300.0, batch_every_ms=20.0
+)
+_BELOW_FORGOTTEN: Final = msgspec.structs.replace(_BELOW, faults=("kill", "restart_voter"), fault_every_ms=250.0)
+_BELOW_KILLED: Final = msgspec.structs.replace(_BELOW, faults=("cut_link", "kill_in_write", "kill"), sync_ms=10.0)
 _PRIVATE: Final = msgspec.structs.replace(_KILLS, is_private=True)
 
 SHORTCUTS: Final[Mapping[str, tuple[Shortcut, NodeSwarm]]] = {
@@ -128,6 +156,9 @@ SHORTCUTS: Final[Mapping[str, tuple[Shortcut, NodeSwarm]]] = {
     "one number counts for all programs of a name": ((Producers, "open", _one_number_for_all_lives), _RIVALS),
     "a batch is taken before its payload is stored": ((PrivateLog, "hold", _waits_for_nothing), _PRIVATE),
     "the feed gives references where payloads are": ((PrivateLog, "whole", _as_it_stands), _PRIVATE),
+    "a node below forgets its votes over a restart": ((VoterDisk, "save", _forgets), _BELOW_FORGOTTEN),
+    "a node below answers before its vote is synced": ((Voter, "step", _answers_first), _BELOW_KILLED),
+    "a node below votes for two at a time": ((Voter, "_accept", _votes_for_two), _BELOW),
 }
 
 

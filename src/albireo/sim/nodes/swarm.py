@@ -12,10 +12,11 @@ from typing import Final
 from albireo.log import LogConfig
 from albireo.machine.pair.config import PairConfig
 from albireo.model.instant import MS, SECOND
+from albireo.model.topology import NODE_VOTER
 from albireo.node.core.housekeeping import Retention
 from albireo.sim.engine.swarm import Mix
 
-VOTER: Final = "witness:"
+WITNESS: Final = "witness:"
 CLUSTER: Final = "c/root"
 
 
@@ -42,6 +43,8 @@ class NodeSwarm(Mix, frozen=True, kw_only=True):
     """True: samples stay with the member that took them."""
     short_writes: float = 0.0
     """Share of writes that take fewer bytes than they were given."""
+    below: int = 0
+    """Number of voters that are nodes below, which dial the members; the others are witnesses."""
     bounds: Mapping[str, int] = {}
     """Bounds of the product that are made small: some of `BOUNDS` and `SCRUB_OFTEN`."""
 
@@ -100,6 +103,7 @@ def swarm_of(seed: int) -> NodeSwarm:
         | {name: value for name, value in BOUNDS.items() if chance.random() < 0.3},
         is_private=chance.random() < 0.25,
         quiet_ms=random.Random(f"node quiet {seed}").choice([0.0, 0.0, 1_000.0, 3_000.0]),
+        below=random.Random(f"node below {seed}").choice([0, 0, 1, 3]),
     )
 
 
@@ -119,7 +123,10 @@ def pair_config_of(swarm: NodeSwarm) -> PairConfig:
     """Return the configuration with the waits of a plant, save those that would only make the worlds long."""
     return PairConfig(
         cluster=CLUSTER,
-        voters=tuple(f"{VOTER}w{number}" for number in range(swarm.voters)),
+        voters=tuple(
+            f"{NODE_VOTER}root/w{number}" if number < swarm.below else f"{WITNESS}w{number}"
+            for number in range(swarm.voters)
+        ),
         paths=swarm.paths,
         cold_wait_ns=2 * SECOND,
         hold_off_first_ns=100 * MS,

@@ -1,7 +1,7 @@
 """A pair of whole nodes in one process, from a seed: the real shells, logs, folds and voters, in a bad world.
 
     two members    node/core and node/member: log, folds, snapshots, retention, replication, restoring, admin actions
-    witnesses      node/vote/witness.py with its store
+    voters         node/vote/witness.py or node/vote/node_voter.py with their stores
     clients        producers and followers, as the client library has them
 
 What is simulated: time, disks (`sim/engine/disk.py`), the network (messages cross as bytes), the threads of the log,
@@ -21,6 +21,7 @@ from typing import Final, Self
 from albireo.model.instant import SECOND
 from albireo.node.core.arguments import CoreArguments
 from albireo.node.member.arguments import PairArguments
+from albireo.node.vote.node_voter import NodeVoterArguments
 from albireo.node.vote.seats import AskingMember, AskingPair
 from albireo.node.vote.witness import WitnessArguments
 from albireo.sim.engine.network import OUTSIDE
@@ -28,13 +29,13 @@ from albireo.sim.engine.world import World
 from albireo.sim.nodes.clients import CommittedReader, ProducerClient, RoamingReader
 from albireo.sim.nodes.faults import NodeFaults
 from albireo.sim.nodes.ledger import NodeLedger
-from albireo.sim.nodes.machine import WitnessMachine
+from albireo.sim.nodes.machine import VoterMachine
 from albireo.sim.nodes.member import MemberMachine, are_well
 from albireo.sim.nodes.network import Host
 from albireo.sim.nodes.stage import NodeStage
 from albireo.sim.nodes.swarm import (
     CLUSTER,
-    VOTER,
+    WITNESS,
     NodeSwarm,
     bounded,
     log_config_of,
@@ -72,15 +73,17 @@ class NodeWorld(World[NodeStage]):
             tuple(self._endpoint(host, f"peer{path}", path) for path in range(self.config.paths)) for host in hosts
         ]
         clients = [self._endpoint(host, "clients", -1) for host in hosts]
-        voters = {f"{VOTER}w{number}": self._host(f"w{number}") for number in range(self.swarm.voters)}
-        asked = {voter: self._endpoint(host, "witness", -1) for voter, host in voters.items()}
+        voters = {voter: self._host(f"w{number}") for number, voter in enumerate(self.config.voters)}
+        asked = {
+            voter: self._endpoint(host, "witness", -1) for voter, host in voters.items() if voter.startswith(WITNESS)
+        }
         stage, ledger = self.stage, self.ledger
         self.members: list[MemberMachine] = []
         for index, host in enumerate(hosts):
             arguments = self._core_arguments(index, peers, clients, asked)
             self.members.append(MemberMachine(stage, host, ledger, self.members, arguments))
         self.voters = [
-            WitnessMachine(stage, host, ledger, self._witness_arguments(voter, asked[voter], peers))
+            VoterMachine(stage, host, ledger, self._voter_arguments(voter, asked.get(voter), peers, clients))
             for voter, host in voters.items()
         ]
         outside = self._host(OUTSIDE)
@@ -117,13 +120,19 @@ class NodeWorld(World[NodeStage]):
             node="root", cluster="c", log=log_config_of(swarm), retention=retention_of(swarm), pair=pair
         )
 
-    def _witness_arguments(self, voter: str, endpoint: str, peers: list[tuple[str, ...]]) -> WitnessArguments:
+    def _voter_arguments(
+        self, voter: str, endpoint: str | None, peers: list[tuple[str, ...]], clients: list[str]
+    ) -> WitnessArguments | NodeVoterArguments:
+        """Arguments of a voter; `endpoint`: where it listens. None: it dials the members instead."""
+        reached = peers if endpoint else [(client,) for client in clients]
         members = tuple(
-            AskingMember(place=f"root[{name}]", endpoints=peer) for name, peer in zip(NAMES, peers, strict=True)
+            AskingMember(place=f"root[{name}]", endpoints=one) for name, one in zip(NAMES, reached, strict=True)
         )
         pair = AskingPair(
             node="root", cluster=CLUSTER, voters=self.config.voters, members=members, drift=self.config.drift
         )
+        if endpoint is None:
+            return NodeVoterArguments(voter=voter, pairs=(pair,))
         return WitnessArguments(voter=voter, endpoint=endpoint, pairs=(pair,))
 
     def play(self) -> Self:

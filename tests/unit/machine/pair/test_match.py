@@ -4,12 +4,13 @@ import random
 
 import msgspec
 
+from albireo.codec.message import decode, encode
 from albireo.codec.pair_message import Accept, FollowAcked, FollowAsked, Heartbeat
 from albireo.machine.pair.candidacy import Grant
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import AskVoter
 from albireo.machine.pair.hold_off import HoldOff
-from albireo.machine.pair.holder import Holder
+from albireo.machine.pair.holder import SESSION_LOST, Holder
 from albireo.machine.pair.party import MemberFacts, Party, Peer
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.log_view import LogView
@@ -97,3 +98,8 @@ def test_a_late_acknowledgement_of_the_run_before_says_nothing_of_the_disk_that_
     holder.hears(asked(21, 1, BEGINNING, EpochHistory()), NOW)
     holder.hears(acked(20, 1, 900), NOW)
     assert holder.match == 0
+
+
+def test_a_heartbeat_can_say_over_a_link_that_the_session_is_lost() -> None:
+    beat = msgspec.structs.replace(BEAT, session=SESSION_LOST)
+    assert decode(encode(beat))[0] == beat

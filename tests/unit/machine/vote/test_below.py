@@ -3,10 +3,14 @@
 import pytest
 
 from albireo.codec.pair_message import Voted, VoterHello
-from albireo.machine.vote.below import VotersBelow
+from albireo.machine.vote.below import TWICE_NS, VotersBelow
+from albireo.model.instant import SECOND, Instant
 
 NORTH, SOUTH = "node:root/north", "node:root/south[primary]"
 VOTERS = (NORTH, SOUTH, "witness:w1")
+NOW = Instant(SECOND)
+SOON = Instant(NOW + TWICE_NS)
+LATER = Instant(SOON + 1 + TWICE_NS)
 LINK, OTHER_LINK = b"link", b"other link"
 
 
@@ -22,7 +26,7 @@ def heard(*voters: str) -> VotersBelow:
     """The voters of the pair, these of which have said hello."""
     below = VotersBelow("c/root", VOTERS)
     for voter in voters:
-        below.hears(hello(voter), LINK)
+        below.hears(hello(voter), LINK, NOW)
     return below
 
 
@@ -36,9 +40,22 @@ def test_places_below_vote_and_others_of_the_list_do_not() -> None:
 def test_a_voter_is_asked_where_it_said_hello_last() -> None:
     below = heard()
     assert below.at(NORTH) == b""
-    below.hears(hello(), LINK)
-    below.hears(hello(), OTHER_LINK)
+    below.hears(hello(), LINK, NOW)
+    below.hears(hello(), OTHER_LINK, LATER)
     assert (below.at(NORTH), below.at(SOUTH)) == (OTHER_LINK, b"")
+
+
+def test_two_that_claim_one_voter_are_asked_nothing_until_one_is_silent() -> None:
+    below = heard(NORTH)
+    below.hears(hello(), OTHER_LINK, SOON)
+    assert (below.at(NORTH), below.is_twice(NORTH)) == (b"", True)
+    assert [below.objection(vote(), link, "root/north") for link in (LINK, OTHER_LINK)] == 2 * ["voter_twice"]
+    below.hears(hello(), LINK, Instant(SOON + 1))
+    below.hears(hello(), OTHER_LINK, LATER)
+    assert below.is_twice(NORTH)
+    below.hears(hello(), OTHER_LINK, Instant(LATER + 2))
+    assert (below.at(NORTH), below.is_twice(NORTH)) == (OTHER_LINK, False)
+    assert below.objection(vote(), OTHER_LINK, "root/north") == ""
 
 
 @pytest.mark.parametrize("principal", ["root/north", "", "local:0"], ids=["its key", "no keys", "local"])
