@@ -26,14 +26,14 @@ import msgspec
 
 from albireo.codec.frame import HEADER_BYTES, NeedMore, decode_header, last_of
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
+from albireo.machine.feed.beat import Beat
 from albireo.machine.feed.pace import Pace, Seen
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
 from albireo.model.principal import ANYBODY, UNKEYED, kind_of
 
-ALIVE_NS: Final = 500 * MS
-FOLLOWERS_MAX: Final = 64
+FOLLOWERS_MAX: Final = 1_024
 FOLLOWERS_OF_ONE_MAX: Final = 16
 """Most followers of one key, in each mode: no key shuts others out. Whoever has none may all (docs/access.md)."""
 PULL_BYTES: Final = 256 << 10
@@ -42,6 +42,8 @@ PULL_FRAMES: Final = PULL_BYTES // HEADER_BYTES
 """Most frames of a chunk; to read and to check that many takes some 6 ms."""
 FRAMES_PER_TURN: Final = 2 * PULL_FRAMES
 """Frames at which a turn leaves the other followers to the next: two that catch up, or all that lack little."""
+PULLS_PER_TURN: Final = 64
+"""Most followers that a turn gives a chunk, however little they lack."""
 REST_LEAST_NS: Final = 5 * MS
 """Shortest rest between two pieces for a follower while little is new."""
 BEHIND_RECORDS: Final = 4_096
@@ -217,7 +219,7 @@ class Leader:
         self.is_catching_up = is_catching_up
         """This log itself is far behind the holder's. A follower that may wait must not take the CPU from that: it gets
         one chunk per rest, however much is new."""
-        self._alive_at = Instant(0)
+        self._beat = Beat()
         self._pulls = 0
         self._named_durable: dict[str, int] = {}
         """Durable sequence by name, kept while a named follower is away; the one heard last comes last."""
@@ -239,7 +241,7 @@ class Leader:
             else:
                 self.followers[to] = followed = Followed(to, hello, position, now, principal)
                 self.credit_cut += followed.credit.given != hello.credit_bytes
-                self._alive_at = now  # A new follower hears at once whether there is anything to send.
+                self._beat.added(to, now)
         return FeedAnswer(
             verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, reason=reason
         )
@@ -285,7 +287,7 @@ class Leader:
         found: list[Pull] = []
         frames = 0
         for f in sorted(self._ready(committed, now), key=lambda one: one.pull):
-            if frames >= FRAMES_PER_TURN:
+            if frames >= FRAMES_PER_TURN or len(found) >= PULLS_PER_TURN:
                 break
             frames += min(PULL_FRAMES, committed.sequence - f.scanned)
             self._pulls += 1
@@ -342,20 +344,19 @@ class Leader:
         self, epoch: int, committed: Position, end: Position, now: Instant, *, is_acting: bool = True
     ) -> list[tuple[bytes, FeedAlive]]:
         """ALIVE messages to send now; none between two beats."""
-        if now < self._alive_at:
-            return []
-        self._alive_at = Instant(now + ALIVE_NS)
-        silent = [f for f in self.followers.values() if now - f.heard_at > GONE_NS]
+        told = self._beat.due(now, self.followers)
+        silent = [f for f in self.followers.values() if now - f.heard_at > GONE_NS] if told else []
         for gone in silent:
             if gone.hello.follower != HOLDS_RETENTION:
                 del self.followers[gone.to]
         return [
             (f.to, FeedAlive(epoch, is_acting, committed, end, sent=f.previous, scanned=f.scanned))
-            for f in self.followers.values()
+            for f in map(self.followers.get, told)
+            if f is not None
         ]
 
     def deadline(self) -> Instant | None:
-        return self._alive_at if self.followers else None
+        return self._beat.at if self.followers else None
 
     def wanted_from(self, name: str) -> int:
         """Sequence above which records must stay for the named follower (0: it was never here)."""
