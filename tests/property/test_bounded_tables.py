@@ -122,7 +122,7 @@ def test_thousands_of_hostile_texts_leave_bounded_tables() -> None:
     after = sizes(world)
     assert max(after[where] for where in FOLLOWERS) <= FOLLOWERS_MAX
     if not IS_LONG:
-        before |= {where: FOLLOWERS_MAX for where in FOLLOWERS}
+        before |= dict.fromkeys(FOLLOWERS, FOLLOWERS_MAX)
     grown = {where: size for where, size in after.items() if size > before.get(where, 0) + 64}
     assert grown == {}, "it grows on"
     append(world, welcome, 1, [1.0])
