@@ -170,6 +170,7 @@ def _tree(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
             "keys": "" if keys is None else str(keys),
             "topology_hash": topology_hash(loaded),
             "member": 1 if place.member == "backup" else 0,
+            "bytes_per_s": round(node.uplink.rate_mib_per_s * MIB),
         }
     return found
 

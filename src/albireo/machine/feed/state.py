@@ -24,7 +24,8 @@ import msgspec
 from albireo.codec import message as codec
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello
 from albireo.machine.feed.beat import Beat
-from albireo.machine.feed.leader import GONE_NS, Credit, LogFacts, crowded
+from albireo.machine.feed.credit import Credit
+from albireo.machine.feed.leader import GONE_NS, LogFacts, crowded
 from albireo.machine.feed.state_piece import PIECE_BYTES, START, WHOLE, StateAsked, StateCursor, StatePiece, StateSource
 from albireo.machine.node.turn import Turn
 from albireo.model.bounded import NAME_CHARS_MAX

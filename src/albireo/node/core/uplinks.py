@@ -41,6 +41,8 @@ class UplinkArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     topology_hash: str = ""
     member: int = 0
     """Index of this member."""
+    bytes_per_s: int = 0
+    """Most of the old records that is sent to the parent per second; 0: no limit."""
 
 
 class Uplinks:
