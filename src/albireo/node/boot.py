@@ -168,6 +168,7 @@ def _tree(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
             "endpoints": dialled(topology, node.id),
             "keys": "" if keys is None else str(keys),
             "member": 1 if place.member == "backup" else 0,
+            "bytes_per_s": round(node.uplink.rate_mib_per_s * MIB),
         }
     return found
 

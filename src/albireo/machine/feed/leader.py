@@ -18,22 +18,22 @@ Not decided here: what is committed (CORE), how `state` deltas are encoded (`mac
 Spec: design/log-and-feed.md, Feed.
 """
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from albireo.codec.frame import HEADER_BYTES, NeedMore, decode_header, last_of
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
+from albireo.machine.feed.beat import Beat
+from albireo.machine.feed.credit import Credit
 from albireo.machine.feed.pace import Pace, Seen
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
 from albireo.model.principal import ANYBODY, UNKEYED, kind_of
 
-ALIVE_NS: Final = 500 * MS
-FOLLOWERS_MAX: Final = 64
+FOLLOWERS_MAX: Final = 1_024
 FOLLOWERS_OF_ONE_MAX: Final = 16
 """Most followers of one key, in each mode: no key shuts others out. Whoever has none may all (docs/access.md)."""
 PULL_BYTES: Final = 256 << 10
@@ -42,6 +42,8 @@ PULL_FRAMES: Final = PULL_BYTES // HEADER_BYTES
 """Most frames of a chunk; to read and to check that many takes some 6 ms."""
 FRAMES_PER_TURN: Final = 2 * PULL_FRAMES
 """Frames at which a turn leaves the other followers to the next: two that catch up, or all that lack little."""
+PULLS_PER_TURN: Final = 64
+"""Most followers that a turn gives a chunk, however little they lack."""
 REST_LEAST_NS: Final = 5 * MS
 """Shortest rest between two pieces for a follower while little is new."""
 BEHIND_RECORDS: Final = 4_096
@@ -53,10 +55,6 @@ WAIT_MS_MAX: Final = 1_000
 """Longest rest of a follower."""
 GONE_NS: Final = 60 * SECOND
 """A follower that says nothing for this long is forgotten, save the one that retention waits for."""
-CREDIT_BYTES_MAX: Final = 64 << 20
-"""Most credit of one follower; a history gives 8 MiB."""
-UNDER_WAY_MAX: Final = 4_096
-"""Most pieces on the way to one follower, however small they are."""
 HOLDS_RETENTION: Final = "history"
 """The one named follower that retention waits for: it never has to give way to others."""
 
@@ -99,49 +97,18 @@ class Given(msgspec.Struct, frozen=True):
     """The follower is gone, or what it wants can't be read: it says hello again."""
 
 
-class Credit:
-    """Credit of one follower, within its bounds: what it gave, less what is on the way and not yet received."""
-
-    __slots__ = ("given", "under_way", "under_way_bytes")
-
-    def __init__(self, credit_bytes: int) -> None:
-        self.give(credit_bytes)
-        self.under_way: deque[tuple[Position, int, int]] = deque()
-        """Last position and size of each piece, and its number among those of one position."""
-        self.under_way_bytes = 0
-
-    def give(self, credit_bytes: int) -> bool:
-        """Take the credit that a follower gives; False: it was out of bounds, and is cut to them."""
-        self.given = min(max(credit_bytes, 0), CREDIT_BYTES_MAX)
-        return self.given == credit_bytes
-
-    def sent(self, last: Position, size_bytes: int, number: int = 0) -> None:
-        self.under_way.append((last, size_bytes, number))
-        self.under_way_bytes += size_bytes
-
-    def received(self, position: Position, pieces: int = 0) -> None:
-        """Everything up to a position has arrived, and so many pieces of what leads to the next one."""
-        under_way = self.under_way
-        while under_way and under_way[0][0] <= position:
-            self.under_way_bytes -= under_way.popleft()[1]
-        ahead = under_way[0][0] if under_way else position
-        while under_way and under_way[0][0] == ahead and under_way[0][2] < pieces:
-            self.under_way_bytes -= under_way.popleft()[1]
-
-    @property
-    def left(self) -> int:
-        return self.given - self.under_way_bytes if len(self.under_way) < UNDER_WAY_MAX else 0
-
-
 class Followed:
     """Knowledge of the leader about one follower."""
 
     __slots__ = (
         *("credit", "durable", "heard_at", "hello", "is_far", "pace", "previous", "principal"),
-        *("pull", "rest_ns", "rests_to", "scanned", "to"),
+        *("bytes_per_s", "paced_to", "pull", "rest_ns", "rests_to", "scanned", "to"),
     )
 
-    def __init__(self, to: bytes, hello: FeedHello, position: Position, now: Instant, principal: str) -> None:
+    def __init__(
+        self, to: bytes, hello: FeedHello, position: Position, now: Instant, principal: str, bytes_per_s: int = 0
+    ) -> None:
+        """`bytes_per_s`: most of what lies behind that is sent in a second; 0: no limit."""
         self.to = to
         self.hello = hello
         self.principal = principal
@@ -158,7 +125,8 @@ class Followed:
         self.pull = 0
         """Number of the last pull."""
         self.rest_ns = max(REST_LEAST_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
-        self.rests_to = now
+        self.rests_to = self.paced_to = now
+        self.bytes_per_s = bytes_per_s
 
     def wants(self, committed: Position) -> bool:
         """Records are new for this follower, and there is room for them."""
@@ -187,8 +155,22 @@ class Followed:
 
     def rests(self, committed: Position, now: Instant, *, much_may_wait: bool) -> bool:
         """The follower rests: little is new, or it had its share of much."""
-        is_little = committed.sequence - self.scanned < BEHIND_RECORDS
-        return now < self.rests_to and (is_little or self.had_its_share(much_may_wait=much_may_wait))
+        if now < self.paced_to and not self._lacks_little(committed):
+            return True
+        lacks_share = self._lacks_little(committed) or self.had_its_share(much_may_wait=much_may_wait)
+        return now < self.rests_to and lacks_share
+
+    def _lacks_little(self, committed: Position) -> bool:
+        return committed.sequence - self.scanned < BEHIND_RECORDS
+
+    def rest_ends(self, committed: Position) -> Instant:
+        return self.rests_to if self._lacks_little(committed) else max(self.rests_to, self.paced_to)
+
+    def takes(self, size_bytes: int, now: Instant) -> None:
+        """The follower is given up to so many bytes now, and rests."""
+        self.rests_to = Instant(now + self.rest_ns)
+        if self.bytes_per_s:
+            self.paced_to = Instant(max(now, self.paced_to) + size_bytes * SECOND // self.bytes_per_s)
 
     @property
     def holds_from(self) -> int:
@@ -212,12 +194,14 @@ def crowded(served: Sequence[str], principal: str) -> str:
 class Leader:
     """The machine. Methods are its events; they return what has to be sent."""
 
-    def __init__(self, *, is_catching_up: bool = False) -> None:
+    def __init__(self, *, is_catching_up: bool = False, rates: Mapping[str, int] | None = None) -> None:
+        """`rates`: bytes of old records that a named follower is sent per second at most, by its name."""
         self.followers: dict[bytes, Followed] = {}
         self.is_catching_up = is_catching_up
+        self._rates = rates or {}
         """This log itself is far behind the holder's. A follower that may wait must not take the CPU from that: it gets
         one chunk per rest, however much is new."""
-        self._alive_at = Instant(0)
+        self._beat = Beat()
         self._pulls = 0
         self._named_durable: dict[str, int] = {}
         """Durable sequence by name, kept while a named follower is away; the one heard last comes last."""
@@ -237,9 +221,11 @@ class Leader:
             if full:
                 verdict, reason = "refused", full
             else:
-                self.followers[to] = followed = Followed(to, hello, position, now, principal)
+                self.followers[to] = followed = Followed(
+                    to, hello, position, now, principal, self._rates.get(hello.follower, 0) if hello.is_named else 0
+                )
                 self.credit_cut += followed.credit.given != hello.credit_bytes
-                self._alive_at = now  # A new follower hears at once whether there is anything to send.
+                self._beat.added(to, now)
         return FeedAnswer(
             verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, reason=reason
         )
@@ -285,13 +271,13 @@ class Leader:
         found: list[Pull] = []
         frames = 0
         for f in sorted(self._ready(committed, now), key=lambda one: one.pull):
-            if frames >= FRAMES_PER_TURN:
+            if frames >= FRAMES_PER_TURN or len(found) >= PULLS_PER_TURN:
                 break
             frames += min(PULL_FRAMES, committed.sequence - f.scanned)
             self._pulls += 1
             f.pull = self._pulls
             found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit.left), f.hello.streams, f.previous))
-            f.rests_to = Instant(now + f.rest_ns)
+            f.takes(found[-1].bytes_max, now)
         return found
 
     def ready_count(self, committed: Position, now: Instant) -> int:
@@ -307,7 +293,7 @@ class Leader:
 
     def rest_ends(self, committed: Position) -> Instant | None:
         """When the rest of the first lagging follower ends; None: none lags."""
-        return soonest(*(f.rests_to for f in self._lagging(committed)))
+        return soonest(*(f.rest_ends(committed) for f in self._lagging(committed)))
 
     def pulled(self, pull: Pull, scanned: int, last: Position | None, size_bytes: int, *, is_all: bool = True) -> None:
         """The shell sent frames up to `last` (None: no frame matched) and has looked at every record up to `scanned`.
@@ -342,20 +328,19 @@ class Leader:
         self, epoch: int, committed: Position, end: Position, now: Instant, *, is_acting: bool = True
     ) -> list[tuple[bytes, FeedAlive]]:
         """ALIVE messages to send now; none between two beats."""
-        if now < self._alive_at:
-            return []
-        self._alive_at = Instant(now + ALIVE_NS)
-        silent = [f for f in self.followers.values() if now - f.heard_at > GONE_NS]
+        told = self._beat.due(now, self.followers)
+        silent = [f for f in self.followers.values() if now - f.heard_at > GONE_NS] if told else []
         for gone in silent:
             if gone.hello.follower != HOLDS_RETENTION:
                 del self.followers[gone.to]
         return [
             (f.to, FeedAlive(epoch, is_acting, committed, end, sent=f.previous, scanned=f.scanned))
-            for f in self.followers.values()
+            for f in map(self.followers.get, told)
+            if f is not None
         ]
 
     def deadline(self) -> Instant | None:
-        return self._alive_at if self.followers else None
+        return self._beat.at if self.followers else None
 
     def wanted_from(self, name: str) -> int:
         """Sequence above which records must stay for the named follower (0: it was never here)."""

@@ -23,7 +23,9 @@ import msgspec
 
 from albireo.codec import message as codec
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello
-from albireo.machine.feed.leader import ALIVE_NS, GONE_NS, Credit, LogFacts, crowded
+from albireo.machine.feed.beat import Beat
+from albireo.machine.feed.credit import Credit
+from albireo.machine.feed.leader import GONE_NS, LogFacts, crowded
 from albireo.machine.feed.state_piece import PIECE_BYTES, START, WHOLE, StateAsked, StateCursor, StatePiece, StateSource
 from albireo.machine.node.turn import Turn
 from albireo.model.bounded import NAME_CHARS_MAX
@@ -89,7 +91,7 @@ class StateFeed:
         self._tick_at = Instant(0)
         self._round_at = Instant(0)
         self._round_cost_ns = 0
-        self._alive_at = Instant(0)
+        self._beat = Beat()
         self.credit_cut = 0
         """Number of times that a follower gave credit out of bounds."""
 
@@ -130,9 +132,9 @@ class StateFeed:
         if not self._viewers:
             return None
         if self._queue:
-            return min(self._round_at, self._alive_at)
+            return min(self._round_at, self._beat.at)
         is_owing = any(viewer.takes(committed) for viewer in self._viewers.values())
-        return min(self._tick_at, self._alive_at) if is_owing else self._alive_at
+        return min(self._tick_at, self._beat.at) if is_owing else self._beat.at
 
     def time_passed(
         self,
@@ -155,11 +157,11 @@ class StateFeed:
         if now >= self._tick_at and not self._queue:
             self._begin_round(committed, now)
         spent = self._serve(epoch, committed, turn, room_bytes)
-        if self._viewers and now >= self._alive_at:
-            self._alive_at = Instant(now + ALIVE_NS)
+        if self._viewers and now >= self._beat.at:
+            told = self._beat.due(now, self._viewers)
             for gone in [to for to, viewer in self._viewers.items() if now - viewer.heard_at > GONE_NS]:
                 del self._viewers[gone]
-            for to, viewer in self._viewers.items():
+            for to, viewer in ((to, self._viewers[to]) for to in told if to in self._viewers):
                 alive = FeedAlive(epoch=epoch, is_acting=is_acting, committed=committed, end=end, sent=viewer.previous)
                 turn.send(to, alive)
         return spent

@@ -27,7 +27,7 @@ from albireo.model.force import Force
 from albireo.model.position import Position
 from albireo.model.value import ValueType
 
-PIECE_BYTES: Final = 64 << 10
+PIECE_BYTES: Final = 32 << 10
 """Most of one piece, but for one entry that is larger alone: some hundred items, which a parent takes within a turn."""
 ROW_BYTES: Final = 32
 """One value without its text; no row counts less."""

@@ -33,7 +33,8 @@ class Feeds:
         Args:
             is_complete: False: `folds` is no state to serve from, the holder will give another.
         """
-        self.leader = Leader()
+        self._rates = {config.parent: config.uplink_bytes_per_s} if config.uplink_bytes_per_s else {}
+        self.leader = Leader(rates=self._rates)
         self._config = config
         self._below: dict[str, tuple[NodeMirror, StateFeed]] = {}
         self._served_first = 0
@@ -51,7 +52,7 @@ class Feeds:
 
     def restored(self, folds: Folds, *, is_complete: bool) -> None:
         """Begin both feeds anew, for the log is another now: whoever followed it says hello again."""
-        self.leader = Leader(is_catching_up=self.leader.is_catching_up)
+        self.leader = Leader(is_catching_up=self.leader.is_catching_up, rates=self._rates)
         self._begin(folds, is_complete=is_complete)
 
     def hello(

@@ -66,6 +66,8 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the keys of its members."""
     topology_hash: str = ""
     """Hash of the topology that this node runs; empty: not known."""
+    uplink_bytes_per_s: int = 0
+    """Most of the records that it lacks that is sent to it per second; 0: no limit."""
     seed: int = 0
     """Random number of this run, from which guids and nonces are drawn."""
     lacks_to: int = 0

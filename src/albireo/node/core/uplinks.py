@@ -40,6 +40,8 @@ class UplinkArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Directory of the CURVE keys; empty: none."""
     member: int = 0
     """Index of this member."""
+    bytes_per_s: int = 0
+    """Most of the old records that is sent to the parent per second; 0: no limit."""
 
 
 class Uplinks:

@@ -30,6 +30,7 @@ from albireo.machine.feed.leader import (
     FRAMES_PER_TURN,
     GONE_NS,
     PULL_FRAMES,
+    PULLS_PER_TURN,
     REST_LEAST_NS,
     WAIT_MS_MAX,
     Leader,
@@ -246,12 +247,19 @@ def test_followers_that_lag_far_have_their_chunks_in_turn_and_few_in_one() -> No
     assert len(set(asked)) == FOLLOWERS_MAX, "nobody is passed over"
 
 
-def test_followers_that_lack_little_are_all_served_in_one_turn() -> None:
-    leader, now = Leader(), Instant(0)
+def test_followers_that_lack_little_are_served_in_one_turn_up_to_a_number_and_then_in_turn() -> None:
+    leader, now, end = Leader(), Instant(0), Position(2, 51)
     for number in range(FOLLOWERS_MAX):
         hello = FeedHello(follower=f"f{number}", log_id=LOG, position=Position(2, 50), credit_bytes=1 << 24)
         leader.hello(b"%d" % number, hello, FACTS, now)
-    assert len(leader.pulls(Position(2, 50 + FRAMES_PER_TURN // FOLLOWERS_MAX), now)) == FOLLOWERS_MAX
+    served: list[bytes] = []
+    while leader.ready_count(end, now):
+        pulls = leader.pulls(end, now)
+        assert len(pulls) == PULLS_PER_TURN
+        served += [one.to for one in pulls]
+        for one in pulls:
+            leader.pulled(one, 51, end, 100)
+    assert len(served) == len(set(served)) == FOLLOWERS_MAX >= 1_000
 
 
 def test_who_may_wait_rests_while_the_log_itself_catches_up() -> None:

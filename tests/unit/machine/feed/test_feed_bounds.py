@@ -4,14 +4,13 @@ import msgspec
 import pytest
 
 from albireo.codec.message import FeedAck, FeedAnswer, FeedHello, FeedState
+from albireo.machine.feed.credit import CREDIT_BYTES_MAX, UNDER_WAY_MAX
 from albireo.machine.feed.leader import (
-    CREDIT_BYTES_MAX,
     FOLLOWERS_MAX,
     FOLLOWERS_OF_ONE_MAX,
     GONE_NS,
     HOLDS_RETENTION,
     PULL_BYTES,
-    UNDER_WAY_MAX,
     Leader,
 )
 from albireo.machine.feed.state import TICK_NS, StateFeed
