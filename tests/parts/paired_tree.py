@@ -138,7 +138,15 @@ class PairTree:
             yield
 
     def _takes_envelopes(self, node: str) -> bool:
-        return self.core(node).root.folds.feature_level >= ENVELOPE_LEVEL
+        return self.serves(node) and self.core(node).root.folds.feature_level >= ENVELOPE_LEVEL
+
+    async def serve_all(self) -> None:
+        """Wait until some member of each pair serves: on a busy machine a lease may end for a moment."""
+        for node in self.ids:
+            await until(partial(self.serves, node), f"{node} serves")
+
+    def serves(self, node: str) -> bool:
+        return node in self.cores or any(one.root.role.is_serving for one in self.pairs[node].cores.values())
 
     def acting(self, node: str) -> int:
         """Index of the member of a pair that serves."""
@@ -155,6 +163,7 @@ class PairTree:
 
     async def kill_acting_of(self, *nodes: str) -> None:
         """Kill the acting members of these pairs at once, and wait until the others act."""
+        await self.serve_all()
         await asyncio.gather(*(self.pairs[node].kill(self.acting(node)) for node in nodes))
         for node in nodes:
             await until(partial(_all_serve, self.pairs[node]), "takeover")
