@@ -122,7 +122,7 @@ def test_a_child_that_is_restored_from_an_old_backup_is_a_new_branch(tmp_path: P
 
     async def story() -> None:
         async with root.core_up() as above:
-            for value in (1.0, 2.0):
+            for value in (1.0, 2.0, 2.5):  # The epoch of the restored store is lower than the last one.
                 async with north.core_up():
                     await aside(partial(recorded, north, value))
                     await aside(partial(copy_is_whole, root, north))
@@ -160,6 +160,8 @@ def test_a_parent_whose_disk_is_full_shows_what_is_live_and_its_children_keep_th
             while not above.root.admission.closed_because:  # The segments that are there already are filled first.
                 value += 1.0
                 await aside(partial(north.produce, [(0, n, value, q.GOOD) for n in range(1, 1_001)]))
+            while above.root.tree.below._is_following:  # It ends at the next fold.
+                await aside(partial(recorded, north, 1.0))
             closed_at = site.log.end.sequence
             await aside(partial(north.produce, [(0, n, -1.0, q.GOOD) for n in range(1, 1_001)]))
             await aside(partial(shown, root, NORTH, -1.0))

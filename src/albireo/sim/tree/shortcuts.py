@@ -11,7 +11,6 @@ import msgspec
 from albireo.codec.frame import FrameHeader
 from albireo.codec.record import ItemDeclared
 from albireo.codec.tree.hello import ChildHello
-from albireo.machine.feed.follower import Follower
 from albireo.machine.fold.folds import Content, Folds
 from albireo.machine.node.turn import Turn
 from albireo.machine.tree.child import Child
@@ -23,9 +22,7 @@ from albireo.sim.engine.stage import first_caught
 from albireo.sim.nodes.shortcuts import taken
 from albireo.sim.tree.world import TreeWorld
 
-_draft, _said_hello, _fold, _end_of, _followers = (
-    _Run._draft, Child.said_hello, Folds.fold, Copier.end_of, Child._state_followers,
-)  # fmt: skip
+_draft, _said_hello, _fold, _end_of = _Run._draft, Child.said_hello, Folds.fold, Copier.end_of
 
 
 def _end_as_folded(self: _Run, data: memoryview, turn: Turn) -> None:
@@ -52,10 +49,6 @@ def _one_further(self: Copier, log_id: bytes) -> Position:
     return msgspec.structs.replace(end, sequence=end.sequence + 1) if end.sequence else end
 
 
-def _epochs_only_rise(self: Child) -> list[Follower]:
-    return getattr(self, "_states", None) or _followers(self)
-
-
 def _nothing(*_: Any) -> None:
     """Leave it out."""
 
@@ -69,7 +62,6 @@ SHORTCUTS: Final[Mapping[str, tuple[type, str, Any]]] = {
     "what lies below a child is left out": (Copier, "_take_nested", _nothing),
     "another log of a child is not noticed": (Child, "said_hello", _same_log_for_ever),
     "values of a child that is away stay good": (NodeMirror, "unheard", _nothing),
-    "a restored child is waited for until its epochs are higher": (Child, "_state_followers", _epochs_only_rise),
     "an envelope is folded as own": (Folds, "fold", _folded_as_own),
     "a copy is followed from one further": (Copier, "end_of", _one_further),
 }
