@@ -34,6 +34,7 @@ from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.course import CommandCourse
+from albireo.model.tree.proof import MessageProof
 from albireo.model.value import Value
 
 if TYPE_CHECKING:
@@ -164,6 +165,31 @@ class Client:
     def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:
         """The latest commands that this node gave, or carried out for others, the newest first."""
         return self.converse(orders.commands(limit))
+
+    # Messages.
+
+    def send(
+        self, node: str, body: bytes, *, kind: str = "message", reason: str = "", expires_s: float = 10.0
+    ) -> MessageProof:
+        """Send at most 512 KiB to the programs that receive at another node, and say what became of it.
+
+        A receiver there has to take it within `expires_s`; `kind` is a word that receivers go by. Raises: as `write`.
+        """
+        message = orders.OutgoingMessage(node=node, body=body, kind=kind, reason=reason, expires_s=expires_s)
+        return self.converse(orders.send(message, self._core.user))
+
+    def inbox(self, *, timeout_s: float | None = None) -> Iterator[orders.InboxMessage]:
+        """Messages to this node, each given to one of all clients that receive here.
+
+        It is this client's for 30 s, and then given to another one, unless `take` says in time that it is taken. Ends
+        after `timeout_s` without a message; None: never.
+        """
+        while (found := self.converse(orders.receive(timeout_s))) is not None:
+            yield found
+
+    def take(self, message: orders.InboxMessage) -> None:
+        """Say that a message is taken: its sender hears `executed`. Raises NodeRefused: another receiver may have it."""
+        self.converse(orders.take(message))
 
     # Cases.
 
