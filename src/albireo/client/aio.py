@@ -109,6 +109,10 @@ class AsyncClient:
         """The life of one command."""
         return await self.converse(orders.command(command_id))
 
+    async def cancel(self, command_id: str, reason: str = "") -> MessageProof:
+        """Take an order to another node back, or a message, as `Client.cancel` does."""
+        return await self.converse(orders.cancel(command_id, self._core.user, reason))
+
     async def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:
         """The latest commands, the newest first."""
         return await self.converse(orders.commands(limit))

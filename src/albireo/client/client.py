@@ -155,12 +155,12 @@ class Client:
         return self.converse(requests.forces())
 
     def command(self, command_id: str) -> CommandCourse:
-        """The life of one command: its stages with their times, its outcome and cause.
-
-        Raises:
-            NodeRefused: this node neither gave it nor owns what it is about, or has forgotten it.
-        """
+        """The life of one command. Raises NodeRefused: this node neither gave nor has it, or has forgotten it."""
         return self.converse(orders.command(command_id))
+
+    def cancel(self, command_id: str, reason: str = "") -> MessageProof:
+        """Take an order to another node back, or a message; says what became of it: `cancelled` is a promise."""
+        return self.converse(orders.cancel(command_id, self._core.user, reason))
 
     def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:
         """The latest commands that this node gave, or carried out for others, the newest first."""
@@ -188,7 +188,7 @@ class Client:
             yield found
 
     def take(self, message: orders.InboxMessage) -> None:
-        """Say that a message is taken: its sender hears `executed`. Raises NodeRefused: another receiver may have it."""
+        """Say that a message is taken: its sender hears `executed`. Raises NodeRefused: another one may have it."""
         self.converse(orders.take(message))
 
     # Cases.

@@ -17,6 +17,8 @@ GRACE_S: Final = 5.0
 """The answer about a message whose time runs out comes this much later at most."""
 RECEIVE_S: Final = 20.0
 """Time for which one question waits for a message."""
+CANCEL_S: Final = 20.0
+"""Longest time that it may take until an owner has said whether it had begun."""
 MOVED: Final = "the lead has changed"
 """Words with which a member that leads no more sends a receiver on."""
 MOVED_PAUSE_S: Final = 0.2
@@ -34,6 +36,13 @@ def commands(limit: int) -> Conversation[list[CommandCourse]]:
     """The latest commands, the newest first."""
     reply = yield Request(what="commands", arguments={"limit": limit})
     return understood("commands", reply.result, list[CommandCourse])
+
+
+def cancel(command_id: str, user: str, reason: str) -> Conversation[MessageProof]:
+    """Take an order or a message back."""
+    arguments = {"command_id": command_id, "user": user, "reason": reason}
+    reply = yield Request(what="cancel", arguments=arguments, wait_s=CANCEL_S)
+    return understood("cancel", reply.result, MessageProof)
 
 
 class InboxMessage(msgspec.Struct, frozen=True, kw_only=True):

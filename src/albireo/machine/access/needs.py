@@ -43,6 +43,7 @@ QUESTIONS: Final[dict[str, AccessRole]] = {
     "send": _OPERATE,
     "receive": _OPERATE,
     "take": _OPERATE,
+    "cancel": _OPERATE,
     "command": _VIEW,
     "commands": _VIEW,
     "case_action": _OPERATE,

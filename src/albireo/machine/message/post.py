@@ -199,6 +199,17 @@ class MessagePost:
         self._carry(self.messages.cancel(found, _times(moment, log_time)), moment, log_time, turn)
         return None
 
+    def take_back(
+        self, question: Question, command_id: str, log_time: LogTime, turn: Turn, told: ReceiptTold
+    ) -> SendRefused | None:
+        """Take a message back, and answer with its receipt once it has ended."""
+        found = self.messages.find(command_id)
+        if isinstance(found, MessageName):
+            refused = self._wait(found, MessageWaiter(question.sender, question.request_id, told))
+            if refused is not None:
+                return refused
+        return self.cancel(command_id, question.moment, log_time, turn)
+
     # Receivers.
 
     def receive(self, question: Question, wait_ns: int, log_time: LogTime, turn: Turn) -> SendRefused | None:

@@ -152,6 +152,11 @@ class NodeTree:
         self._link_up()
         return self.post.ask(question, sent, self._log_time(question.moment), turn, told)
 
+    def cancel(self, question: Question, command_id: str, turn: Turn, told: ReceiptTold) -> SendRefused | None:
+        """Take a message back, and answer once it has an end."""
+        self._link_up()
+        return self.post.take_back(question, command_id, self._log_time(question.moment), turn, told)
+
     def receive(self, question: Question, wait_ns: int, turn: Turn) -> SendRefused | None:
         """Give a receiver the next message of the inbox, as it comes."""
         return self.post.receive(question, wait_ns, self._log_time(question.moment), turn)

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.message import Answer
+from albireo.codec.record import Audited, Stream
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
@@ -54,6 +55,14 @@ class TakeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     lease: Count
 
 
+class CancelAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `cancel`."""
+
+    command_id: Annotated[OrderText, Meta(min_length=1)]
+    reason: OrderText = ""
+    user: OrderText = "unknown"
+
+
 class PostingRoot(Protocol):
     """The root machine, as far as these answers need it."""
 
@@ -72,6 +81,7 @@ class PostAnswers:
             "send": (MessageAsked, self._send),
             "receive": (ReceiveAsked, self._receive),
             "take": (TakeAsked, self._take),
+            "cancel": (CancelAsked, self._cancel),
         }
         """Shape and handler of each question."""
 
@@ -122,6 +132,31 @@ class PostAnswers:
         refusal = self._root.tree.take(question, asked.name, asked.lease, turn)
         if refusal:
             raise NotAnswered(refusal)
+
+    def _cancel(self, question: Question, asked: CancelAsked, turn: Turn) -> None:
+        self._check_open()
+        tree = self._root.tree
+        name = tree.post.messages.find(asked.command_id)
+        if isinstance(name, MessageReceipt):
+            raise NotAnswered(f"it has ended already: {name.end.outcome.value}; see `albireo command show`")
+        if name is None:
+            raise NotAnswered(
+                f"no order {asked.command_id!r} of this node to another one is open; what to do: "
+                "`albireo command list`, where it was given; an order to an item of the node itself can't be taken back"
+            )
+        check_role(self._root.access, "cancel", question, name.owner)
+        refused = tree.cancel(question, asked.command_id, turn, _proof)
+        if isinstance(refused, SendRefused):
+            raise NotAnswered(refused.reason)
+        entry = Audited(
+            at_ns=question.moment.wall,
+            user=asked.user,
+            action="cancel",
+            subject=asked.command_id,
+            detail=asked.reason,
+            principal=question.principal,
+        )
+        turn.record(Stream.AUDIT, [entry])
 
 
 def _proof(request_id: int, receipt: MessageReceipt) -> Answer:
