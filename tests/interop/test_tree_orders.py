@@ -5,6 +5,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -277,6 +278,43 @@ def test_a_force_that_does_not_reach_its_owner_in_time_never_comes_to_be(
             async with nodes[NORTH].core_up():
                 await aside(known)
             await aside(forced)
+            async with nodes[NORTH].core_up():
+                await aside(later)
+
+    asyncio.run(story())
+
+
+def test_an_order_to_a_site_that_is_away_is_taken_back_and_never_carried_out(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+
+    def known() -> None:
+        with device(nodes[NORTH], nodes[ROOT]):
+            pass
+
+    def taken_back() -> None:
+        with connect(nodes[ROOT].endpoint) as client, ThreadPoolExecutor(1) as pool:
+            ordered = pool.submit(client.write, "north:speed", 1.0, expires_s=PATIENCE_S)
+            while not (listed := client.commands()):
+                pass
+            command_id = listed[0].command_id
+            assert shown(nodes[ROOT], "command", "cancel", command_id, "--reason", "mistake")["outcome"] == "cancelled"
+            assert ordered.result().outcome is Outcome.REJECTED
+            assert client.command(command_id).cause == "abortion-by-cancel"
+            for other, words in ((command_id, "ended already"), ("c9", "no order")):
+                result = run(nodes[ROOT], "command", "cancel", other)
+                assert result.exit_code == 1
+                assert words in result.output
+
+    def later() -> None:
+        with device(nodes[NORTH], nodes[ROOT]) as adapter, connect(nodes[ROOT].endpoint) as client:
+            assert client.write("north:speed", 2.0).outcome is Outcome.VERIFIED
+            assert [one.value for one in adapter.orders] == [2.0]
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up():
+            async with nodes[NORTH].core_up():
+                await aside(known)
+            await aside(taken_back)
             async with nodes[NORTH].core_up():
                 await aside(later)
 

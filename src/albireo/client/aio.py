@@ -34,6 +34,7 @@ from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.tree.course import CommandCourse
+from albireo.model.tree.proof import MessageProof
 from albireo.model.value import Value
 
 if TYPE_CHECKING:
@@ -108,9 +109,29 @@ class AsyncClient:
         """The life of one command."""
         return await self.converse(orders.command(command_id))
 
+    async def cancel(self, command_id: str, reason: str = "") -> MessageProof:
+        """Take an order to another node back, or a message, as `Client.cancel` does."""
+        return await self.converse(orders.cancel(command_id, self._core.user, reason))
+
     async def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:
         """The latest commands, the newest first."""
         return await self.converse(orders.commands(limit))
+
+    async def send(
+        self, node: str, body: bytes, *, kind: str = "message", reason: str = "", expires_s: float = 10.0
+    ) -> MessageProof:
+        """Send something to the programs that receive at another node, as `Client.send` does."""
+        message = orders.OutgoingMessage(node=node, body=body, kind=kind, reason=reason, expires_s=expires_s)
+        return await self.converse(orders.send(message, self._core.user))
+
+    async def inbox(self, *, timeout_s: float | None = None) -> AsyncIterator[orders.InboxMessage]:
+        """Messages to this node, as `Client.inbox` gives them."""
+        while (found := await self.converse(orders.receive(timeout_s))) is not None:
+            yield found
+
+    async def take(self, message: orders.InboxMessage) -> None:
+        """Say that a message is taken, as `Client.take` does."""
+        await self.converse(orders.take(message))
 
     async def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
         """Open cases, the most severe first; those of a node below, if one is named."""

@@ -34,6 +34,7 @@ from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.course import CommandCourse
+from albireo.model.tree.proof import MessageProof
 from albireo.model.value import Value
 
 if TYPE_CHECKING:
@@ -154,16 +155,41 @@ class Client:
         return self.converse(requests.forces())
 
     def command(self, command_id: str) -> CommandCourse:
-        """The life of one command: its stages with their times, its outcome and cause.
-
-        Raises:
-            NodeRefused: this node neither gave it nor owns what it is about, or has forgotten it.
-        """
+        """The life of one command. Raises NodeRefused: this node neither gave nor has it, or has forgotten it."""
         return self.converse(orders.command(command_id))
+
+    def cancel(self, command_id: str, reason: str = "") -> MessageProof:
+        """Take an order to another node back, or a message; says what became of it: `cancelled` is a promise."""
+        return self.converse(orders.cancel(command_id, self._core.user, reason))
 
     def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:
         """The latest commands that this node gave, or carried out for others, the newest first."""
         return self.converse(orders.commands(limit))
+
+    # Messages.
+
+    def send(
+        self, node: str, body: bytes, *, kind: str = "message", reason: str = "", expires_s: float = 10.0
+    ) -> MessageProof:
+        """Send at most 512 KiB to the programs that receive at another node, and say what became of it.
+
+        A receiver there has to take it within `expires_s`; `kind` is a word that receivers go by. Raises: as `write`.
+        """
+        message = orders.OutgoingMessage(node=node, body=body, kind=kind, reason=reason, expires_s=expires_s)
+        return self.converse(orders.send(message, self._core.user))
+
+    def inbox(self, *, timeout_s: float | None = None) -> Iterator[orders.InboxMessage]:
+        """Messages to this node, each given to one of all clients that receive here.
+
+        It is this client's for 30 s, and then given to another one, unless `take` says in time that it is taken. Ends
+        after `timeout_s` without a message; None: never.
+        """
+        while (found := self.converse(orders.receive(timeout_s))) is not None:
+            yield found
+
+    def take(self, message: orders.InboxMessage) -> None:
+        """Say that a message is taken: its sender hears `executed`. Raises NodeRefused: another one may have it."""
+        self.converse(orders.take(message))
 
     # Cases.
 

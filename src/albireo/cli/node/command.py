@@ -1,10 +1,12 @@
 """`albireo command`: what became of each command that a node gave or carried out."""
 
+import getpass
+
 import click
 import msgspec
 
 from albireo.cli.display import time_text, value_text
-from albireo.cli.output import emit, json_option, show, show_table
+from albireo.cli.output import Failure, emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
 from albireo.client.orders import LATEST
 from albireo.model.tree.course import CommandCourse
@@ -76,3 +78,28 @@ def list_commands(limit: int, place: Place, as_json: bool) -> None:
 
 def _given_text(one: CommandCourse) -> str:
     return time_text(one.steps[0].at_ns if one.steps else 0)
+
+
+@command.command("cancel")
+@click.argument("command_id", metavar="ID")
+@click.option("--reason", default="", help="Why; it is kept in the audit journal.")
+@click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
+@place_option
+@json_option
+def cancel_command(command_id: str, reason: str, user: str, place: Place, as_json: bool) -> None:
+    """Take an order to another node back, if its owner has not begun it.
+
+    `cancelled` is a promise: nothing was done, and nothing will be. Any other outcome came first.
+    """
+    with node_client(place, user) as client:
+        proof = client.cancel(command_id, reason)
+    if proof.outcome != "cancelled":
+        raise Failure(
+            f"not cancelled, but {proof.outcome}",
+            f"albireo command show {command_id!r}",
+            details=msgspec.to_builtins(proof),
+        )
+    if as_json:
+        emit(proof)
+    else:
+        show(f"{command_id} is cancelled: nothing was done, and nothing will be")

@@ -36,6 +36,7 @@ class MessageTold(FromOrigin, frozen=True, kw_only=True, tag="message_told"):
     """There is a message; fetch it when there is room for it."""
 
     size: Size
+    kind: Name = ""
 
 
 class BodySent(FromOrigin, frozen=True, kw_only=True, tag="message_body"):

@@ -29,7 +29,7 @@ class MessageLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Most open messages of this node."""
     body_bytes_max: int = BODY_BYTES_MAX
     room: int = 16
-    """Most messages that this node, as their owner, fetches and carries out at once."""
+    """Most orders that this node, as their owner, fetches and carries out at once; as many messages for receivers."""
     room_bytes: int = 16 * 1024 * 1024
     """Most bytes of their bodies."""
     told_max: int = 4_096

@@ -418,7 +418,7 @@ class OriginSide:
         low, since = self._low(name), self.outbox.since(name.owner)
         longest_ns = self.limits.longest_ns
         if found is not None and found.stopped is None:
-            self._send(MessageTold(name=name, low=low, since=since, size=len(found.asked.body)))
+            self._send(MessageTold(name=name, low=low, since=since, size=len(found.asked.body), kind=found.asked.kind))
             if name in self._watched:  # Nobody knows when an earlier tenure told of it first.
                 reached = self.stages.times(name)
                 reached.told_ns = reached.told_ns or times.wall

@@ -46,17 +46,29 @@ from albireo.machine.message.events import (
 )
 from albireo.machine.message.inbox import InboxFold
 from albireo.model.instant import MS, Instant, WallTime, soonest
-from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
+from albireo.model.tree.message import ORDER_KINDS, AddCause, Life, MessageName, MessageOutcome
 
 NONCE_BITS = 64
 QUESTIONS_KEPT = 8
 """Questions of one piece whose answers still count."""
 
 
+class Load(msgspec.Struct, frozen=True):
+    """Room that a message takes."""
+
+    size: int
+    is_order: bool
+    """False: it is for receivers."""
+
+    @classmethod
+    def of(cls, record: MessageAccepted) -> "Load":
+        return cls(len(record.body), record.kind in ORDER_KINDS)
+
+
 class Fetch(msgspec.Struct):
     """One body on its way."""
 
-    size: int
+    load: Load
     pace: LetterPace
     got: bytearray = msgspec.field(default_factory=bytearray)
     asked: dict[int, Instant] = {}
@@ -89,14 +101,14 @@ class OwnerSide:
         self._forget_tenure()
 
     def _forget_tenure(self) -> None:
-        self._told: dict[MessageName, int] = {}
-        """Size of each message that was told and is not fetched, oldest first."""
+        self._told: dict[bool, dict[MessageName, Load]] = {True: {}, False: {}}
+        """Messages that were told and are not fetched, oldest first: orders, and those for receivers."""
         self._fetches: dict[MessageName, Fetch] = {}
-        self._accepting: dict[MessageName, tuple[Instant, int]] = {}
-        """End and size of each message whose record is on its way."""
+        self._accepting: dict[MessageName, tuple[Instant, Load]] = {}
+        """End and load of each message whose record is on its way."""
         self._refusing: set[MessageName] = set()
-        self._executing: dict[MessageName, int] = {}
-        """Size of each body that is being carried out."""
+        self._executing: dict[MessageName, Load] = {}
+        """Load of each body that is being carried out."""
         self._begun: dict[MessageName, int] = {}
         """Wall time at which each was begun in this tenure."""
         self._finishing: set[MessageName] = set()
@@ -120,7 +132,7 @@ class OwnerSide:
         """
         self._forget_tenure()
         for accepted in self.inbox.unfinished():
-            self._executing[accepted.name] = len(accepted.body)
+            self._executing[accepted.name] = Load.of(accepted)
             self._effects.append(RecoverBody(accepted.name, accepted.kind, goes_on))
         for name, row in self.inbox.rows.items():
             if row.end is not None:
@@ -168,28 +180,35 @@ class OwnerSide:
             self._say(name)
         elif name.number < self._low(name) or self.inbox.receipts.get(name) is not None or self._is_under_way(name):
             return
-        elif letter.size <= self.limits.body_bytes_max and len(self._told) < self.limits.told_max:
-            self._told.setdefault(name, letter.size)
+        elif letter.size <= self.limits.body_bytes_max and sum(map(len, self._told.values())) < self.limits.told_max:
+            load = Load(letter.size, letter.kind in ORDER_KINDS)
+            self._told[load.is_order].setdefault(name, load)
 
     def _is_under_way(self, name: MessageName) -> bool:
         return name in self._fetches or name in self._accepting or name in self._refusing
 
     def _drop(self, name: MessageName) -> None:
-        self._told.pop(name, None)
+        for told in self._told.values():
+            told.pop(name, None)
         self._fetches.pop(name, None)
 
     def _fetch_more(self, times: MessageTimes) -> None:
-        """Ask for the bodies that there is room for."""
-        while self._told:
-            name, size = next(iter(self._told.items()))
-            used = [one.size for one in self._fetches.values()] + [one for _, one in self._accepting.values()]
-            used += self._executing.values()
-            if len(used) >= self.limits.room or (used and sum(used) + size > self.limits.room_bytes):
-                return
-            del self._told[name]
-            if name.number >= self._low(name):
-                self._fetches[name] = fetch = Fetch(size, LetterPace.at_once(times.now, self.limits))
-                self._question(name, fetch, times)
+        """Ask for the bodies that there is room for; those for receivers, who may be away, take no room of orders."""
+        for told in self._told.values():
+            while told:
+                name, load = next(iter(told.items()))
+                if not self._has_room(load):
+                    break
+                del told[name]
+                if name.number >= self._low(name):
+                    self._fetches[name] = fetch = Fetch(load, LetterPace.at_once(times.now, self.limits))
+                    self._question(name, fetch, times)
+
+    def _has_room(self, load: Load) -> bool:
+        accepting = (one for _, one in self._accepting.values())
+        under_way = (*(one.load for one in self._fetches.values()), *accepting, *self._executing.values())
+        used = [one.size for one in under_way if one.is_order is load.is_order]
+        return len(used) < self.limits.room and (not used or sum(used) + load.size <= self.limits.room_bytes)
 
     def _question(self, name: MessageName, fetch: Fetch, times: MessageTimes) -> None:
         nonce = self._chance.getrandbits(NONCE_BITS)
@@ -206,7 +225,9 @@ class OwnerSide:
         if fetch is None or asked_at is None or name.number < self._low(name):
             self.not_believed += 1
             return
-        is_whole = letter.offset == len(fetch.got) and letter.offset + len(letter.piece) <= letter.size == fetch.size
+        is_whole = (
+            letter.offset == len(fetch.got) and letter.offset + len(letter.piece) <= letter.size == fetch.load.size
+        )
         if not is_whole or not (letter.piece or not letter.size):
             self.not_believed += 1
             self._drop(name)
@@ -215,7 +236,7 @@ class OwnerSide:
         until = Instant(asked_at + letter.left_ms * MS)
         if times.now >= until:
             self._drop(name)
-        elif len(fetch.got) < fetch.size:
+        elif len(fetch.got) < fetch.load.size:
             fetch.asked, fetch.tries, fetch.pace = {}, 0, LetterPace.at_once(times.now, self.limits)
             self._question(name, fetch, times)
         else:
@@ -223,7 +244,7 @@ class OwnerSide:
             self._accept(letter, bytes(fetch.got), until, times.wall)
 
     def _accept(self, letter: BodySent, body: bytes, until: Instant, wall: WallTime) -> None:
-        self._accepting[letter.name] = (until, len(body))
+        self._accepting[letter.name] = (until, Load(len(body), letter.kind in ORDER_KINDS))
         record = MessageAccepted(
             name=letter.name,
             guid=letter.guid,
@@ -294,8 +315,8 @@ class OwnerSide:
     def accepted(self, record: MessageAccepted, times: MessageTimes) -> list[MessageEffect]:
         """Have a body carried out, once, as its acceptance is committed."""
         name = record.name
-        until, size = self._accepting.pop(name, (None, len(record.body)))
-        self._executing[name] = size
+        until, load = self._accepting.pop(name, (None, Load.of(record)))
+        self._executing[name] = load
         if until is None:
             self._effects.append(RecoverBody(name, record.kind, is_proven=False))
         elif times.now >= until:

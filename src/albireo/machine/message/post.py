@@ -75,6 +75,14 @@ class MessageWaiter(msgspec.Struct, frozen=True):
         return self.sender, self.told(self.request_id, receipt)
 
 
+class ReceiveWaiter(msgspec.Struct, frozen=True):
+    """A question of a receiver that waits for a message."""
+
+    request_id: int
+    due: Instant
+    """Instant at which it is answered all the same."""
+
+
 class MessagePost:
     """The machine."""
 
@@ -96,10 +104,8 @@ class MessagePost:
         self._links: dict[str, bytes] = {}
         """Link to each neighbour, by node id."""
         self._waiting: dict[MessageName, list[MessageWaiter]] = {}
-        self._hungry: dict[bytes, list[int]] = {}
+        self._hungry: dict[bytes, list[ReceiveWaiter]] = {}
         """Questions of receivers that wait for a message, by link."""
-        self._held: dict[bytes, int] = {}
-        """Number of messages that each receiver has."""
         self._taking: dict[MessageName, tuple[bytes, int]] = {}
         """Questions that are answered once the end of a message is on record."""
         self._asked: dict[str, MessageName] = {}
@@ -115,7 +121,6 @@ class MessagePost:
         """A link is gone; what its receiver had is given to others."""
         self._links = {node: one for node, one in self._links.items() if one != sender}
         self._hungry.pop(sender, None)
-        self._held.pop(sender, None)
         self._give(self.receivers.lost(sender.hex()), turn)
 
     def letter(self, sender: bytes, letter: TreeMessage, moment: Moment, log_time: LogTime, turn: Turn) -> None:
@@ -135,7 +140,6 @@ class MessagePost:
             return False
         self._asked.clear()
         self.receivers = MessageReceivers(self.messages.fold.inbox)
-        self._held.clear()
         self._taking.clear()
         self._carry(self.messages.begin(life, continues=continues), moment, log_time, turn)
         return True
@@ -146,9 +150,9 @@ class MessagePost:
         for waiting in self._waiting.values():
             for one in waiting:
                 turn.send(one.sender, Answer(request_id=one.request_id, error=_MOVED))
-        for sender, request_ids in self._hungry.items():
-            for request_id in request_ids:
-                turn.send(sender, Answer(request_id=request_id, error=_MOVED))
+        for sender, hungry in self._hungry.items():
+            for asked in hungry:
+                turn.send(sender, Answer(request_id=asked.request_id, error=_MOVED))
         for kept in (self._waiting, self._asked, self._hungry, self._taking):
             kept.clear()
 
@@ -195,27 +199,53 @@ class MessagePost:
         self._carry(self.messages.cancel(found, _times(moment, log_time)), moment, log_time, turn)
         return None
 
+    def take_back(
+        self, question: Question, command_id: str, log_time: LogTime, turn: Turn, told: ReceiptTold
+    ) -> SendRefused | None:
+        """Take a message back, and answer with its receipt once it has ended."""
+        found = self.messages.find(command_id)
+        if isinstance(found, MessageName):
+            refused = self._wait(found, MessageWaiter(question.sender, question.request_id, told))
+            if refused is not None:
+                return refused
+        return self.cancel(command_id, question.moment, log_time, turn)
+
     # Receivers.
 
-    def receive(self, question: Question, log_time: LogTime, turn: Turn) -> SendRefused | None:
-        """Answer with the next message of this inbox, once there is one for this receiver."""
+    def receive(self, question: Question, wait_ns: int, log_time: LogTime, turn: Turn) -> SendRefused | None:
+        """Answer with the next message of the inbox, once this receiver has one; with None if none comes in time."""
         waiting = self._hungry.setdefault(question.sender, [])
         if len(waiting) >= WAITING_MAX:
             return SendRefused(f"{WAITING_MAX} questions of this receiver wait for a message already")
-        waiting.append(question.request_id)
+        waiting.append(ReceiveWaiter(question.request_id, Instant(question.moment.now + wait_ns)))
         self._ready(question.sender, _times(question.moment, log_time), turn)
         return None
 
     def _ready(self, sender: bytes, times: MessageTimes, turn: Turn) -> None:
-        credit = len(self._hungry.get(sender, ())) + self._held.get(sender, 0)
-        self._give(self.receivers.ready(sender.hex(), credit, times), turn)
+        self._give(self.receivers.ready(sender.hex(), self._credit(sender), times), turn)
+
+    def _credit(self, sender: bytes) -> int:
+        return len(self._hungry.get(sender, ())) + self.receivers.held(sender.hex())
+
+    def _starve(self, now: Instant, turn: Turn) -> None:
+        """Tell receivers for whom no message came in time; not while a lease of theirs is on its way."""
+        for sender, waiting in list(self._hungry.items()):
+            late = [one for one in waiting if now >= one.due]
+            if not late or self.receivers.is_promised(sender.hex()):
+                continue
+            for one in late:
+                turn.send(sender, Answer(request_id=one.request_id))
+            self._hungry[sender] = [one for one in waiting if now < one.due]
+            if not self._hungry[sender]:
+                del self._hungry[sender]
+            self.receivers.rests(sender.hex(), self._credit(sender))
 
     def taken(self, question: Question, name: MessageName, lease: int, log_time: LogTime, turn: Turn) -> str:
         """Take a receiver's word that a message is its own now; answered once that is on record. Returns a refusal."""
         found = self.receivers.taken(question.sender.hex(), name, lease)
         if found is None:
             return "this lease is over, and the message may be another receiver's now"
-        self._held[question.sender] = max(0, self._held.get(question.sender, 0) - 1)
+        self.receivers.rests(question.sender.hex(), self._credit(question.sender))
         self._taking[name] = (question.sender, question.request_id)
         self._executed(*found, question.moment, log_time, turn)
         return ""
@@ -228,8 +258,9 @@ class MessagePost:
             sender = bytes.fromhex(one.receiver)
             waiting = self._hungry.get(sender)
             if waiting:
-                self._held[sender] = self._held.get(sender, 0) + 1
-                turn.send(sender, Answer(request_id=waiting.pop(0), result=_handed(one)))
+                turn.send(sender, Answer(request_id=waiting.pop(0).request_id, result=_handed(one)))
+                if not waiting:
+                    del self._hungry[sender]
 
     # The log, orders and time.
 
@@ -245,7 +276,6 @@ class MessagePost:
                 elif isinstance(record, MessageDone) and record.name in self._taking:
                     sender, request_id = self._taking.pop(record.name)
                     turn.send(sender, Answer(request_id=request_id, result=True))
-                    self._ready(sender, times, turn)
 
     def order_begun(self, command_id: str, moment: Moment, log_time: LogTime, turn: Turn) -> None:
         """Let the origin know that its order is being carried out, as that is committed."""
@@ -265,6 +295,7 @@ class MessagePost:
     def time_passed(self, moment: Moment, log_time: LogTime, turn: Turn) -> None:
         times = _times(moment, log_time)
         self._carry(self.messages.time_passed(times), moment, log_time, turn)
+        self._starve(moment.now, turn)
         effects, ended = self.receivers.time_passed(times)
         self._give(effects, turn)
         for name, end in ended:
@@ -272,7 +303,9 @@ class MessagePost:
 
     def deadline(self, moment: Moment, log_time: LogTime) -> Instant | None:
         """Instant at which `time_passed` is due."""
-        return soonest(self.messages.deadline(_times(moment, log_time)), self.receivers.deadline())
+        patient = (waiting for sender, waiting in self._hungry.items() if not self.receivers.is_promised(sender.hex()))
+        due = (one.due for waiting in patient for one in waiting)
+        return soonest(self.messages.deadline(_times(moment, log_time)), self.receivers.deadline(), *due)
 
     def _carry(self, effects: list[MessageEffect], moment: Moment, log_time: LogTime, turn: Turn) -> None:
         for one in effects:

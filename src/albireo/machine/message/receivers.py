@@ -75,6 +75,21 @@ class MessageReceivers:
                 one.ends = Instant(times.now + LEASE_NS)
         return self._give()
 
+    def rests(self, receiver: str, credit: int) -> None:
+        """Take that a receiver has room for no more than it has: it waits for none now."""
+        if credit > 0:
+            self._credit[receiver] = min(credit, CREDIT_MAX)
+        else:
+            self._credit.pop(receiver, None)
+
+    def held(self, receiver: str) -> int:
+        """Number of messages that a receiver has."""
+        return sum(one.receiver == receiver and one.ends is not None for one in self._offers.values())
+
+    def is_promised(self, receiver: str) -> bool:
+        """True: a lease for this receiver is on its way into the log."""
+        return any(one.receiver == receiver and one.ends is None for one in self._offers.values())
+
     def lost(self, receiver: str) -> list[ReceiverEffect]:
         """Give what a receiver had to others: it is gone."""
         self._credit.pop(receiver, None)

@@ -34,7 +34,7 @@ from albireo.machine.tree.retelling import Retelling
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.tree.course import CommandCourse
-from albireo.model.tree.message import FORCE, FORCE_RELEASE, WRITE, Life
+from albireo.model.tree.message import FORCE, FORCE_RELEASE, WRITE, Life, MessageName
 
 PARENT: Final = b"parent"
 """Stands for the node above as the sender of a letter, and as where one goes: the shell knows its links."""
@@ -166,6 +166,19 @@ class NodeTree:
         """Send a message to another node, and answer the question once it has an end."""
         self._link_up()
         return self.post.ask(question, sent, self._log_time(question.moment), turn, told)
+
+    def cancel(self, question: Question, command_id: str, turn: Turn, told: ReceiptTold) -> SendRefused | None:
+        """Take a message back, and answer once it has an end."""
+        self._link_up()
+        return self.post.take_back(question, command_id, self._log_time(question.moment), turn, told)
+
+    def receive(self, question: Question, wait_ns: int, turn: Turn) -> SendRefused | None:
+        """Give a receiver the next message of the inbox, as it comes."""
+        return self.post.receive(question, wait_ns, self._log_time(question.moment), turn)
+
+    def take(self, question: Question, name: MessageName, lease: int, turn: Turn) -> str:
+        """Take a receiver's word that a message is its own now; returns a refusal."""
+        return self.post.taken(question, name, lease, self._log_time(question.moment), turn)
 
     def course(self, command_id: str, moment: Moment) -> CommandCourse | None:
         """Life cycle of a command; None: none of this id is remembered."""

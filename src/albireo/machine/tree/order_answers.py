@@ -19,6 +19,7 @@ from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.tree.answers_below import AnswersBelow, check_role
 from albireo.machine.tree.force_answers import ForceAnswers
 from albireo.machine.tree.node_tree import NodeTree
+from albireo.machine.tree.post_answers import PostAnswers
 
 COMMANDS_TOLD: Final = 50
 """Commands that are told if nobody says how many."""
@@ -65,6 +66,7 @@ class OrderAnswers:
         self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "write": (WriteAsked, self._write),
             **ForceAnswers(root, below).known,
+            **PostAnswers(root).known,
             "command": (CommandAsked, self._command),
             "commands": (CommandsAsked, self._commands),
         }

@@ -10,7 +10,7 @@ from albireo.codec.tree.records import LowTold, MessageAccepted, MessageEnd
 from albireo.machine.message.events import ExecuteBody, MessageEffect, MessageTimes, SendAsked
 from albireo.machine.message.origin import OriginSide
 from albireo.machine.message.outbox import OpenMessage
-from albireo.machine.message.owner import OwnerSide
+from albireo.machine.message.owner import Load, OwnerSide
 from albireo.model.instant import MS, Instant, WallTime
 from albireo.model.tree.message import AddCause, MessageName
 
@@ -207,7 +207,7 @@ class CarriesOutAgain(OwnerSide):
         effects = super().begin(times, goes_on=goes_on)
         again: list[MessageEffect] = []
         for accepted in self.inbox.unfinished():
-            self._accepting[accepted.name] = (Instant(times.now + 1_000 * MS), len(accepted.body))
+            self._accepting[accepted.name] = (Instant(times.now + 1_000 * MS), Load.of(accepted))
             again += super().accepted(accepted, times)
         return effects + again
 

@@ -11,6 +11,7 @@ from albireo.machine.message.writes import encode_write
 from albireo.machine.node.turn import Question, Turn
 from albireo.model.command import Outcome
 from albireo.model.feature import FIRST_LEVEL
+from albireo.model.instant import MS
 from albireo.model.log_view import LogView
 from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
 from tests.parts.message_core import MessageCore, exchange
@@ -211,9 +212,10 @@ def posted(cores: dict[bytes, MessageCore], count: int, expires_ms: int = 60_000
     exchange(cores)
 
 
-def receive(core: MessageCore, who: bytes, request_id: int) -> None:
+def receive(core: MessageCore, who: bytes, request_id: int, wait_ms: int = 60_000) -> None:
     turn = core.turn()
-    assert core.post.receive(Question(who, request_id, core.moment, "operator"), core.log_time, turn) is None
+    question = Question(who, request_id, core.moment, "operator")
+    assert core.post.receive(question, wait_ms * MS, core.log_time, turn) is None
     core.settle(turn)
 
 
@@ -310,3 +312,55 @@ def test_a_takeover_gives_no_message_to_a_second_receiver(is_out: bool, outcome:
     exchange(cores)
     assert handed_out(site) == []
     assert end_told(cores[TOP])["outcome"] == outcome
+
+
+def test_a_receiver_hears_in_time_that_nothing_came_and_takes_no_room_then() -> None:
+    cores = tree()
+    site = cores[SITE]
+    receive(site, b"one", 7, wait_ms=500)
+    assert site.answers == []
+    site.pass_ms(400)
+    assert site.answers == []
+    site.pass_ms(200)
+    assert [(one.request_id, one.result, one.error) for one in site.answers] == [(7, None, "")]
+    site.answers.clear()
+    posted(cores, 1)
+    assert handed_out(site) == [], "nobody waits"
+    receive(site, b"one", 8, wait_ms=500)
+    assert [one["body"] for one in handed_out(site)] == [b"poem 0"]
+
+
+def test_a_receiver_whose_lease_ended_has_room_for_one_again() -> None:
+    cores = tree()
+    posted(cores, 3)
+    site = cores[SITE]
+    receive(site, b"one", 1)
+    handed_out(site)
+    site.pass_ms(31_000)
+    receive(site, b"one", 2)
+    assert len(handed_out(site)) == 1
+    assert sum(row.lease for row in site.folds.messages.inbox.rows.values()) == 2
+
+
+def test_messages_without_a_receiver_take_no_room_of_orders() -> None:
+    cores = tree()
+    posted(cores, 20)
+    site = cores[SITE]
+    assert len(site.folds.messages.inbox.unfinished()) == 16
+    cores[TOP].ask(write())
+    exchange(cores)
+    assert len(site.orders_sent) == 1
+    site.carried_out()
+    exchange(cores)
+    assert end_told(cores[TOP])["outcome"] == "verified"
+
+
+def test_a_receiver_that_waits_is_sent_on_when_the_lead_changes() -> None:
+    cores = tree()
+    site = cores[SITE]
+    receive(site, b"one", 1)
+    turn = site.turn()
+    site.post.suspend(turn)
+    site.settle(turn)
+    (answer,) = site.answers
+    assert "the lead has changed" in answer.error

@@ -1,0 +1,173 @@
+"""Answers about messages of programs: to send one to another node, and to take those that come to this one."""
+
+from collections.abc import Callable
+from typing import Annotated, Final, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from albireo.codec.message import Answer
+from albireo.codec.record import Audited, Stream
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.message.outbox import MessageReceipt
+from albireo.machine.node.admission import Admission
+from albireo.machine.node.orders import OrderText
+from albireo.machine.node.role import RootConfig
+from albireo.machine.node.turn import NotAnswered, Question, Turn
+from albireo.machine.tree.answers_below import check_role
+from albireo.machine.tree.node_tree import NodeTree
+from albireo.model.bounded import Count, Name
+from albireo.model.instant import MS
+from albireo.model.tree.message import EXPIRES_MS_MAX, ORDER_KINDS, MessageName
+from albireo.model.tree.proof import MessageProof
+
+SEND_BYTES_MAX: Final = 512 * 1024
+"""Largest body that a program sends: a question, of 1 MiB at most, has it whole."""
+RECEIVE_MS_MAX: Final = 25_000
+"""Longest time for which a receiver waits in one question: less than a lease lasts, so it is heard in between."""
+
+
+class MessageAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `send`."""
+
+    node: Annotated[Name, Meta(min_length=1)]
+    """Id of the node, or of one below its end."""
+    body: Annotated[bytes, Meta(max_length=SEND_BYTES_MAX)]
+    command_id: Annotated[OrderText, Meta(min_length=1)]
+    kind: Annotated[Name, Meta(min_length=1)] = "message"
+    """A word that receivers go by."""
+    reason: OrderText = ""
+    user: OrderText = "unknown"
+    expires_ms: Annotated[int, Meta(ge=1, le=EXPIRES_MS_MAX)] = 10_000
+
+
+class ReceiveAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `receive`."""
+
+    wait_ms: Annotated[int, Meta(ge=0, le=RECEIVE_MS_MAX)] = 0
+
+
+class TakeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `take`."""
+
+    name: MessageName
+    lease: Count
+
+
+class CancelAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `cancel`."""
+
+    command_id: Annotated[OrderText, Meta(min_length=1)]
+    reason: OrderText = ""
+    user: OrderText = "unknown"
+
+
+class PostingRoot(Protocol):
+    """The root machine, as far as these answers need it."""
+
+    config: RootConfig
+    admission: Admission
+    access: AccessJudge
+    tree: NodeTree
+
+
+class PostAnswers:
+    """The part of the answers that is about messages of programs."""
+
+    def __init__(self, root: PostingRoot) -> None:
+        self._root = root
+        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
+            "send": (MessageAsked, self._send),
+            "receive": (ReceiveAsked, self._receive),
+            "take": (TakeAsked, self._take),
+            "cancel": (CancelAsked, self._cancel),
+        }
+        """Shape and handler of each question."""
+
+    def _check_open(self) -> None:
+        if self._root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now: {self._root.admission.closed_because}")
+
+    def _send(self, question: Question, asked: MessageAsked, turn: Turn) -> None:
+        self._check_open()
+        owner = self._owner(asked.node)
+        check_role(self._root.access, "send", question, owner)
+        if asked.kind in ORDER_KINDS:
+            raise NotAnswered(f"{asked.kind} is a kind of orders; what to do: give messages of programs another kind")
+        sent = SendAsked(
+            command_id=asked.command_id,
+            owner=owner,
+            kind=asked.kind,
+            body=asked.body,
+            expires_ms=asked.expires_ms,
+            user=asked.user,
+            principal=question.principal,
+            reason=asked.reason,
+            subject=f"{asked.kind} of {len(asked.body)} bytes to {owner}",
+        )
+        refused = self._root.tree.send(question, sent, turn, _proof)
+        if isinstance(refused, SendRefused):
+            raise NotAnswered(refused.reason)
+
+    def _owner(self, node: str) -> str:
+        """Id of the node that is meant: one below by its id or the end of it, any other by its id."""
+        config, below = self._root.config, self._root.tree.mirrors
+        found = [one for one in below if one == node or one.endswith(f"/{node}")]
+        if len(found) == 1:
+            return found[0]
+        is_elsewhere = node != config.node and not node.startswith(f"{config.node}/")
+        if not found and config.parent and is_elsewhere and node.partition("/")[0] == config.node.partition("/")[0]:
+            return node
+        listed = ", ".join(below) or "none"
+        raise NotAnswered(f"no other node {node!r} is known at {config.node}; nodes below: {listed}")
+
+    def _receive(self, question: Question, asked: ReceiveAsked, turn: Turn) -> None:
+        refused = self._root.tree.receive(question, asked.wait_ms * MS, turn)
+        if isinstance(refused, SendRefused):
+            raise NotAnswered(refused.reason)
+
+    def _take(self, question: Question, asked: TakeAsked, turn: Turn) -> None:
+        self._check_open()
+        refusal = self._root.tree.take(question, asked.name, asked.lease, turn)
+        if refusal:
+            raise NotAnswered(refusal)
+
+    def _cancel(self, question: Question, asked: CancelAsked, turn: Turn) -> None:
+        self._check_open()
+        tree = self._root.tree
+        name = tree.post.messages.find(asked.command_id)
+        if isinstance(name, MessageReceipt):
+            raise NotAnswered(f"it has ended already: {name.end.outcome.value}; see `albireo command show`")
+        if name is None:
+            raise NotAnswered(
+                f"no order {asked.command_id!r} of this node to another one is open; what to do: "
+                "`albireo command list`, where it was given; an order to an item of the node itself can't be taken back"
+            )
+        check_role(self._root.access, "cancel", question, name.owner)
+        refused = tree.cancel(question, asked.command_id, turn, _proof)
+        if isinstance(refused, SendRefused):
+            raise NotAnswered(refused.reason)
+        entry = Audited(
+            at_ns=question.moment.wall,
+            user=asked.user,
+            action="cancel",
+            subject=asked.command_id,
+            detail=asked.reason,
+            principal=question.principal,
+        )
+        turn.record(Stream.AUDIT, [entry])
+
+
+def _proof(request_id: int, receipt: MessageReceipt) -> Answer:
+    end = receipt.end
+    told = MessageProof(
+        command_id=receipt.command_id,
+        name=str(receipt.name),
+        guid=receipt.guid,
+        outcome=end.outcome.value,
+        cause=end.cause.value,
+        detail=end.detail,
+        ended_ns=end.ended_ns,
+    )
+    return Answer(request_id=request_id, result=msgspec.to_builtins(told))
