@@ -96,24 +96,29 @@ def run(
     Raises:
         PipelineError: see albireo.pipeline.errors.
     """
-    began = time.monotonic()
-    steps = _Steps(progress)
     history_dir = history_dir.absolute()
     read_manifest(history_dir)  # No output is made for a history that is not there.
-    with _held_output(out_dir.absolute()) as out:
-        pins.unpin(out / pins.FOLDER)
-        try:
-            begun = pins.begun(history_dir, lambda history: _begun(history, out))
-            rows = _brought_up_to_date(begun, out, master, session, steps)
-        finally:
-            pins.unpin(out / pins.FOLDER)
-        report = out / "report.html"
-        if begun.plan is not None or not _is_made(report, begun.run):
-            steps.begin("report")
-            # Drawing takes longer to load than all else here, and a run without news draws nothing.
-            from albireo.pipeline.report.report import write_report
+    with _held_output(out_dir.absolute()) as out, _Spark(session, master, out) as spark:
+        return _run(history_dir, out, spark, progress)
 
-            write_report(report, out / "tables", begun.history.manifest, rows, _report_mark(begun.run))
+
+def _run(history_dir: Path, out: Path, spark: "_Spark", progress: Progress | None) -> dict[str, Any]:
+    """Does what `run` says, in an output directory that is held."""
+    began = time.monotonic()
+    steps = _Steps(progress)
+    pins.unpin(out / pins.FOLDER)
+    try:
+        begun = pins.begun(history_dir, lambda history: _begun(history, out))
+        rows = _brought_up_to_date(begun, out, spark, steps)
+    finally:
+        pins.unpin(out / pins.FOLDER)
+    report = out / "report.html"
+    if begun.plan is not None or not _is_made(report, begun.run):
+        steps.begin("report")
+        # Drawing takes longer to load than all else here, and a run without news draws nothing.
+        from albireo.pipeline.report.report import write_report
+
+        write_report(report, out / "tables", begun.history.manifest, rows, _report_mark(begun.run))
     return {"tables": rows, "seconds": round(time.monotonic() - began, 3), "report": str(report)}
 
 
@@ -166,9 +171,7 @@ def _mark(out: Path, name: str, state: TableState, runs: RunsTable) -> Watermark
     return runs.mark(state.run) or delta.watermark(out / "tables" / name)
 
 
-def _brought_up_to_date(
-    begun: _Begun, out: Path, master: str | None, session: SparkSession | None, steps: _Steps
-) -> dict[str, int]:
+def _brought_up_to_date(begun: _Begun, out: Path, spark: "_Spark", steps: _Steps) -> dict[str, int]:
     """Does the work; returns the rows of each table."""
     todo = begun.plan
     if todo is None:
@@ -181,9 +184,10 @@ def _brought_up_to_date(
         staged: dict[str, list[StagedFile]] = {}
         if not all(map(begun.has, tables.TABLES)):
             steps.begin("starting Spark")
-            with _session(session, todo, out, master) as spark, named_failures(begun.history, out / "spark.log"):
+            session = spark.session(is_short=todo.sample_rows <= SHORT_ROWS_MAX)
+            with named_failures(begun.history, spark.log):
                 work = StagingWork(
-                    spark=spark,
+                    spark=session,
                     history=begun.history,
                     plan=todo,
                     run=begun.run,
@@ -234,14 +238,37 @@ def _change(begun: _Begun, todo: WorkPlan, table: Table, staged: Sequence[Staged
     )
 
 
-@contextlib.contextmanager
-def _session(session: SparkSession | None, todo: WorkPlan, out: Path, master: str | None) -> Iterator[SparkSession]:
-    if session is not None:
-        yield session
-        return
-    config = spark_config(os.environ, master, is_short=todo.sample_rows <= SHORT_ROWS_MAX)
-    with spark_session(config, out) as started:
-        yield started
+class _Spark(contextlib.ExitStack):
+    """Spark, started when it is first needed, and ended with this block."""
+
+    def __init__(self, given: SparkSession | None, master: str | None, directory: Path) -> None:
+        """
+        Args:
+            given: a session that runs already, and goes on afterwards; None: one is started.
+            directory: where one that is started writes; it has to be held by this process.
+        """
+        super().__init__()
+        self.log = directory / "spark.log"
+        self._given = given
+        self._master = master
+        self._directory = directory
+        self._started: tuple[SparkSession, bool] | None = None
+
+    def session(self, *, is_short: bool) -> SparkSession:
+        """The session; one that was started for short work is ended for long work, which it would do slowly."""
+        if self._given is not None:
+            return self._given
+        if self._started is not None and self._started[1] and not is_short:
+            self.end()
+        if self._started is None:
+            config = spark_config(os.environ, self._master, is_short=is_short)
+            self._started = self.enter_context(spark_session(config, self._directory)), is_short
+        return self._started[0]
+
+    def end(self) -> None:
+        """End what was started; the next work starts anew."""
+        self._started = None
+        self.close()
 
 
 def _table_path(out: Path, table: Table) -> Path:
@@ -292,16 +319,22 @@ def run_all(
     Raises:
         PipelineError: the first one, when all have had their turn.
     """
-    answer = run(data / "history", out, master=master, progress=progress, session=session)
+    data, out = data.absolute(), out.absolute()
+    read_manifest(data / "history")
     below: list[dict[str, Any]] = []
     failures: list[PipelineError] = []
-    for one in nodes_below(data):
-        try:
-            found = run(data / one.path, out / "below" / one.name, master=master, progress=progress, session=session)
-        except PipelineError as error:
-            failures.append(error)
-            continue
-        below.append({"node": one.node, "log_id": one.log_id.hex(), **found})
+    with _held_output(out), _Spark(session, master, out) as spark:
+        answer = _run(data / "history", out, spark, progress)
+        for one in nodes_below(data):
+            try:
+                read_manifest(data / one.path)
+                with _held_output(out / "below" / one.name) as held:
+                    found = _run(data / one.path, held, spark, progress)
+            except PipelineError as error:
+                spark.end()  # It may be what failed.
+                failures.append(error)
+                continue
+            below.append({"node": one.node, "log_id": one.log_id.hex(), **found})
     if failures:
         raise failures[0]
     return {**answer, "below": below} if below else answer

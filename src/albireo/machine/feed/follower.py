@@ -28,6 +28,7 @@ from typing import Final, assert_never
 import msgspec
 
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
+from albireo.machine.feed.window import FeedWindow
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, EpochHistory, Position
 
@@ -36,7 +37,7 @@ SILENCE_NS: Final = 2 * SECOND
 ASK_AGAIN_NS: Final = 500 * MS
 """Pause between two hellos that were not answered."""
 WORTH_TELLING: Final = 4
-"""The leader is told of free room once this part of the capacity (1 / n) has become free; until then it has the rest.
+"""The leader is told of free room once this part of the window (1 / n) has become free; until then it has the rest.
 State comes ten times a second at most, and each time is acknowledged."""
 
 
@@ -55,6 +56,8 @@ class FollowerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Number of this feed among those of one link."""
     capacity_bytes: int = 8 << 20
     """Bytes of frames that may be under way or received and not yet digested."""
+    window_bytes: int = 0
+    """Bytes of this capacity that are used at first; it goes with what the link carries (window.py). 0: all."""
     max_wait_ms: int = 0
     """Longest time for which the leader may keep few records back, to send them in one piece."""
 
@@ -136,6 +139,7 @@ class Follower:
 
     def __init__(self, config: FollowerConfig, durable: Position = BEGINNING, log_id: bytes = b"") -> None:
         self.config = config
+        self._window = FeedWindow(config.window_bytes or config.capacity_bytes, config.capacity_bytes)
         self.phase = FollowPhase.LOST
         self.log_id = log_id
         self.history = EpochHistory()
@@ -283,6 +287,7 @@ class Follower:
         self._ask_at = Instant(now + SILENCE_NS)
         self._undigested.append((last, size_bytes))
         self._undigested_bytes += size_bytes
+        self._window.took(size_bytes, now)
         if isinstance(data, FeedData) and 0 < self.history.epoch < data.epoch:
             return [Deliver(data), *self._ask(now)]  # The begin of the new epoch must be known, should the log fork.
         return [Deliver(data)]
@@ -292,7 +297,7 @@ class Follower:
             size_bytes = self._undigested.popleft()[1]
             self._undigested_bytes -= size_bytes
             self._freed_bytes += size_bytes
-        is_worth_it = WORTH_TELLING * self._freed_bytes >= self.config.capacity_bytes or self.config.mode == "state"
+        is_worth_it = WORTH_TELLING * self._freed_bytes >= self._window.size or self.config.mode == "state"
         return [self._ack()] if is_worth_it and self.phase is FollowPhase.FOLLOWING else []
 
     def _ack(self) -> TellLeader:
@@ -307,7 +312,7 @@ class Follower:
         return TellLeader(ack)
 
     def _credit(self) -> int:
-        return max(0, self.config.capacity_bytes - self._undigested_bytes)
+        return max(0, self._window.size - self._undigested_bytes)
 
     def _is_stale(self, epoch: int) -> bool:
         return epoch < self.epoch

@@ -17,6 +17,7 @@ from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.record import (
+    ENVELOPE_LEVEL,
     AccessGranted,
     AccessRevoked,
     Audited,
@@ -188,7 +189,9 @@ class Folds:
             case CommandRequested():
                 self.commands.fold_requested(record, sequence, log_time)
             case CommandAccepted():
-                self.commands.fold_accepted(record, sequence, header.epoch, header.node_ns)
+                # Logs of earlier levels fold to the states that earlier releases made of them.
+                wall_ns = header.node_ns if self.feature_level >= ENVELOPE_LEVEL else None
+                self.commands.fold_accepted(record, sequence, header.epoch, wall_ns)
             case CommandFinished():
                 self.commands.fold_finished(record, sequence)
             case ProducerOpened():

@@ -93,7 +93,7 @@ class Courses:
         times = [
             (MessageStage.REQUESTED, command.requested_ns),
             (MessageStage.AUTHORISED, command.requested_ns),
-            (MessageStage.EXECUTING, state.accepted_ns),
+            (MessageStage.EXECUTING, state.accepted_ns or 0),
             (state.outcome, 0 if receipt is None else receipt.finished_ns),
         ]
         return CommandCourse(

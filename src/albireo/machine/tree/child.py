@@ -54,6 +54,10 @@ from albireo.model.position import Position
 
 UNHEARD_NS: Final = 3 * SECOND
 """Silence of a child's link after which it counts no more; a child says hello each second."""
+WINDOW_BYTES: Final = 8 << 10
+"""Bytes on the way at first: less than a second's on each link of a cable that carries 16 kB/s."""
+ITEM_BYTES: Final = 100
+"""Usual size of a declaration, which is no raw part of its message."""
 
 Raw = Sequence[bytes | memoryview]
 
@@ -134,7 +138,14 @@ class Child:
         nodes = ["", *self.config.nodes]
         return [
             Follower(
-                FollowerConfig(name=self._own_node, mode="state", of=of, channel=channel, capacity_bytes=PIECE_BYTES)
+                FollowerConfig(
+                    name=self._own_node,
+                    mode="state",
+                    of=of,
+                    channel=channel,
+                    capacity_bytes=PIECE_BYTES,
+                    window_bytes=WINDOW_BYTES // len(nodes),
+                )
             )
             for channel, of in enumerate(nodes)
         ]
@@ -195,7 +206,8 @@ class Child:
         if not self._is_log_wanted or self.hello is None or self._chosen(is_bulk=True) is None:
             return
         log_id = self.hello.log_id
-        self._log = Follower(FollowerConfig(name=self._own_node, is_named=True), self._copier.end_of(log_id), log_id)
+        config = FollowerConfig(name=self._own_node, is_named=True, window_bytes=WINDOW_BYTES)
+        self._log = Follower(config, self._copier.end_of(log_id), log_id)
         self._log.durable = self._copier.safe_of(log_id)
         self._log.epoch = 0  # As with states: who acts was chosen already.
         self._log.history = self._copier.epochs_of(log_id)
@@ -214,6 +226,7 @@ class Child:
                 follower = self._log if line.is_bulk else self._states[channel] if channel < len(self._states) else None
                 if follower is not None:
                     size_bytes = sum(len(part) for part in raw)
+                    size_bytes += ITEM_BYTES * len(message.items) if isinstance(message, FeedState) else 0
                     self._followed(
                         follower, follower.step(Received(message, size_bytes), moment.now), raw, moment, turn
                     )
