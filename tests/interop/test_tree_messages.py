@@ -12,7 +12,7 @@ from albireo.client import NodeRefused, aconnect, connect
 from albireo.codec.tree.records import MessageDone, MessageEnded
 from albireo.machine.tree.post_answers import SEND_BYTES_MAX
 from tests.interop.test_tree_orders import NORTH, PUMP, ROOT, told
-from tests.parts.core_pair import aside
+from tests.parts.core_pair import aside, until
 from tests.parts.lone import asked_until
 from tests.parts.tree import TreeNode, tree_of
 from tests.parts.waiting import PATIENCE_S
@@ -62,6 +62,7 @@ def test_a_message_is_taken_by_one_of_two_receivers_and_proven_at_both_ends(tmp_
 
     async def story() -> None:
         async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up(), nodes[PUMP].core_up() as pump:
+            await until(lambda: all(one.root.tree.post.messages.is_serving for one in (root, pump)), "both ends serve")
             guids = await aside(story_of)
             assert sorted(one.guid for one in told(root.log, MessageEnded)) == guids
             assert sorted(one.guid for one in told(pump.log, MessageDone)) == guids
@@ -73,8 +74,9 @@ def test_a_site_sends_upward_and_what_nobody_takes_expires(tmp_path: Path) -> No
     nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
 
     async def story() -> None:
-        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+        async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up(), nodes[PUMP].core_up() as pump:
             await aside(lambda: joined(nodes))
+            await until(lambda: all(one.root.tree.post.messages.is_serving for one in (root, pump)), "both ends serve")
             async with await aconnect(nodes[PUMP].endpoint) as below, await aconnect(nodes[ROOT].endpoint) as above:
                 body = bytes(range(256)) * (SEND_BYTES_MAX // 512)
                 sending = asyncio.create_task(below.send(ROOT, body, expires_s=PATIENCE_S))
