@@ -19,6 +19,7 @@ from albireo.drill.ground import DrillError
 from albireo.drill.plcs import GUARDED, POLL_MS
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
+from albireo.machine.pair.events import ACTING, State
 from albireo.model.access import AccessRole
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
@@ -41,6 +42,8 @@ LOOK_S: Final = 0.2
 """Each look makes connections of its own, and a busy machine is what makes members leave their set."""
 STATUS_S: Final = 1.0
 SEGMENT_MIB: Final = 4
+OUT_OF_SET: Final = frozenset({State.JOINING, State.CATCHING_UP})
+"""States of a member that may not take over."""
 
 
 class TreeNodes:
@@ -179,13 +182,22 @@ class TreeNodes:
     def acting(self, node: str) -> str:
         """The member of a pair that leads, of the highest epoch if two believe so; empty: none says so."""
         seen = {name: self._pair_of(name) for name in self.members[node]}
-        acting = [(one["epoch"], name) for name, one in seen.items() if one.get("state") in ("active", "solo")]
+        acting = [(one["epoch"], name) for name, one in seen.items() if one.get("state") in ACTING]
         return max(acting, default=(0, ""))[1]
+
+    def state(self, name: str) -> str:
+        """State of a member of a pair as it shows it; empty: it does not answer."""
+        return str(self._pair_of(name).get("state", ""))
+
+    def mate(self, name: str) -> str:
+        """The other member of its pair."""
+        (other,) = set(self.members[self.node_of[name]]) - {name}
+        return other
 
     def is_healthy(self) -> bool:
         """Both members of each pair are in its set."""
         for node in self.pairs:
-            states = sorted(self._pair_of(name).get("state", "") for name in self.members[node])
+            states = sorted(self.state(name) for name in self.members[node])
             if states != ["active", "ready"]:
                 return False
         return True

@@ -23,9 +23,10 @@ from albireo.drill.account import gap_s, judge
 from albireo.drill.ground import DrillError
 from albireo.drill.load import PRODUCERS, ConsumedMessages, ProducerWorker, read_log
 from albireo.drill.plcs import Plcs
-from albireo.drill.tree.nodes import HEALTHY_S, ROOT, SITE, TreeNodes
+from albireo.drill.tree.nodes import HEALTHY_S, OUT_OF_SET, ROOT, SITE, TreeNodes
 from albireo.drill.tree.orders import OrderAccount, OrdersFromAbove, judge_orders
 from albireo.drill.tree.words import LateWords
+from albireo.machine.pair.events import ACTING
 from albireo.model.position import Position
 from albireo.model.quality import GOOD
 from albireo.runtime.errors import RuntimeFault
@@ -114,6 +115,10 @@ class TakeoverDrill:
         self._orders: OrdersFromAbove
         self._gaps: list[float] = []
         """Times of this round in which the root lacked what the site had acknowledged."""
+        self._began_at = 0.0
+        """When the fault of this round began (monotonic clock)."""
+        self._words = 0
+        """Number of programs that have said words to a member that stood still."""
 
     def run(self, rounds: int) -> TakeoverReport:
         """All rounds, or those up to the first that did not end."""
@@ -157,28 +162,49 @@ class TakeoverDrill:
         self._orders.order(is_on=True)
         self._until("an order is verified", lambda: len(self._orders.given) > given + 1)
         time.sleep(LOAD_S)
-        began_at = time.monotonic()
+        self._began_at = time.monotonic()
         if self._fault == "pair-under-pair":
             stale, words = 0, None
             self._kill(_KILLS[(number - 1) % len(_KILLS)])
         else:
-            stale, words = self._make_stale(number)
+            stale, words = self._make_stale()
         ended_at = time.monotonic()
         time.sleep(LOAD_S)
         self._settle()
-        gap = max(gap_s([at for at, _ in one.acks.times], began_at, ended_at) for one in self._sources)
+        gap = max(gap_s([at for at, _ in one.acks.times], self._began_at, ended_at) for one in self._sources)
         orders = judge_orders(self._orders.given[given:], self._carried()[carried:])
         return self._judged(firsts, orders, gap, stale, words)
 
     def _kill(self, nodes: Sequence[str]) -> None:
         """Kill who acts at these levels in one moment; the others go on, and the killed come back."""
-        killed = [self._leading(node) for node in nodes]
-        for name in killed:
-            self._nodes.groups[name].kill()
-        self._goes_on()
-        for name in killed:
-            self._nodes.groups[name].start()
-        self._nodes.wait_healthy()
+        while True:
+            killed = [self._leading(node) for node in nodes]
+            self._began_at = time.monotonic()
+            for name in killed:
+                self._nodes.groups[name].kill()
+            replaced = [self._is_replaced(name) for name in killed]
+            if all(replaced):
+                self._goes_on(self._began_at)
+            for name in killed:
+                self._nodes.groups[name].start()
+            self._nodes.wait_healthy()
+            if all(replaced):
+                return
+
+    def _is_replaced(self, name: str) -> bool:
+        """Wait until the mate of this member leads. False: a busy machine had put it out of the set before the fault,
+        so that it may not, and the fault is done again."""
+        mate = self._nodes.mate(name)
+        states: list[str] = []
+
+        def is_settled() -> bool:
+            states.append(self._nodes.state(mate))
+            return states[-1] in ACTING | OUT_OF_SET
+
+        self._until(f"{mate} takes over", is_settled)
+        if states[-1] in OUT_OF_SET:
+            self._tell(f"{mate} was out of the set: the fault is done again")
+        return states[-1] in ACTING
 
     def _leading(self, node: str) -> str:
         """The member that leads; one that is just busy is asked again."""
@@ -191,30 +217,35 @@ class TakeoverDrill:
         self._until("somebody says that it leads", leads)
         return found[-1]
 
-    def _make_stale(self, number: int) -> tuple[int, LateWords]:
+    def _make_stale(self) -> tuple[int, LateWords]:
         """Have the active member stand still and wake; what it took of the words said to it meanwhile."""
-        node = ROOT if self._fault == "stale-parent" else SITE
-        name = self._leading(node)
-        words = LateWords(self._nodes, name, number)
-        try:
-            paused_at = time.monotonic()
-            self._nodes.groups[name].pause()
+        while True:
+            name = self._leading(ROOT if self._fault == "stale-parent" else SITE)
+            self._words += 1
+            words = LateWords(self._nodes, name, self._words)
             try:
-                words.say()
-                self._goes_on()
-                time.sleep(max(0.0, paused_at + PAUSE_S - time.monotonic()))
+                self._began_at = paused_at = time.monotonic()
+                self._nodes.groups[name].pause()
+                try:
+                    is_replaced = self._is_replaced(name)
+                    if is_replaced:
+                        words.say()
+                        self._goes_on(paused_at)
+                        time.sleep(max(0.0, paused_at + PAUSE_S - time.monotonic()))
+                finally:
+                    self._nodes.groups[name].resume()
+                if is_replaced:
+                    woken_at = time.monotonic()
+                    stale = words.answers()
+                    self._goes_on(woken_at)
+                self._nodes.wait_healthy()
             finally:
-                self._nodes.groups[name].resume()
-            stale = words.answers()
-            self._goes_on()
-            self._nodes.wait_healthy()
-        finally:
-            words.close()
-        return stale, words
+                words.close()
+            if is_replaced:
+                return stale, words
 
-    def _goes_on(self) -> None:
-        """Wait until the root has, and shows, what the site acknowledged from now on."""
-        began = time.monotonic()
+    def _goes_on(self, since: float) -> None:
+        """Wait until the root has, and shows, what the site acknowledged from now on. `since`: when it was hurt."""
         before = [one.acks.offered for one in self._sources]
         self._until(
             "the site acknowledges",
@@ -223,7 +254,7 @@ class TakeoverDrill:
         wanted = self._acked()
         self._until("the root has all", lambda: self._has(wanted))
         self._until("the root shows it", lambda: self._is_shown(before[0]))
-        self._gaps.append(time.monotonic() - began)
+        self._gaps.append(time.monotonic() - since)
 
     def _acked(self) -> Position:
         return max(one.acks.position for one in self._sources)

@@ -32,10 +32,10 @@ REFUSALS: Final = (Outcome.UNKNOWN, Outcome.EXPIRED, Outcome.REJECTED)
 
 
 class LateWords:
-    """The words to one member in one round, and what it answers."""
+    """The words to one member that stands still, and what it answers."""
 
     def __init__(self, nodes: TreeNodes, name: str, number: int) -> None:
-        """`number`: of the round, from 1; numbers of its batches tell it."""
+        """`number`: its own, from 1; numbers of its batches tell it."""
         self._is_root = nodes.node_of[name] == ROOT
         self.owner = len(PRODUCERS) + number
         """Owner of the batches, as `ConsumedMessages` sorts them."""

@@ -226,13 +226,14 @@ class Core:
             await self._folded(self.log.end.sequence)
         await self._house.stop()
         self._actor.arm(None)
-        self._membership.close()
-        self._uplinks.close()
-        self._history.link.close()
-        self._link.close()
         self._is_closed = True
         for log in self._logs():
             log.close(clean=True, shutdown_id=self._membership.shutdown_id if log is self.log else "")
+        # The links last: a peer that reads its last answer only after they are closed has none (libzmq drops it).
+        self._membership.close()
+        self._uplinks.close()
+        self._history.link.close()
+        self._link.close(self._link.linger_ms)
 
     def _release(self) -> None:
         """Release the logs after a crash: in thread placement the process lives on, and so would their locks."""

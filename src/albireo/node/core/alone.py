@@ -96,4 +96,4 @@ class Alone:
 
     def close(self) -> None:
         if self.door.link is not None:
-            self.door.link.close()
+            self.door.link.close(self.door.link.linger_ms)

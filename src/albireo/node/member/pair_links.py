@@ -101,7 +101,7 @@ class PairLinks:
 
     def close(self) -> None:
         for link in self._all():
-            link.close()
+            link.close(link.linger_ms)
 
     def _all(self) -> tuple[Link, ...]:
         return (*self.voters.values(), *self.others, *self.own, self.clients)
