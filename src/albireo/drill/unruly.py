@@ -1,12 +1,13 @@
 """The drill `bad-gateway`: a node polls the twelve worst devices, and their neighbours must not notice.
 
-    node (own process)  <-- twelve adapters --  twelve gateways: units 1 and 5 honest, units 2, 3, 4 unruly
+    node (own process)  <-- thirteen adapters --  twelve gateways: units 1 and 5 honest, units 2, 3, 4 unruly
+                                                  one gateway with honest units only, the measure of the others
 
 A round: every connection is reset at once; for a while everything that the node shows is looked at; an honest unit of
 each gateway is written to. Held:
 
 - no value is good and wrong, nor good where the unit can't have given one;
-- each honest unit is good all the time, and polled at least as often as POLLS_SHARE of the polls that there could be;
+- each honest unit is good all the time, and polled at least POLLS_SHARE as often as one with honest neighbours only;
 - each order ends as it is told: verified is in the device, rejected is not. One is verified, of three at most: a write
   that meets a device which hangs up is never sent twice, and may be unknown;
 - no process of the node ends.
@@ -50,13 +51,16 @@ WORST: Final = (
     "in-halves",
     "noise",
 )
+ALL_HONEST: Final = "all-honest"
+DEVICES: Final = (*WORST, ALL_HONEST)
 HONEST: Final = (1, 5)
 UNRULY: Final = (2, 3, 4)
 POLL_MS: Final = 250
 TIMEOUT_MS: Final = 300
 ROUND_S: Final = 12.0
 POLLS_SHARE: Final = 0.5
-"""Part of the polls that a unit would have alone on its line; a fifth of the time may go into what is away."""
+"""Part of the polls that a unit with honest neighbours has at the same time, on a busy machine as on a quiet one. A
+fifth of the time may go into what is away."""
 START_S: Final = 60.0
 LEARNT_S: Final = 120.0
 """Time until everything about twelve devices is learnt, the first time."""
@@ -126,7 +130,7 @@ class GatewayReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnrulyGateways(ServingThread):
-    """The twelve devices, by name."""
+    """The thirteen devices, by name."""
 
     def __init__(self) -> None:
         super().__init__("unruly devices")
@@ -136,6 +140,7 @@ class UnrulyGateways(ServingThread):
             name: UnrulyDevice(dict.fromkeys(HONEST, honest) | dict.fromkeys(UNRULY, case.manner), keeps_requests=False)
             for name, case in self.cases.items()
         }
+        self.devices[ALL_HONEST] = UnrulyDevice(dict.fromkeys((*HONEST, *UNRULY), honest), keeps_requests=False)
 
     async def open(self) -> None:
         for device in self.devices.values():
@@ -172,7 +177,7 @@ class GatewayDrill:
         self._gateways = UnrulyGateways()
         self._places = {
             one.name: one
-            for device in WORST
+            for device in DEVICES
             for unit in sorted((*HONEST, *UNRULY))
             for address in ADDRESSES
             for one in [_Place(device, unit, address)]
@@ -269,7 +274,8 @@ class GatewayDrill:
         return reading.quality == GOOD and self._is_wrong(place, reading.value)
 
     def _is_bad(self, place: _Place) -> bool:
-        return place.unit in UNRULY and place.address in self._gateways.cases[place.device].bad
+        case = self._gateways.cases.get(place.device)
+        return case is not None and place.unit in UNRULY and place.address in case.bad
 
     def _is_wrong(self, place: _Place, value: object) -> bool:
         holds = self._gateways.devices[place.device].holds(place.unit, place.address)
@@ -277,7 +283,7 @@ class GatewayDrill:
         return not 0 <= value <= holds if place.address == COUNTER else value != holds
 
     def _round(self, client: Client) -> GatewayRound:
-        accounts = {name: GatewayAccount(device=name) for name in WORST}
+        accounts = {name: GatewayAccount(device=name) for name in DEVICES}
         before = self._polls(client)
         began = time.monotonic()
         self._gateways.carry_out(self._gateways.reset())
@@ -286,10 +292,10 @@ class GatewayDrill:
                 self._judge(reading, accounts)
             if time.monotonic() - began >= ROUND_S:
                 break
-        took_s = time.monotonic() - began
-        for name, polls in self._polls(client).items():
-            accounts[name].polls = polls - before[name]
-            accounts[name].polls_min = int(POLLS_SHARE * took_s * 1_000 / POLL_MS)
+        polls = {name: count - before[name] for name, count in self._polls(client).items()}
+        for name, account in accounts.items():
+            account.polls = polls[name]
+            account.polls_min = max(1, int(POLLS_SHARE * polls[ALL_HONEST]))
         # NB: an order changes what is right, so that nothing is judged until every one of them is seen.
         for account in accounts.values():
             self._order(client, account)
@@ -312,9 +318,9 @@ class GatewayDrill:
 
     def _polls(self, client: Client) -> dict[str, int]:
         """How often the last unit of each device was read, as the node shows it; 0 before the first time."""
-        names = [_Place(device, HONEST[-1], COUNTER).name for device in WORST]
+        names = [_Place(device, HONEST[-1], COUNTER).name for device in DEVICES]
         values = [one.value for one in client.read(names)]
-        return {device: int(value or 0) for device, value in zip(WORST, values, strict=True)}
+        return {device: int(value or 0) for device, value in zip(DEVICES, values, strict=True)}
 
     def _order(self, client: Client, account: GatewayAccount) -> None:
         """Order a value of the last unit, until one is verified or ORDERS_MAX were given."""
