@@ -9,7 +9,7 @@ INSTALL = $(NEEDS_PYTHON)$(PYTHON) constraints/install.py
 BIN := .venv/bin
 ARGS ?=
 ROUNDS ?= 10
-WORKERS ?= 3
+WORKERS ?= 2
 
 # What is measured and tested starts as it does for its users: with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
