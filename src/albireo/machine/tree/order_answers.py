@@ -6,19 +6,14 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.message import Answer, AnyMessage
-from albireo.machine.access.judge import AccessJudge
+from albireo.codec.message import Answer
 from albireo.machine.fold.folds import Folds
-from albireo.machine.force.forcing import Forcing
 from albireo.machine.message.courses import COURSES_MAX
-from albireo.machine.node.admission import Admission
 from albireo.machine.node.orders import Orders, OrderText, WriteAsked, WriteRefusal, refusal_of_write
-from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.tree.answers_below import AnswersBelow, check_role
-from albireo.machine.tree.force_answers import ForceAnswers
-from albireo.machine.tree.node_tree import NodeTree
+from albireo.machine.tree.force_answers import ForceAnswers, ForcingRoot
 from albireo.machine.tree.post_answers import PostAnswers
 
 COMMANDS_TOLD: Final = 50
@@ -37,24 +32,12 @@ class CommandsAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     limit: Annotated[int, Meta(ge=1, le=COURSES_MAX)] = COMMANDS_TOLD
 
 
-class OrderingRoot(Protocol):
+class OrderingRoot(ForcingRoot, Protocol):
     """The root machine, as far as these answers need it."""
 
     config: RootConfig
     folds: Folds
-    admission: Admission
     orders: Orders
-    forcing: Forcing
-    access: AccessJudge
-    registry: Registry
-    tree: NodeTree
-
-    @property
-    def is_crowded(self) -> bool:
-        """True: too many answers wait for a commit."""
-
-    def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
-        """Say `message` once everything up to `sequence` is committed."""
 
 
 class OrderAnswers:
