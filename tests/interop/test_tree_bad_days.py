@@ -64,6 +64,11 @@ class Full(OsFileSystem):
         return 0 if self.is_full else super().free_bytes(directory)
 
 
+def tells_of_two(row: dict[str, Any]) -> bool:
+    """What the first of two nodes records takes the words away, until the next hello of the other one."""
+    return row["refused"] > 3 and "two nodes" in row["trouble"]
+
+
 def test_of_two_nodes_with_one_id_the_first_is_heard_and_the_other_one_refused(tmp_path: Path) -> None:
     nodes = tree_of(tmp_path, ROOT, NORTH)
     root, north = nodes[ROOT], nodes[NORTH]
@@ -78,9 +83,7 @@ def test_of_two_nodes_with_one_id_the_first_is_heard_and_the_other_one_refused(t
                 await aside(partial(shown, root, NORTH, 1.0))
                 async with second.core_up() as other:
                     await aside(partial(recorded, second, 7.0))
-                    # What the first one records meanwhile takes the words away, until the next hello of the other one.
-                    are_told = lambda one: one["refused"] > 3 and "two nodes" in one["trouble"]  # noqa: E731
-                    await aside(partial(row_until, root, NORTH, are_told))
+                    await aside(partial(row_until, root, NORTH, tells_of_two))
                     await aside(partial(recorded, north, 2.0))
                     await aside(partial(shown, root, NORTH, 2.0))
                     await aside(partial(copy_is_whole, root, north))

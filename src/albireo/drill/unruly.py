@@ -63,7 +63,7 @@ POLLS_SHARE: Final = 0.5
 fifth of the time may go into what is away."""
 START_S: Final = 60.0
 LEARNT_S: Final = 120.0
-"""Time until everything about twelve devices is learnt, the first time."""
+"""Time until everything about all devices is learnt, the first time."""
 LOOK_S: Final = 0.5
 WRITTEN: Final = 45
 """Address that is written to, of the last unit of each device."""

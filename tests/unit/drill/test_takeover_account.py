@@ -22,6 +22,7 @@ WELL = TakeoverRound(
     untrue=0,
     stale=0,
     refused=0,
+    again=0,
 )
 FLAWS = ("lost", "doubled", "reordered", "untold", "untrue", "stale", "refused")
 

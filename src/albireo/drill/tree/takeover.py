@@ -39,6 +39,8 @@ ALONE_S: Final = 1.0
 """Longest pause of a site's acknowledgements while the fault is above it."""
 BACK_S: Final = 60.0
 LOAD_S: Final = 1.0
+AGAIN_MAX: Final = 3
+"""Times in a round that a fault may be done again."""
 
 FAULTS: Final[Mapping[str, str]] = {
     "stale-parent": "the active member of a root pair stands still, its mate takes over, and it wakes again",
@@ -76,6 +78,8 @@ class TakeoverRound(msgspec.Struct, frozen=True, kw_only=True):
     """Words that a member took which stood still when they were said."""
     refused: int
     """Deliveries of the site that the root did not take."""
+    again: int
+    """Times that the fault was done again, because the mate had left the set before it."""
 
     @property
     def held(self) -> bool:
@@ -88,7 +92,7 @@ class TakeoverRound(msgspec.Struct, frozen=True, kw_only=True):
             f"longest pause of the site {self.gap_s:.3f} s, of the root {self.root_gap_s:.3f} s; {self.acked} "
             f"acknowledged, {self.lost} lost, {self.doubled} doubled, {self.reordered} reordered; "
             f"{self.orders} orders, {self.verified} verified, {self.unknown} unknown, {self.untold} untold, "
-            f"{self.untrue} untrue; {self.stale} stale words, {self.refused} refused"
+            f"{self.untrue} untrue; {self.stale} stale words, {self.refused} refused; done again {self.again} times"
             + ("" if self.held else "; DID NOT HOLD")
         )
 
@@ -119,6 +123,8 @@ class TakeoverDrill:
         """When the fault of this round began (monotonic clock)."""
         self._words = 0
         """Number of programs that have said words to a member that stood still."""
+        self._again = 0
+        """Times in this round that the fault was done again."""
 
     def run(self, rounds: int) -> TakeoverReport:
         """All rounds, or those up to the first that did not end."""
@@ -157,6 +163,7 @@ class TakeoverDrill:
         firsts = {one.name: one.acks.offered + 1 for one in self._sources}
         given, carried = len(self._orders.given), len(self._carried())
         self._gaps.clear()
+        self._again = 0
         for source in self._sources:
             source.offer(is_on=True)
         self._orders.order(is_on=True)
@@ -193,7 +200,11 @@ class TakeoverDrill:
 
     def _is_replaced(self, name: str) -> bool:
         """Wait until the mate of this member leads. False: a busy machine had put it out of the set before the fault,
-        so that it may not, and the fault is done again."""
+        so that it may not, and the fault is done again.
+
+        Raises:
+            DrillError: that was so too often in this round.
+        """
         mate = self._nodes.mate(name)
         states: list[str] = []
 
@@ -202,9 +213,13 @@ class TakeoverDrill:
             return states[-1] in ACTING | OUT_OF_SET
 
         self._until(f"{mate} takes over", is_settled)
-        if states[-1] in OUT_OF_SET:
-            self._tell(f"{mate} was out of the set: the fault is done again")
-        return states[-1] in ACTING
+        if states[-1] in ACTING:
+            return True
+        self._again += 1
+        if self._again > AGAIN_MAX:
+            raise DrillError(f"{mate} was out of the set again and again\n{self._nodes.tails()}")
+        self._tell(f"{mate} was out of the set: the fault is done again")
+        return False
 
     def _leading(self, node: str) -> str:
         """The member that leads; one that is just busy is asked again."""
@@ -337,6 +352,7 @@ class TakeoverDrill:
             untrue=orders.untrue,
             stale=stale,
             refused=refused,
+            again=self._again,
         )
 
     def _late(self, records: Mapping[str, ConsumedMessages], words: LateWords) -> int:
