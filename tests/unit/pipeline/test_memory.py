@@ -1,4 +1,4 @@
-"""Memory of Spark: room for what Java compiles, tasks that fit into the heap, and what is said when it is too little."""
+"""Memory of Spark: room for what Java compiles, tasks that fit into the heap, words when it is too little."""
 
 from pathlib import Path
 
