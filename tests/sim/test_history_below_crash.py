@@ -7,7 +7,7 @@ import pytest
 
 from albireo.codec.history import DAY_NS
 from albireo.log.files import FileSystem
-from tests.long_form import IS_LONG
+from tests.long_form import IS_LONG, some
 from tests.parts.history import DyingFiles, ForkingFiles, MemoryLog
 from tests.parts.history_below import Historian, Site, is_whole, rows, sites
 
@@ -41,7 +41,7 @@ def live(data: Path, log: MemoryLog, seals: list[int], files: FileSystem) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_power_cut", [False, True])
+@pytest.mark.parametrize("is_power_cut", some([False, True], 2))
 def test_a_crash_at_any_step_loses_and_doubles_nothing_of_any_node(tmp_path: Path, is_power_cut: bool) -> None:
     """The log keeps what is above the own manifest's position; after each crash a second life goes on from the disk."""
     log, below, seals = story()

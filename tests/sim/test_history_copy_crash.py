@@ -84,7 +84,7 @@ def no_row_twice(data: Path, source: HistoryStore) -> None:
     assert len(target.manifest.holes) == sum("overflow" in row for rows in here.values() for row in rows)
 
 
-@pytest.mark.parametrize("is_power_cut", [False, True])
+@pytest.mark.parametrize("is_power_cut", some([False, True], 2))
 def test_a_crash_of_the_copying_side_at_any_step_loses_and_doubles_nothing(tmp_path: Path, is_power_cut: bool) -> None:
     """One life; what a crash leaves at each step is the start of another one."""
     log = story()

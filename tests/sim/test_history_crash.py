@@ -15,7 +15,7 @@ from albireo.model.instant import SECOND
 from albireo.model.value import ValueType
 from albireo.node.history.files import merging
 from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore
-from tests.long_form import IS_LONG
+from tests.long_form import IS_LONG, some
 from tests.parts.history import (
     DAY_ZERO,
     LOG_ID,
@@ -83,7 +83,7 @@ def check(data: Path, log: MemoryLog) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_power_cut", [False, True])
+@pytest.mark.parametrize("is_power_cut", some([False, True], 2))
 def test_a_crash_at_any_step_loses_and_doubles_nothing(tmp_path: Path, is_power_cut: bool) -> None:
     """The log keeps everything, as retention promises below the acknowledged position of a seal.
 

@@ -1,22 +1,34 @@
 """The world of messages: it holds over many seeds, and every shortcut is caught (ADR-0184)."""
 
+from functools import partial
+from typing import Final
+
 import pytest
 
 from albireo.sim.engine.stage import first_caught, seen_in
 from albireo.sim.message.mutations import HARMLESS, MESSAGE_SHORTCUTS, SEEDS_PER_SHORTCUT, catch_message_shortcut
 from albireo.sim.message.world import MessageWorld
-from tests.long_form import some
+from tests.long_form import check_caught, some
+
+CAUGHT_BY: Final = {
+    "accepted number forgotten at its deadline": 2,
+    "window not kept": 3,
+    "served on in a new life": 9,
+    "restored store said to go on": 1,
+    "never said before the refusal is on record": 2,
+}
+"""Seed that catches a shortcut, where it is not seed 0."""
 
 
 @pytest.mark.parametrize("first", range(0, 3_000, 100))
 def test_nothing_is_carried_out_twice_late_or_silently(first: int) -> None:
-    for seed in some(range(first, first + 100), 33):
+    for seed in some(range(first, first + 100), 50):
         assert seen_in(MessageWorld(seed).play) == ""
 
 
 @pytest.mark.parametrize("name", MESSAGE_SHORTCUTS)
 def test_a_shortcut_is_caught(name: str) -> None:
-    assert catch_message_shortcut(name, range(SEEDS_PER_SHORTCUT)) is not None
+    check_caught(partial(catch_message_shortcut, name), CAUGHT_BY.get(name, 0), range(SEEDS_PER_SHORTCUT))
 
 
 @pytest.mark.parametrize("name", MESSAGE_SHORTCUTS)

@@ -3,6 +3,9 @@
 A failure prints the seed: `albireo simulate --seed 17 --trace` plays it again.
 """
 
+from functools import partial
+from typing import Final
+
 import pytest
 
 from albireo.machine.pair.events import State
@@ -10,9 +13,9 @@ from albireo.sim.machines.local import BODIES
 from albireo.sim.machines.mutations import MUTATIONS, catch
 from albireo.sim.machines.swarm import PairSwarm
 from albireo.sim.machines.world import PairWorld
-from tests.long_form import IS_LONG, some
+from tests.long_form import IS_LONG, check_caught, some
 
-SEEDS = some(range(200), 4)
+SEEDS = some(range(200), 8)
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda seed: f"seed-{seed}")
@@ -32,21 +35,29 @@ def test_worlds_that_once_said_something(seed: int) -> None:
     PairWorld(seed).play()
 
 
-RARE = {
-    "stamp of an output never polled": 25,
-    "a late old write after reconnect": 10,
+CAUGHT_BY: Final = {
+    "unversioned set changes": 4,
+    "a voter that starts fresh after loss": 2,
     "zero block = initial": 6,
+    "no read-back": 3,
+    "a late old write after reconnect": 10,
+    "a producer lets go of what a takeover may cut": 3,
+    "promise to the holder broken": 6,
+    "voter answers before its store is synced": 3,
+    "an adapter's last word taken for the outcome of its last write": 3,
+    "an adapter that says nothing taken for one that writes no more": 1,
+    "stamp of an output never polled": 25,
 }
-"""First of the seeds that are tried, where the ones before it only take time."""
+"""Seed that catches a shortcut, where it is not seed 0."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(MUTATIONS))
 def test_shortcut_is_caught_within_fifty_seeds(name: str) -> None:
-    assert catch(name, range(RARE.get(name, 0), 50)) is not None
+    check_caught(partial(catch, name), CAUGHT_BY.get(name, 0), range(50))
 
 
-@pytest.mark.parametrize("name", some(sorted(MUTATIONS), 3))
+@pytest.mark.parametrize("name", some(sorted(MUTATIONS), 4))
 def test_workloads_say_nothing_of_the_machines_as_they_are(name: str) -> None:
     """Otherwise a mutation would be caught for the wrong reason."""
     _, swarm = MUTATIONS[name]
@@ -71,7 +82,7 @@ def test_a_local_stream_loses_a_tail_only_with_its_producer() -> None:
     assert saved + lost == cut
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some(range(20), 4))
 def test_a_lead_that_was_given_away_in_order_leaves_no_late_write_behind(seed: int) -> None:
     """At outputs that refuse nothing, although hosts pause between check and send, and devices do not answer."""
     swarm = PairSwarm(faults=("switchover",), fault_every_ms=400.0, delay_ms=0.2, stalls=0.01, mute=0.3)

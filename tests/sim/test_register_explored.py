@@ -14,7 +14,7 @@ from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, encode_ballot
 from albireo.machine.vote.events import Effect, RegisterPhase
 from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import Instant
-from tests.long_form import IS_LONG
+from tests.long_form import IS_LONG, some
 from tests.parts.register_world import Bounds, Exploration, Report, Shortcuts, Untimed, first_ballot
 
 NONE: Final = Bounds(zeroings=0, restarts=0, breaks=0, has_lag=False)
@@ -140,7 +140,7 @@ def check(bounds: Bounds) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("faults", list(SMALL))
+@pytest.mark.parametrize("faults", some(list(SMALL), 2))
 def test_no_two_holders_and_no_lost_record_in_any_interleaving(faults: str) -> None:
     check(SMALL[faults])
 
@@ -152,7 +152,7 @@ def test_the_same_with_more_faults_at_once(faults: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in MUTATIONS if IS_LONG or name not in BY_SEED])
+@pytest.mark.parametrize("name", some([name for name in MUTATIONS if IS_LONG or name not in BY_SEED], 2))
 def test_every_shortcut_is_caught(name: str) -> None:
     shortcuts, bounds = MUTATIONS[name]
     report = explored(bounds, shortcuts)

@@ -33,6 +33,7 @@ from albireo.machine.vote.register import RegisterVoter
 from albireo.machine.vote.voter import SendVote, VoteAsked, VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.sim.engine.agenda import Agenda
+from tests.long_form import check_caught, some
 from tests.parts.register_world import first_ballot, padded, record
 
 LEASE: Final = 100 * MS
@@ -291,10 +292,19 @@ MUTATIONS: Final[dict[str, tuple[type[RegisterVoter], bool]]] = {
     "an unchanged write makes a lease": (AnyWriteIsALease, False),
     "still released": (ReleaseIgnoresNothing, False),
 }
+CAUGHT_BY: Final = {
+    "lease counted from the answer": 1,
+    "a write alone renews": 25,
+    "no look after the ballot": 20,
+    "watch too short": 1,
+    "an unchanged write makes a lease": 2,
+    "still released": 1,
+}
+"""Seed that catches a shortcut, where it is not seed 0."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some(range(20), 2))
 def test_never_two_leases(seed: int) -> None:
     world = World(seed, RegisterVoter)
     assert world.play() == "", f"seed {seed}"
@@ -315,9 +325,8 @@ def test_the_lease_changes_hands_in_these_worlds() -> None:
 @pytest.mark.parametrize("name", list(MUTATIONS))
 def test_every_shortcut_of_the_lease_is_caught_within_50_seeds(name: str) -> None:
     machine, from_answer = MUTATIONS[name]
-    for seed in range(50):
-        violation = World(seed, machine, from_answer).play()
-        if violation:
-            print(f"seed {seed}: {violation}")
-            return
-    pytest.fail(f"{name}: not caught")
+
+    def caught(seeds: range) -> int | None:
+        return next((seed for seed in seeds if World(seed, machine, from_answer).play()), None)
+
+    check_caught(caught, CAUGHT_BY.get(name, 0), range(50))

@@ -3,7 +3,6 @@
 Spec: design/log-and-feed.md, Store header (a standalone node grants itself epoch + 1 at each start).
 """
 
-import secrets
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +48,8 @@ class Alone:
         self._access = KeyAccess(self._core, self._actor, self._keys)
         self._open_door()  # If its address is taken, no epoch is used up by trying again.
         first = log.end.sequence + 1
-        log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=secrets.randbits(64)))
+        branch_id = int.from_bytes(self._core.entropy(8))
+        log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=branch_id))
         self._core.tell(Granted("standalone start"))
         self._core.tell(Served())
 
