@@ -55,6 +55,7 @@ class OriginHistory:
         self.enclosed = Enclosed(log_id="", index=0) if isinstance(found, msgspec.UnsetType) else found
         """Place in the own log: `upto` is the last record that was looked at for this origin."""
         self.hot = HotTail(manifest.position, manifest.complete_to_ns, store.declared, folder.node)
+        self.hot.names_gaps = all(one.is_settled for one in manifest.holes)
         self.may_lack = False
         """The own log has let go of records before they were taken: some may have been this origin's."""
         self._epochs = list(manifest.history)
@@ -106,6 +107,7 @@ class OriginHistory:
             self.may_lack = False
             if first > self.hot.position.sequence + 1:
                 self.hot.lost(first - 1, header)
+                self.hot.names_gaps = False  # Until it begins anew: declarations may have gone too.
         if not self._epochs or self._epochs[-1].epoch != header.epoch:
             self._epochs = [*self._epochs[1 - EPOCHS_MAX :], EpochEntry(header.epoch, first, _NO_BRANCH)]
         return self.hot.take(header, body)
@@ -113,6 +115,7 @@ class OriginHistory:
     def let_go(self, gap: OriginGap) -> None:
         """Take note that the origin let go of records before they were copied."""
         if gap.first > self.hot.position.sequence:
+            self.hot.names_gaps = False
             self.hot.lack(
                 Hole(
                     first_sequence=gap.first,

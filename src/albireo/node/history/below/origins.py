@@ -125,6 +125,9 @@ class HistoryBelow:
         mine = [one for one in self if one.node == node]
         return max(mine, key=lambda one: age_of(one.enclosed, log_id.hex()), default=None)
 
+    def of_log(self, log_id: bytes) -> OriginHistory | None:
+        return self._by_log.get(log_id)
+
     @property
     def nodes(self) -> list[str]:
         return sorted({one.node for one in self})
