@@ -403,7 +403,10 @@ class Copying:
         if is_disk:
             self._out.append(Forget())
             self._wait(f"the disk here: {fault}", now)
-        elif self._is_stale and (fault or self.phase not in LISTING):
+        elif fault and self.phase in LISTING:
+            self._refuse(fault)
+            self._begin_anew(now)
+        elif self._is_stale and self.phase not in LISTING:
             self._begin_anew(now)
         elif fault:
             self._failed(fault, now)

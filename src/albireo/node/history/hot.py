@@ -263,10 +263,14 @@ class HotTail:
         self.rows += len(items)
         self.size_bytes += ROW_BYTES * len(items)
 
-    def lost(self, last_sequence: int, header: FrameHeader) -> None:
-        """Record a hole: the log pruned every record up to `last_sequence` that was not taken; `header` comes next."""
+    def lost(self, last_sequence: int, header: FrameHeader, first_sequence: int | None = None) -> None:
+        """Record a hole: the log pruned every record up to `last_sequence` that was not taken; `header` comes next.
+
+        Args:
+            first_sequence: of the hole; None: it begins behind the last record taken.
+        """
         hole = Hole(
-            first_sequence=self.position.sequence + 1,
+            first_sequence=self.position.sequence + 1 if first_sequence is None else first_sequence,
             last_sequence=last_sequence,
             from_ns=min(self.complete_to_ns, header.node_ns),
             to_ns=header.node_ns,

@@ -178,6 +178,7 @@ class HistoryBelow:
             folder = BelowFolder(record.node, record.origin_log)
             store = HistoryStore(self._data / folder.path, Manifest(node=record.node), None, self._files)
             origin = self._by_log[record.origin_log] = OriginHistory(folder, store)
+            origin.may_lack = True  # Its log begins with record 1.
         origin.lies_in(log_id, record.index)
 
     def _envelope(self, header: FrameHeader, body: bytes | memoryview) -> None:
