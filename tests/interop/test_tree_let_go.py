@@ -2,8 +2,9 @@
 it comes from the stored history of the child."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,20 +14,23 @@ from click.testing import CliRunner
 
 from albireo.cli import cli
 from albireo.codec.history import GAPS, FileKind, Manifest
+from albireo.node.history.actor import Historian, HistoryArguments
 from albireo.node.history.files import parquet
 from albireo.node.history.files.gaps import GapIndex
 from albireo.node.history.files.store import HistoryStore, read_manifest
-from tests.parts.core_pair import aside
+from albireo.runtime import running
+from tests.parts.core_pair import aside, begun, until
 from tests.parts.history import stored_rows
 from tests.parts.history_copy import all_rows, partial_sums
 from tests.parts.letting_go import BEGIN, ROWS, holds_little, let_go, recorded, sealed
 from tests.parts.lone import asked_until
+from tests.parts.paired_tree import PairTree
 from tests.parts.tree import TreeNode, only, tree_of
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
-ROOT, NORTH = "root", "root/north"
+ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
 SPAN = {"from_ns": 0, "to_ns": BEGIN + 3_600_000_000_000}
 RANGE = ["--from", "-10m", "--every", "10m"]
 HOLD_ITEM = "root/north:core/uplink_hold"
@@ -97,22 +101,18 @@ def test_what_a_site_let_go_comes_from_its_stored_history(tmp_path: Path) -> Non
     holds_little(north)
 
     async def story() -> None:
-        async with asyncio.timeout(PATIENCE_S), north.core_up() as site, north.history_up() as historian:
-            await aside(partial(recorded, north))
-            await let_go(north, site, historian)
-            async with root.core_up(), root.history_up() as above:
-                await aside(partial(answered, root, has_hole, "stats"))
-                await sealed(above)
-                await aside(partial(answered, root, is_filled, "stats"))
-        assert manifest_of(root, NORTH).holes == ()
-        here, there = stores(root, north)
-        upto = here.manifest.position.sequence
-        own, theirs = all_rows(here), all_rows(there, upto)
-        own.pop(FileKind.GAPS), theirs.pop(FileKind.GAPS)
-        assert own == theirs
-        assert gaps_of_held(here, upto) == gaps_of_held(there, upto) != []
-        assert partial_sums(here)[0] == len(all_rows(here)[FileKind.SAMPLES])
-        assert held(here.root) == [float(one) for one in range(ROWS)]
+        async with asyncio.timeout(PATIENCE_S), north.core_up() as site:
+            async with north.history_up() as historian:
+                await aside(partial(recorded, north))
+                await let_go(north, site, historian)
+            async with root.core_up():
+                async with root.history_up() as above:
+                    await aside(partial(answered, root, has_hole, "stats"))
+                    await sealed(above)
+                assert manifest_of(root, NORTH).holes
+                async with root.history_up(), north.history_up():
+                    await aside(partial(answered, root, is_filled, "stats"))
+        is_whole(north, root.data)
         asks = ["history", f"{NORTH}:held", "--aggregate", "count", *RANGE, "--data", str(root.data), "--json"]
         told = CliRunner().invoke(cli, asks)
         assert told.exit_code == 0, told.output
@@ -123,11 +123,77 @@ def test_what_a_site_let_go_comes_from_its_stored_history(tmp_path: Path) -> Non
     asyncio.run(story())
 
 
-def stores(above: TreeNode, site: TreeNode) -> tuple[HistoryStore, HistoryStore]:
-    """The history of a site as it is above, and as it is at the site."""
-    here, _ = HistoryStore.open(above.data, site.node, None, str(folder_of(above, site.node).relative_to(above.data)))
+def test_two_levels_up_it_comes_from_the_node_between(tmp_path: Path) -> None:
+    """Which has it from the site by then, or not yet: the root asks until it is there."""
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+    root, north, pump = nodes.values()
+    holds_little(pump)
+
+    async def story() -> None:
+        async with asyncio.timeout(PATIENCE_S), pump.core_up() as site, pump.history_up() as historian:
+            await aside(partial(recorded, pump))
+            await let_go(pump, site, historian)
+            async with north.core_up(), north.history_up() as between, root.core_up(), root.history_up() as above:
+                for node, one in ((north, between), (root, above)):
+                    await aside(partial(answered, node, has_hole, "stats"))
+                    await sealed(one)
+                for node in (north, root):
+                    await aside(partial(answered, node, is_filled, "stats"))
+        for node in (north, root):
+            is_whole(pump, node.data)
+
+    asyncio.run(story())
+
+
+def test_both_members_of_a_pair_above_have_it(tmp_path: Path) -> None:
+    """Each asks the site for itself, also the one that does not act."""
+    tree = PairTree(tmp_path, {ROOT: True, NORTH: False})
+    north, made = tree.lone[NORTH], tree.pairs[ROOT]
+    holds_little(north)
+
+    @contextlib.asynccontextmanager
+    async def history_of(member: int) -> AsyncIterator[Historian]:
+        historian = Historian(HistoryArguments(node=ROOT, is_paired=True))
+        async with running(historian, made.data(member)):
+            yield historian
+
+    def is_whole_at(member: int) -> bool:
+        folders = [*(made.data(member) / "history-below").glob("*")]
+        manifest = read_manifest(folders[0]) if folders else Manifest(node="")
+        return manifest.filled > 0 and manifest.holes == ()
+
+    async def story() -> None:
+        async with asyncio.timeout(PATIENCE_S), north.core_up() as site, north.history_up() as historian:
+            await aside(partial(recorded, north))
+            await let_go(north, site, historian)
+            async with begun(made), history_of(0) as first:
+                await made.start(1)
+                async with history_of(1) as second:
+                    await made.wait_for("active", "ready")
+                    for one in (first, second):
+                        await until(lambda one=one: any(origin.hot.holes for origin in one._below), "hole")
+                        await sealed(one)
+                    for member in range(2):
+                        await until(partial(is_whole_at, member), "filled")
+        for member in range(2):
+            is_whole(north, made.data(member))
+
+    asyncio.run(story())
+
+
+def is_whole(site: TreeNode, data: Path) -> None:
+    """The history of the site in the data directory of a node above has what the site's own has."""
+    (folder,) = (data / "history-below").glob(f"{site.node.replace('/', '~')}-*")
+    here, _ = HistoryStore.open(data, site.node, None, str(folder.relative_to(data)))
     there, _ = HistoryStore.open(site.data, site.node)
-    return here, there
+    upto = here.manifest.position.sequence
+    assert here.manifest.holes == ()
+    own, theirs = all_rows(here), all_rows(there, upto)
+    own.pop(FileKind.GAPS), theirs.pop(FileKind.GAPS)
+    assert own == theirs
+    assert gaps_of_held(here, upto) == gaps_of_held(there, upto) != []
+    assert partial_sums(here)[0] == len(own[FileKind.SAMPLES])
+    assert held(here.root) == [float(one) for one in range(ROWS)]
 
 
 def gaps_of_held(store: HistoryStore, upto: int) -> list[int]:
@@ -143,7 +209,8 @@ def has_hole(stats: Any) -> bool:
 
 
 def is_filled(stats: Any) -> bool:
-    return all(one["filled"] and one["holes"] == 0 for one in stats["below"])
+    below = stats["below"]
+    return any(one["filled"] for one in below) and all(one["holes"] == 0 for one in below)
 
 
 def held(folder: Path) -> list[float]:
