@@ -171,7 +171,7 @@ def test_both_members_of_a_pair_above_have_it(tmp_path: Path) -> None:
                 async with history_of(1) as second:
                     await made.wait_for("active", "ready")
                     for one in (first, second):
-                        await until(lambda one=one: any(origin.hot.holes for origin in one._below), "hole")
+                        await until(partial(lacks, one), "hole")
                         await sealed(one)
                     for member in range(2):
                         await until(partial(is_whole_at, member), "filled")
@@ -179,6 +179,10 @@ def test_both_members_of_a_pair_above_have_it(tmp_path: Path) -> None:
             is_whole(north, made.data(member))
 
     asyncio.run(story())
+
+
+def lacks(above: Historian) -> bool:
+    return any(origin.hot.holes for origin in above._below)
 
 
 def is_whole(site: TreeNode, data: Path) -> None:

@@ -105,12 +105,7 @@ class Copy:
     """One life of the copying side, and what the other one answers."""
 
     def __init__(
-        self,
-        source: HistoryStore,
-        target: HistoryStore,
-        config: CopyConfig = FROM_MEMBER,
-        *,
-        is_final: bool = False,
+        self, source: HistoryStore, target: HistoryStore, *, config: CopyConfig = FROM_MEMBER, is_final: bool = False
     ) -> None:
         """`is_final`: nobody is asked for what the source lacks."""
         self.source = source

@@ -11,7 +11,7 @@ from albireo.machine.history.copy_pace import FROM_BELOW
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.position import Position
-from albireo.model.value import ValueType
+from albireo.model.value import ItemId, ValueType
 from albireo.node.history.below.origin import OriginHistory
 from albireo.node.history.files.store import HistoryStore
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog
@@ -19,12 +19,11 @@ from tests.parts.history_copy import Copy
 
 NORTH = "root/north"
 FOLDER = BelowFolder(NORTH, LOG_ID)
-STALE = DataItem(name="level", value_type=ValueType.FLOAT64, unit="m")
 
 
 def declares(log: MemoryLog, item_id: int, name: str, at_ns: int, unit: str = "", node: str = NORTH) -> None:
     item = DataItem(name=name, value_type=ValueType.FLOAT64, unit=unit)
-    log.records(Stream.STATE, [ItemDeclared(item_id=item_id, node=node, item=item)], at_ns)
+    log.records(Stream.STATE, [ItemDeclared(item_id=ItemId(item_id), node=node, item=item)], at_ns)
 
 
 def begins_epoch(log: MemoryLog, at_ns: int) -> None:
@@ -98,4 +97,4 @@ def seal(origin: OriginHistory) -> None:
 
 def filling(source: HistoryStore, above: OriginHistory, *, is_final: bool = True) -> Copy:
     """A copy of what is missing above, from the history of the site."""
-    return Copy(source, above.store, msgspec.structs.replace(FROM_BELOW, node=NORTH), is_final=is_final)
+    return Copy(source, above.store, config=msgspec.structs.replace(FROM_BELOW, node=NORTH), is_final=is_final)

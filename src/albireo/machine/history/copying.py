@@ -151,8 +151,7 @@ class Copying:
         self._entries: tuple[FileEntry, ...] = ()
         self._index = 0
         self._offset = self._piece_bytes = 0
-        self._files = self._left = 0
-        self._attempts = self._gone = 0
+        self._files = self._left = self._attempts = self._gone = 0
         self._pause_ns = PAUSE_MIN_NS
         self._due: Instant | None = None
         self._out: list[Effect] = []
@@ -175,8 +174,7 @@ class Copying:
             case HolesKnown(holes, log_id):
                 self._holes, self._log_id = tuple(one for one in holes if not one.is_settled), log_id
                 if self.phase is CopyPhase.RESTING:
-                    if self._holes:
-                        self._ask_group(now)
+                    self._ask_group(now)
                 elif self._is_stale and self.phase not in WORKING:
                     self._begin_anew(now)
             case PeerAnswered(word, piece):
@@ -357,9 +355,8 @@ class Copying:
         self._link.asked(now)
         self._go(CopyPhase.FETCHING, Instant(now + self._config.answer_ns))
         path, size_bytes = self._entries[self._index].path, self._link.asked_bytes
-        self._out.append(
-            AskPeer(PieceAsked(number=self._number, path=path, offset=self._offset, size_bytes=size_bytes))
-        )
+        ask = PieceAsked(number=self._number, path=path, offset=self._offset, size_bytes=size_bytes)
+        self._out.append(AskPeer(ask))
 
     def _heard(self, word: GroupSent | PieceSent, piece: bytes | memoryview, now: Instant) -> None:
         if word.number != self._number:
