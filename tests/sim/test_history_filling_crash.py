@@ -5,7 +5,6 @@ The site merges its files meanwhile, answers get lost, and its log is restored f
 
 import itertools
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from albireo.codec.history_copy import Word
 from albireo.machine.history.copying import KeepGroup
 from albireo.node.history.files.store import HistoryStore
 from tests.long_form import IS_LONG, some
-from tests.parts.history import Died, DyingFiles, ForkingFiles, listed_files_are_there
+from tests.parts.history import Died, DyingFiles, crash_at_each_step, listed_files_are_there
 from tests.parts.history_copy import KINDS, Copy, Piece, all_rows, merge_once, partial_sums, source_of
 from tests.parts.history_filling import FOLDER, NORTH, above_of, filling, opened_above, site_log
 
@@ -63,24 +62,14 @@ def test_a_crash_above_at_any_step_loses_and_doubles_nothing(tmp_path: Path, is_
     log, first, last = site_log()
     source = source_of(tmp_path / "site", log, node=NORTH)
     above_of(tmp_path / "whole", log, first, last)
-    tried = 0
-
-    def at_step() -> None:
-        nonlocal tried
-        if files.steps % STRIDE == is_power_cut % STRIDE:
-            data = tmp_path / f"{files.steps}"
-            files.leave(data, is_power_cut=is_power_cut)
-            is_honest(data, source)
-            life(data, source, DyingFiles())
-            check(data, source)
-            shutil.rmtree(data)
-            tried += 1
-
-    files = ForkingFiles(tmp_path / "whole", at_step)
-    life(tmp_path / "whole", source, files)
-    check(tmp_path / "whole", source)
-    assert files.steps > 100
-    assert tried >= files.steps // STRIDE
+    crash_at_each_step(
+        tmp_path,
+        STRIDE,
+        lambda data, files: life(data, source, files),
+        lambda data: is_honest(data, source),
+        lambda data: check(data, source),
+        is_power_cut=is_power_cut,
+    )
 
 
 @pytest.mark.parametrize("seed", some(range(6), 2))
