@@ -19,6 +19,7 @@ from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, Pee
 from albireo.codec.register_block import RegisterMessage
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
+from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model import bounded
 from albireo.model.case import Case
 from albireo.model.command import Receipt
@@ -359,7 +360,7 @@ AnyMessage = (
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
     | ChildHello | ParentHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
     | VoteMessage | PeerMessage | RoleTold | RoleAsked | WritesEnded
-    | TreeMessage | RegisterMessage
+    | TreeMessage | StoredAsked | StoredGiven | RegisterMessage
 )  # fmt: skip
 
 OPEN: Final = (Ask, Answer, Logged, Frames, FoldsSent, RangeSent)

@@ -29,6 +29,7 @@ from albireo.codec.message import (
 from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted, VoterHello
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
+from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model.principal import PrincipalKind, kind_of
 
 
@@ -52,10 +53,12 @@ PEER_WORDS: Final[Messages] = frozenset({*get_args(PeerMessage), Carried})
 QUESTIONS: Final[Messages] = frozenset({Ask})
 PROGRAM_WORDS: Final[Messages] = frozenset({Ask, RoleAsked, ProducerHello, Append, FeedHello, FeedAck})
 TREE_LETTERS: Final[Messages] = frozenset(get_args(TreeMessage))
-CHILD_WORDS: Final[Messages] = TREE_LETTERS | {ChildHello, RoleTold, FeedAnswer, FeedData, FeedState, FeedAlive}
+CHILD_WORDS: Final[Messages] = TREE_LETTERS | {
+    *(ChildHello, RoleTold, FeedAnswer, FeedData, FeedState, FeedAlive, StoredGiven)
+}
 """Said beside the words of its kind by a node below, which is followed on the link that it dialled."""
-PARENT_WORDS: Final[Messages] = TREE_LETTERS | {ParentHello, RoleAsked, FeedHello, FeedAck}
-NEIGHBOUR_WORDS: Final[Messages] = CHILD_WORDS | {ParentHello}
+PARENT_WORDS: Final[Messages] = TREE_LETTERS | {ParentHello, RoleAsked, FeedHello, FeedAck, StoredAsked}
+NEIGHBOUR_WORDS: Final[Messages] = CHILD_WORDS | {ParentHello, StoredAsked}
 """Said by neighbours in the tree only."""
 VOTER_WORDS: Final[Messages] = frozenset({VoterHello, Voted})
 """Said beside the words of its kind by a node below that votes for the pair, on the link that it dialled."""

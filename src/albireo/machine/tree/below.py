@@ -131,6 +131,15 @@ class Below:
         known = self._children.get(child)
         return None if known is None else known.line
 
+    def log_line_of(self, node: str) -> bytes | None:
+        """Link for the log of the child by which a node is reached, to the member that acts; None: there is none."""
+        child = next((one for one in self._children.values() if node in one.config.all_nodes), None)
+        return None if child is None else child.log_line
+
+    def speaks_for(self, sender: bytes, node: str) -> bool:
+        """Whether the child that speaks on this link stands at this node or above it."""
+        return any(one.knows(sender) and node in one.config.all_nodes for one in self._children.values())
+
     def committed(self, sequence: int, moment: Moment, turn: Turn) -> None:
         """The own log is committed, and folded, up to `sequence`."""
         for child in self._children.values():

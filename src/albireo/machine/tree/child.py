@@ -123,6 +123,11 @@ class Child:
         """The link to the member that acts, for what must not wait; None: there is none."""
         return self._chosen(is_bulk=False)
 
+    @property
+    def log_line(self) -> bytes | None:
+        """The link to the member that acts, for what may wait; None: there is none."""
+        return self._chosen(is_bulk=True)
+
     def knows(self, sender: bytes) -> bool:
         return sender in self._lines
 

@@ -57,6 +57,7 @@ from albireo.node.core.level_check import check_level
 from albireo.node.core.membership import Membership
 from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.private_log import OneLetter, PrivateLog, append_all, opened, whole
+from albireo.node.core.stored_relay import StoredRelay
 from albireo.node.core.uplinks import NoUplinks, Uplinks, uplinks_of
 from albireo.node.member.member import PairMembership
 from albireo.runtime import ActorContext, Letter, Link, TurnLimits
@@ -108,6 +109,7 @@ class Core:
         self._peers: PeerLinks
         self._uplinks: Uplinks | NoUplinks
         self._history: HistoryQuestions
+        self._stored: StoredRelay
         self._is_durable_posted = False
         self._is_disk_awaited = True
         self._durable_told = Position()
@@ -145,10 +147,7 @@ class Core:
         self.root = Root(config, folds, self.log.committed, self._moment(), has_folds=self.is_complete)
         settings = (self.root, arguments.log, arguments.retention)
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
-        self._link = actor.bind("core")
-        self._peers = PeerLinks()
-        self._uplinks = uplinks_of(actor, arguments.uplink, self.log.log_id, lambda: self.root)
-        self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers)
+        self._open_links()
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
@@ -158,6 +157,14 @@ class Core:
         self._end_turn()
         if pair is None:
             await self._folded(self.log.end.sequence)
+
+    def _open_links(self) -> None:
+        actor = self._actor
+        self._link = actor.bind("core")
+        self._peers = PeerLinks()
+        self._uplinks = uplinks_of(actor, self._arguments.uplink, self.log.log_id, lambda: self.root)
+        self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers)
+        self._stored = StoredRelay(self._history.link, self._peers, self._uplinks, lambda: self.root)
 
     @property
     def feature_level(self) -> int:
@@ -254,6 +261,8 @@ class Core:
         door = self._membership.door.link
         for one in letters:
             is_local = one.link is self._link
+            if self._stored.hears(one, is_local=is_local):
+                continue
             if one.link is self._history.link:
                 self._history.answered(one)
                 continue

@@ -7,7 +7,7 @@ that let nobody in.
 Spec: design/tree.md, Links.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -54,6 +54,8 @@ class Uplinks:
         self._hello = hello
         self._say_at = Instant(0)
         self._is_bulk: dict[Link, bool] = {}
+        self._members: dict[Link, int] = {}
+        """Index of the parent's member at the other end."""
         keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
         hears = Audience(KeyedEnd.TO_PARENT, parents=frozenset(arguments.endpoints)).hears
         limits = msgspec.structs.replace(TCP_LIMITS, silence_ms=SILENCE_MS)
@@ -66,7 +68,7 @@ class Uplinks:
                     self.why_not = str(error)
                     actor.log.error("parent_not_dialled", endpoint=endpoint, reason=self.why_not)
                     continue
-                self._is_bulk[link] = is_bulk
+                self._is_bulk[link], self._members[link] = is_bulk, index
                 link.on_connection = partial(self._connected, link)
 
     def __contains__(self, link: Link) -> bool:
@@ -91,6 +93,16 @@ class Uplinks:
         for link, is_bulk in self._is_bulk.items():
             if not is_bulk:
                 link.send(message)
+
+    def member_of(self, link: Link) -> int | None:
+        """Index of the parent's member at the other end of a link; None: it leads to no parent."""
+        return self._members.get(link)
+
+    def give(self, member: int, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> None:
+        """Say something to one member of the parent that may wait behind the log."""
+        for link, is_bulk in self._is_bulk.items():
+            if is_bulk and self._members[link] == member:
+                link.send(message, raw)
 
     def deadline(self) -> Instant | None:
         return self._say_at if self._is_bulk else None
@@ -129,6 +141,10 @@ class NoUplinks:
     def ticked(self, now: Instant) -> None: ...
 
     def say(self, message: AnyMessage) -> None: ...
+
+    def member_of(self, link: Link) -> None: ...
+
+    def give(self, member: int, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> None: ...
 
     def deadline(self) -> None: ...
 
