@@ -13,6 +13,8 @@ from albireo.cli import cli
 from albireo.client import connect
 from albireo.model import quality as q
 from albireo.model.command import Outcome, Receipt
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.value import ValueType
 from tests.interop.test_tree_orders import device
 from tests.parts.core_pair import aside
 from tests.parts.lone import Program, asked_until
@@ -130,20 +132,49 @@ def test_an_operator_at_one_site_orders_an_item_of_another_one(tmp_path: Path) -
     asyncio.run(story())
 
 
-def test_the_commands_at_a_site_show_items_of_another_one(tmp_path: Path) -> None:
-    nodes = tree_of(tmp_path, ROOT, NORTH, SOUTH, beyond={NORTH: (ROOT, SOUTH)})
+def told(node: TreeNode, *arguments: str) -> Any:
+    """What a command says of a node, as JSON."""
+    found = CliRunner().invoke(cli, [*arguments, "--data", str(node.data), "--json"])
+    assert found.exit_code == 0, found.output
+    return json.loads(found.output)
 
-    def story_of() -> Any:
-        recorded(nodes[SOUTH], 2.0)
+
+def test_the_commands_at_a_site_show_items_and_cases_of_another_one(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, SOUTH, beyond={NORTH: (ROOT, SOUTH)})
+    alarmed = DataItem(name="co", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=1.0))
+
+    def story_of() -> tuple[Any, ...]:
+        nodes[SOUTH].produce([(0, 5, 2.0, q.GOOD)], items=[alarmed])
+        recorded(nodes[NORTH], 3.0)
         with nodes[NORTH].program() as program:
             shown(program, SOUTH, 2.0)
-        found = CliRunner().invoke(cli, ["items", "root/south:co", "--data", str(nodes[NORTH].data), "--json"])
-        assert found.exit_code == 0, found.output
-        return json.loads(found.output)
+            asked_until(program, bool, "cases", node=SOUTH)
+        here, none = nodes[NORTH], CliRunner().invoke(cli, ["watch", "nord:*", "--data", str(nodes[NORTH].data)])
+        watched = told(here, "watch", "south:co", "co")
+        return told(here, "items", "south:co"), watched, told(here, "cases", "list", "south"), none
+
+    def afterwards() -> Any:
+        with nodes[NORTH].program() as program:
+            shown(program, SOUTH, 2.0, q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE)
+        return told(nodes[NORTH], "watch", "south:co")
 
     async def story() -> None:
-        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[SOUTH].core_up():
-            told = await aside(story_of)
-            assert [(one["name"], one["value"]) for one in told["items"]] == [("root/south:co", 2.0)]
+        async with nodes[ROOT].core_up(), nodes[NORTH].core_up():
+            async with nodes[SOUTH].core_up():
+                items, watched, cases, none = await aside(story_of)
+            stale = await aside(afterwards)
+        assert [(one["name"], one["value"]) for one in items["items"]] == [("root/south:co", 2.0)]
+        assert {(one["item"], one["value"], one["is_forced"]) for one in watched["items"]} == {
+            ("root/south:co", 2.0, False),
+            ("root/north:co", 3.0, False),
+        }
+        numbers = [(one["item"], one["case_id"]) for one in cases["cases"] if one["item"] == "root/south:co"]
+        assert [(one["item"], one["case_id"]) for one in watched["cases"]] == numbers
+        assert len(numbers) == 1
+        assert watched["stale"] == {}
+        assert none.exit_code != 0
+        assert "nord:*" in none.output
+        assert stale["stale"][SOUTH] > 0
+        assert [one["quality"] for one in stale["items"]] == ["UncertainNoCommunicationLastUsable"]
 
     asyncio.run(story())

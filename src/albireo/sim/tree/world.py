@@ -38,8 +38,10 @@ BEYOND: Final = {
 SLOW_BYTES_PER_S: Final = 10_000
 HEAL_NS: Final = 60 * SECOND
 LOOK_MS: Final = 500.0
-NOTICE_NS: Final = UNHEARD_NS + 3 * SECOND
-"""Time after which a node that is away must not look live."""
+NOTICE_NS: Final = UNHEARD_NS + SECOND
+"""Time after which a neighbour that is away must not look live."""
+HEARSAY_NS: Final = UNHEARD_NS + 3 * SECOND
+"""Time after which a node of which a neighbour hears nothing must not look live, over a slow cable as well."""
 
 
 def swarm_of_tree(seed: int) -> NodeSwarm:
@@ -149,8 +151,8 @@ class TreeWorld(World[NodeStage]):
             stage.network.hosts[door_of(node)] = (host, -1)
             self.machines[node] = TreeMachine(stage, host, self.copies, self._arguments(node))
         self.faults = TreeFaults(stage, list(self.machines.values()))
-        self._unheard_since: dict[tuple[str, str, int], int] = {}
-        """Instant since which each edge is known to be dead; a cut that ended and came again is another one."""
+        self._unheard_since: dict[tuple[tuple[str, str], str, str], int] = {}
+        """Instant since which nothing is told of a node over an edge, and why; empty: the neighbour hears nothing."""
 
     def _arguments(self, node: str) -> CoreArguments:
         parent = node.rpartition("/")[0]
@@ -244,19 +246,26 @@ class TreeWorld(World[NodeStage]):
 
     def _look_at(self, here: TreeMachine, other: TreeMachine, nodes: Sequence[str]) -> None:
         """Look whether these nodes, which are seen through a neighbour, look live while it is away."""
-        at, network = self.agenda.at, self.stage.network
-        is_there = other.root is not None and not network.is_cut_off(here.name, other.name)
-        is_awake = other.actor is not None and other.actor.paused_until <= at
-        is_seen = here.root is not None and here.actor is not None and here.actor.paused_until <= at
-        edge = (here.node, other.node, network.cut_until(here.name, other.name))
-        if (is_there and is_awake) or not is_seen:
-            self._unheard_since.pop(edge, None)
-            return
-        since = self._unheard_since.setdefault(edge, at)
-        assert here.root is not None
-        live = [one for one in nodes if here.root.tree.all_mirrors[one].stale_since_ns is None]
-        if at - since > NOTICE_NS and live:
-            self.stage.fail(f"{other.node} is away for {(at - since) // MS} ms and {live} look live at {here.node}")
+        is_seen = here.root is not None and here.actor is not None and here.actor.paused_until <= self.agenda.at
+        edge, why = (here.node, other.node), self._silence(here, other)
+        found, self._unheard_since = self._unheard_since, {}
+        self._unheard_since.update((key, since) for key, since in found.items() if key[0] != edge)
+        for node in nodes if is_seen else ():
+            if not why and (node == other.node or _is_live(other, node)):
+                continue
+            since = self._unheard_since[edge, node, why] = found.get((edge, node, why), self.agenda.at)
+            for_ms = (self.agenda.at - since) // MS
+            if for_ms > (NOTICE_NS if why else HEARSAY_NS) // MS and _is_live(here, node):
+                self.stage.fail(f"{node} is not heard for {for_ms} ms and looks live at {here.node}")
+
+    def _silence(self, here: TreeMachine, other: TreeMachine) -> str:
+        """Reason why a neighbour says nothing, another one for each time that it begins; empty: it speaks."""
+        network, actor = self.stage.network, other.actor
+        if network.is_cut_off(here.name, other.name):
+            return f"cut until {network.cut_until(here.name, other.name)}"
+        if other.root is None or actor is None:
+            return f"down, up since {other.up_since}"
+        return f"paused until {actor.paused_until}" if actor.paused_until > self.agenda.at else ""
 
     def _ends(self) -> str:
         rows = []
@@ -265,6 +274,11 @@ class TreeWorld(World[NodeStage]):
             seen = [] if root is None else [(n.node, n.stale_since_ns, n.position, n.trouble) for n in root.tree.seen()]
             rows.append((one.node, "down" if root is None else str(one.log.committed), seen))
         return str(rows)
+
+
+def _is_live(here: TreeMachine, node: str) -> bool:
+    """Whether another node looks live here."""
+    return here.root is not None and here.root.tree.all_mirrors[node].stale_since_ns is None
 
 
 def name_of(node: str) -> str:
