@@ -40,8 +40,8 @@ HEAL_NS: Final = 60 * SECOND
 LOOK_MS: Final = 500.0
 NOTICE_NS: Final = UNHEARD_NS + SECOND
 """Time after which a neighbour that is away must not look live."""
-HEARSAY_NS: Final = UNHEARD_NS + 3 * SECOND
-"""Time after which a node of which a neighbour hears nothing must not look live, over a slow cable as well."""
+HEARSAY_NS: Final = 2 * SECOND
+"""Time after which a node of which a neighbour knows that it is away must not look live, over a slow cable as well."""
 
 
 def swarm_of_tree(seed: int) -> NodeSwarm:
