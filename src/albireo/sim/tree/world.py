@@ -100,7 +100,8 @@ class TreeFaults(Faults[NodeStage, TreeMachine]):  # type: ignore[type-var]  # N
     def pause(self) -> None:
         machine = self._any()
         if machine.actor is not None and machine.is_up:
-            machine.actor.paused_until = self.agenda.at + int(self.chance.uniform(50, 6_000) * MS)
+            until = self.agenda.at + int(self.chance.uniform(50, 6_000) * MS)
+            machine.actor.paused_until = max(until, machine.actor.paused_until)  # It does not wake before.
 
     def _cable(self) -> tuple[str, str]:
         """Draw the cable of a node to its parent."""
