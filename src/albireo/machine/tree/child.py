@@ -13,6 +13,7 @@ Spec: design/tree.md, Links.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -90,7 +91,10 @@ class Child:
         self._own_node = own_node
         self._copier = copier
         self._lines: dict[bytes, ChildLine] = {}
-        wishes = [StateWish("" if node == config.node else node, mirror) for node, mirror in mirrors.items()]
+        wishes = [
+            StateWish("" if node == config.node else node, mirror, partial(copier.items_of, node))
+            for node, mirror in mirrors.items()
+        ]
         self._states = FollowedStates(own_node, config.node, wishes)
         self._log: Follower | None = None
         self._is_log_wanted = False

@@ -9,7 +9,7 @@ Not decided here: which lines there are (child.py, beyond.py), what is shown (mi
 Spec: design/tree.md, Links.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -34,6 +34,7 @@ from albireo.machine.producer.seeking import AskRole, Chose, LineDown, LineUp, R
 from albireo.machine.producer.seeking import Effect as SeekerEffect
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
+from albireo.model.item import KnownItem
 
 UNHEARD_NS: Final = 3 * SECOND
 """Silence of a neighbour's line after which it counts no more; a neighbour says hello each second."""
@@ -51,6 +52,8 @@ class StateWish(msgspec.Struct, frozen=True):
     of: str
     """Node below or beyond the neighbour; empty: the neighbour itself."""
     mirror: NodeMirror
+    declared: Callable[[], Mapping[int, KnownItem]] = dict
+    """Items of the node as its log tells, by id; none of a node whose log is not copied."""
 
 
 class FollowedStates:
@@ -174,7 +177,8 @@ class FollowedStates:
 
     def _take(self, follower: Follower, state: FeedState, raw: Raw, moment: Moment, turn: Turn) -> None:
         try:
-            self._wishes[follower.config.channel].mirror.take(state, raw)
+            wish = self._wishes[follower.config.channel]
+            wish.mirror.take(state, raw, wish.declared().get)
         except DecodeError as error:
             self.refused += 1
             self._tell_trouble(f"state: {error}", turn)

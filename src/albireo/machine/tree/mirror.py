@@ -11,7 +11,7 @@ values that did not change have them again.
 Spec: design/tree.md, Links.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -35,6 +35,10 @@ HISTORY: Final = EpochHistory().granted(EpochEntry(EPOCH, 1, 0))
 """Epochs of a mirror's positions, as its followers are told them."""
 CLOSED_MAX: Final = 1_000
 """Closed cases of which viewers are still told; a viewer that lacks older ones takes the whole state."""
+
+
+DeclaredItems = Callable[[int], KnownItem | None]
+"""Gives a declaration that is kept already, by id: one that is told again is not kept twice."""
 
 
 class _Marked(msgspec.Struct, frozen=True, eq=False):
@@ -86,11 +90,14 @@ class _Mirrored:
             live.changed_at[one.rows] = change
         self._marked.clear()
 
-    def take(self, node: str, state: FeedState, batches: Iterable[SampleBatch], change: int) -> int:
+    def take(
+        self, node: str, state: FeedState, batches: Iterable[SampleBatch], declared: DeclaredItems, change: int
+    ) -> int:
         """Take what a state brings; returns the last change of which something was forgotten."""
         for item in state.items:
             if item.node == node:
-                self.dim.fold_item(item, change)
+                before = declared(item.item_id)
+                self.dim.enter(before if before == item else _of_node(node, item), change)
             else:
                 self.refused += 1
         for batch in batches:
@@ -141,6 +148,11 @@ class _Mirrored:
         return [(one, self.forces.get(one)) for one, at in self._forced_at.items() if at > change]
 
 
+def _of_node(node: str, item: KnownItem) -> KnownItem:
+    """The declaration with the one text of its node's name that all of them have."""
+    return KnownItem(item_id=item.item_id, node=node, item=item.item, is_retired=item.is_retired)
+
+
 class NodeMirror:
     """The machine; a source of state for viewers."""
 
@@ -162,7 +174,7 @@ class NodeMirror:
         self._is_marked = False
         """Nothing was taken since the values were marked."""
         for one in items:
-            self.dim.fold_item(one, 1)
+            self.dim.enter(one, 1)
 
     @property
     def dim(self) -> Dim:
@@ -182,9 +194,13 @@ class NodeMirror:
     def position(self) -> Position:
         return Position(EPOCH, self._changes)
 
-    def take(self, state: FeedState, raw: Sequence[bytes | memoryview]) -> None:
+    def take(
+        self, state: FeedState, raw: Sequence[bytes | memoryview], declared: DeclaredItems = lambda _: None
+    ) -> None:
         """Take one delta, or the whole state.
 
+        Args:
+            declared: of this node, as its log tells.
         Raises:
             DecodeError: the parts do not fit their description; nothing was taken.
         """
@@ -193,7 +209,8 @@ class NodeMirror:
         if state.piece == 0:
             self._coming = _Mirrored() if state.is_snapshot else None
         table = self._coming or self._table
-        forgotten_at = table.take(self.node, state, batches, self._changes)
+        shown = self.dim.by_id
+        forgotten_at = table.take(self.node, state, batches, lambda one: declared(one) or shown(one), self._changes)
         self.refused, table.refused = self.refused + table.refused, 0
         self._is_marked = False
         if not state.goes_on:

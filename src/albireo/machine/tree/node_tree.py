@@ -37,6 +37,7 @@ from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.retelling import Retelling
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
+from albireo.model.item import KnownItem
 from albireo.model.tree.course import CommandCourse
 from albireo.model.tree.message import FORCE, FORCE_RELEASE, WRITE, Life, MessageName
 
@@ -78,6 +79,7 @@ class NodeTree:
     def begin_afresh(self) -> None:
         """Take anew from the folds what is known of other nodes: nobody is connected yet."""
         root, config = self._root, self._root.config
+        root.folds.origins.shown = self._shown
         self.below = Below(config, root.folds.origins, self.mirrors, self.neighbours)
         self.beyond = Beyond(config.node, config.parent, self._mirrors_beyond)
         limits = MessageLimits(
@@ -93,6 +95,10 @@ class NodeTree:
         self._has_begun = False
         self._seen: Moment | None = None
         """Last moment at which anything happened."""
+
+    def _shown(self, node: str, item_id: int) -> KnownItem | None:
+        mirror = self.mirrors.get(node)
+        return None if mirror is None else mirror.dim.by_id(item_id)
 
     def _log_time(self, moment: Moment) -> LogTime:
         self._seen = moment

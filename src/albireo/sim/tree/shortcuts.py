@@ -59,8 +59,8 @@ def _own_of_the_follower(self: Feeds, hello: FeedHello, *more: Any, **named: Any
     return _asked_for(self, msgspec.structs.replace(hello, of=of), *more, **named)
 
 
-def _live_if_the_neighbour_is(self: NodeMirror, state: FeedState, raw: Any) -> None:
-    _take(self, msgspec.structs.replace(state, stale_since_ns=None), raw)
+def _live_if_the_neighbour_is(self: NodeMirror, state: FeedState, *more: Any) -> None:
+    _take(self, msgspec.structs.replace(state, stale_since_ns=None), *more)
 
 
 def _nothing(*_: Any) -> None:
