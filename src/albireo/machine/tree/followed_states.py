@@ -172,6 +172,8 @@ class FollowedStates:
                     self._take(follower, state, raw, moment, turn)
                 case Noted(event="refused" | "behind" as event, detail=detail):
                     self._tell_trouble(f"{event}: {detail}", turn)
+                case Noted(event="stale_epoch"):  # The member was restored while its line stayed: it is asked again.
+                    follower.epoch = 0
                 case _:
                     pass
 

@@ -1,5 +1,6 @@
 """What a node follows of its parent, and what its parent gives it: never the node's own subtree."""
 
+import msgspec
 import pytest
 
 from albireo.codec import samples
@@ -12,7 +13,7 @@ from albireo.machine.tree.mirror import HISTORY
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem, KnownItem
-from albireo.model.position import BEGINNING, Position
+from albireo.model.position import BEGINNING, EpochEntry, Position
 from albireo.model.value import ItemId, ValueType
 from tests.parts.history import batch_of
 from tests.unit.machine.node.test_root_roles import LOG, Side
@@ -144,6 +145,23 @@ def test_what_changed_alone_follows_on_a_new_link_and_what_did_not_is_good_again
     nothing = FeedState(epoch=1, position=Position(1, 9), previous=Position(1, 9), channel=1)
     site.letter(nothing, sender=PARENT_LINES[0])
     assert site.shown() == (1.0, q.GOOD, None)
+
+
+def test_a_parent_that_is_restored_on_the_same_line_is_followed_under_its_lower_epoch() -> None:
+    site = Site()
+    site.hear(0, 4)
+    own = FeedAnswer(verdict="snapshot", log_id=LOG, history=(EpochEntry(4, 1, 7),))
+    site.letter(own, sender=PARENT_LINES[0])
+    restored = msgspec.structs.replace(own, history=(EpochEntry(3, 1, 8),))
+    for _ in range(4):
+        site.pass_time(1)
+        site.letter(ParentHello(node=ABOVE), sender=PARENT_LINES[0])
+        if any(not one.of for one in site.hellos()):
+            site.letter(restored, sender=PARENT_LINES[0])
+    state = FeedState(epoch=3, position=Position(3, 9), previous=BEGINNING, is_snapshot=True)
+    site.letter(state, sender=PARENT_LINES[0])
+    assert site.root.tree.all_mirrors[ABOVE].stale_since_ns is None
+    assert site.take(FeedAck)
 
 
 def test_items_of_another_node_than_the_one_that_was_asked_for_are_refused_and_counted() -> None:
