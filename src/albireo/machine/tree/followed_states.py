@@ -26,6 +26,7 @@ from albireo.machine.feed.follower import (
     LinkUp,
     Noted,
     Received,
+    TakeSnapshot,
     TellLeader,
 )
 from albireo.machine.feed.state_piece import PIECE_BYTES
@@ -170,6 +171,8 @@ class FollowedStates:
                         turn.send(self.line, message)
                 case Deliver(FeedState() as state):
                     self._take(follower, state, raw, moment, turn)
+                case TakeSnapshot():  # What is shown is of another run, or branch; the state may be long on its way.
+                    self._wishes[follower.config.channel].mirror.unheard(moment.wall)
                 case Noted(event="refused" | "behind" as event, detail=detail):
                     self._tell_trouble(f"{event}: {detail}", turn)
                 case Noted(event="stale_epoch"):  # The member was restored while its line stayed: it is asked again.

@@ -164,6 +164,21 @@ def test_a_parent_that_is_restored_on_the_same_line_is_followed_under_its_lower_
     assert site.take(FeedAck)
 
 
+def test_what_an_earlier_run_of_the_parent_told_does_not_look_live_until_the_new_state_is_whole() -> None:
+    site = Site()
+    site.hear(0, 4)
+    site.give(0, state_of(OTHER, 9, 1.0))
+    for _ in range(3):
+        site.pass_time(1)
+        site.letter(ParentHello(node=ABOVE), sender=PARENT_LINES[0])
+    answer = FeedAnswer(verdict="snapshot", log_id=b"S" * 16, history=HISTORY.entries, channel=1)
+    site.letter(answer, sender=PARENT_LINES[0])
+    assert site.shown()[1] == q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE
+    state, raw = state_of(OTHER, 3, 2.0)
+    site.letter(state, raw, sender=PARENT_LINES[0])
+    assert site.shown() == (2.0, q.GOOD, None)
+
+
 def test_items_of_another_node_than_the_one_that_was_asked_for_are_refused_and_counted() -> None:
     site = Site()
     site.hear(0, 4)
