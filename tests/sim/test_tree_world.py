@@ -14,8 +14,9 @@ from albireo.sim.tree.shortcuts import SHORTCUTS, catch
 from albireo.sim.tree.world import HEAL_NS, SLOW_BYTES_PER_S, TreeWorld, swarm_of_tree
 from tests.long_form import IS_LONG, check_caught, some
 
-FOUND: Final = (4, 17, 43, 222)
-"""Seeds that found something: forks two levels below, branches of equal epochs, a restored site not followed."""
+FOUND: Final = (4, 17, 43, 222, 451, 495)
+"""Seeds that found something: forks two levels below, branches of equal epochs, a restored site, or parent, not
+followed, values of an earlier run of the parent that looked live."""
 LONG: Final = frozenset({"a fork is not marked", "the epochs of a copy are not told"})
 """Shortcuts that show only after a minute in which nothing comes."""
 

@@ -23,9 +23,9 @@ from albireo.client.errors import (
     QueueFull,
     TargetRefused,
 )
-from albireo.client.live import Changes, StateChange
+from albireo.client.live import Changes, ItemCase, StateChange
 from albireo.client.producer import SampleProducer
-from albireo.client.requests import ItemCase, ItemReading
+from albireo.client.requests import ItemReading
 from albireo.client.target import members_of
 from albireo.machine.producer.sending import Acknowledged, BatchRefused
 

@@ -21,10 +21,10 @@ from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
 from albireo.client.inbox import Inbox
-from albireo.client.live import Changes
+from albireo.client.live import Changes, ItemCase
 from albireo.client.producer import CLOSE_S, Desk, Receipts
 from albireo.client.questions import Request
-from albireo.client.requests import Extent, ItemCase, ItemReading, Summing, TreeRow
+from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
@@ -138,7 +138,7 @@ class AsyncClient:
         return await self.converse(requests.cases(node, include_closed=include_closed))
 
     async def tree(self) -> list[TreeRow]:
-        """The nodes below."""
+        """The other nodes that are known here."""
         return await self.converse(requests.tree())
 
     async def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:

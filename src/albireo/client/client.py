@@ -22,10 +22,10 @@ from albireo.client.conversation import Conversation
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
-from albireo.client.live import Changes, StateChange
+from albireo.client.live import Changes, ItemCase, StateChange
 from albireo.client.producer import CLOSE_S, SampleProducer
 from albireo.client.questions import NodeReply, Request
-from albireo.client.requests import Extent, ItemCase, ItemReading, Summing, TreeRow
+from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
@@ -114,7 +114,7 @@ class Client:
         again (`is_whole`).
 
         Args:
-            names: full or local names, with * and ?.
+            names: full or local names, with * and ?, of items of any node, as for `items`.
             timeout_s: time after which empty changes come if there are none; None: never.
         """
         reader = self._core.watching(self.converse(requests.by_node(requests.patterns_of(names))))
@@ -194,11 +194,11 @@ class Client:
     # Cases.
 
     def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
-        """Open cases, the most severe first. `node`: a node below, of which the open ones are known here."""
+        """Open cases, the most severe first. `node`: another node, of which the open ones are known here."""
         return self.converse(requests.cases(node, include_closed=include_closed))
 
     def tree(self) -> list[TreeRow]:
-        """The nodes below: whether they are heard, and how much of what they recorded lies here."""
+        """The other nodes known here: whether they are heard, and of those below how much of their log lies here."""
         return self.converse(requests.tree())
 
     def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:

@@ -14,7 +14,7 @@ import msgspec
 from albireo.client.conversation import Conversation, understood
 from albireo.client.errors import NodeRefused
 from albireo.client.history import ToldRows, pieces
-from albireo.client.live import matches
+from albireo.client.live import ItemCase, matches
 from albireo.client.questions import Request
 from albireo.codec.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action, Case
@@ -49,12 +49,6 @@ class ItemReading(msgspec.Struct, frozen=True, kw_only=True):
     reading: Reading
 
 
-class ItemCase(Case, frozen=True, kw_only=True, gc=False):
-    """A case, with the full name of its item."""
-
-    item: str = ""
-
-
 class _Rows(msgspec.Struct, kw_only=True):
     """One piece of a long answer of CORE."""
 
@@ -63,11 +57,11 @@ class _Rows(msgspec.Struct, kw_only=True):
 
 
 class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node below, as the node that is asked sees it."""
+    """Another node, as the node that is asked sees it: one below, or one whose state it follows at its parent."""
 
     node: str
     by: str
-    """Child through which it is reached."""
+    """Child through which it is reached, or the parent."""
     stale_since_ns: int | None
     """Wall time since which nothing was heard of it; 0: never in this run; None: it is heard."""
     items: int
@@ -84,7 +78,7 @@ class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tree() -> Conversation[list[TreeRow]]:
-    """The nodes below; none is below a node of a version that does not know the question."""
+    """The other nodes; none is known to a node of a version that does not know the question."""
     try:
         reply = yield Request(what="tree")
     except NodeRefused as error:
@@ -245,6 +239,21 @@ def cases(node: str = "", *, include_closed: bool) -> Conversation[list[ItemCase
     """Cases of a node below ("": of the node that is asked), the most severe first."""
     found = yield from _all_rows("cases", list[ItemCase], include_closed=include_closed, **_of(node))
     return sorted(found, key=lambda one: (-one.severity, -one.case_id))
+
+
+def nodes_of(patterns: Sequence[str]) -> Conversation[list[str]]:
+    """Other nodes that these name: by an id, its end (`north` for `root/north`), or a pattern of either.
+
+    Raises:
+        NodeRefused: one of them names none.
+    """
+    rows = yield from tree()
+    nodes = [row.node for row in rows if any(_means(one, row.node) for one in patterns)]
+    for one in patterns:
+        if one != "*" and not any(_means(one, node) for node in nodes):
+            listed = ", ".join(row.node for row in rows) or "none"
+            raise NodeRefused("tree", f"no other node is called {one!r} here; there are: {listed}")
+    return nodes
 
 
 def seen_activation(case: Case | int, activation: int | None) -> tuple[int, int]:

@@ -285,6 +285,8 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     """Ids of items that are not forced any more; `forces` began or changed."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()
     """(value type, row count) of each raw part: sample columns as in codec.samples."""
+    stale_since_ns: bounded.Signed64 | None = None
+    """Wall time since which whoever says this hears nothing of the node that it is about; 0: never; none: it does."""
 
 
 class FeedAck(FeedMessage, frozen=True, tag="feed_ack"):

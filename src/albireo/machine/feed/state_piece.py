@@ -98,6 +98,8 @@ class Changed(msgspec.Struct, frozen=True, eq=False):
     """Receipts with the sequence of the record that told of each."""
     forces: Callable[[], Sequence[tuple[int, Force | None]]] = tuple
     """Forces by item; None: it was released."""
+    stale_since_ns: int | None = None
+    """As in `FeedState`."""
 
 
 def cut(asked: StateAsked, changed: Changed) -> StatePiece:
@@ -132,6 +134,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         piece=asked.number,
         goes_on=after is not None,
+        stale_since_ns=changed.stale_since_ns,
     )
     return StatePiece(state, [samples.encode(one) for one in batches], changed.since, after)
 

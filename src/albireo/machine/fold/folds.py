@@ -304,7 +304,7 @@ class Folds:
         if len(self.access):
             whole.append((_ACCESS, self.access.snapshot()))
         if len(self.origins):
-            whole.append((_ORIGINS, self.origins.snapshot()))
+            sliced.append((_ORIGINS, self.origins.snapshot_slices()))
         if len(self.forces):
             whole.append((_FORCES, self.forces.snapshot()))
         messages = self.messages.snapshot_slices()

@@ -29,7 +29,7 @@ from albireo.machine.node.orders import Orders
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, NotAnswered, Question, Turn
-from albireo.machine.tree.answers_below import AnswersBelow, NoNodeBelow, items_behind, named_behind
+from albireo.machine.tree.answers_below import AnswersBelow, NodeNotKnown, items_behind, named_behind
 from albireo.machine.tree.force_answers import CROWDED
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.machine.tree.order_answers import OrderAnswers
@@ -106,7 +106,7 @@ class Answers:
         self._below = AnswersBelow(root)
         self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "status": (Nothing, self._status),
-            "tree": (Nothing, lambda question, _, turn: self._say(question, self._root.tree.below.seen(), turn)),
+            "tree": (Nothing, lambda question, _, turn: self._say(question, self._root.tree.seen(), turn)),
             "items": (ItemsAsked, self._items),
             "read": (ItemsAsked, self._read),
             **OrderAnswers(root, self._below).known,
@@ -129,7 +129,7 @@ class Answers:
         shape, handler = entry
         try:
             handler(question, msgspec.convert(ask.arguments, shape), turn)
-        except (msgspec.ValidationError, NotAnswered, NoCursor, NoNodeBelow) as error:
+        except (msgspec.ValidationError, NotAnswered, NoCursor, NodeNotKnown) as error:
             turn.send(question.sender, Answer(request_id=ask.request_id, error=str(error)))
 
     def refuse(self, sender: bytes, message: AnyMessage, principal: str, moment: Moment, turn: Turn) -> None:

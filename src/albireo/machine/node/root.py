@@ -90,7 +90,7 @@ class Root:
         self.tree = NodeTree(self)
         self._begin_afresh(moment)
         self.feeds = Feeds(config, folds, is_complete=has_folds)
-        self.feeds.show(self.tree.mirrors)
+        self.feeds.show(self.tree.all_mirrors)
         self.answers = Answers(self)
         self.diagnostics = Diagnostics()
         self.commit_times = CommitTimes()

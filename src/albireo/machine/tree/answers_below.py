@@ -19,8 +19,8 @@ _STRETCH: Final = 65_536
 """Item ids that are looked through at once for those that there are."""
 
 
-class NoNodeBelow(LookupError):
-    """No node of that name stands at or below this one."""
+class NodeNotKnown(LookupError):
+    """The state of a node of that name is not followed here."""
 
 
 class RootAbove(Protocol):
@@ -38,30 +38,31 @@ class AnswersBelow:
         self._root = root
 
     def mirror(self, node: str) -> NodeMirror | None:
-        """The state of a node below; None: this node is meant.
+        """The state of another node; None: this node is meant.
 
         Raises:
-            NoNodeBelow: there is no such node.
+            NodeNotKnown: there is no such node.
         """
         if node in ("", self._root.config.node):
             return None
-        mirror = self._root.tree.mirrors.get(node)
+        mirrors = self._root.tree.all_mirrors
+        mirror = mirrors.get(node)
         if mirror is None:
-            below = ", ".join(self._root.tree.mirrors) or "none"
-            raise NoNodeBelow(f"no node {node!r} at or below {self._root.config.node}; nodes below: {below}")
+            known = ", ".join(mirrors) or "none"
+            raise NodeNotKnown(f"nothing is known of a node {node!r} at {self._root.config.node}; other nodes: {known}")
         return mirror
 
     def dim(self, node: str) -> Dim:
-        """Items of this node, or of one below, with their current values. Raises NoNodeBelow."""
+        """Items of this node, or of another one, with their current values. Raises NodeNotKnown."""
         mirror = self.mirror(node)
         return self._root.folds.dim if mirror is None else mirror.dim
 
     def owner_of(self, name: str) -> str:
-        """Node below whose item is named, by its id or the end of it; empty: none, or several."""
+        """Other node whose item is named, by its id or the end of it; empty: none, or several."""
         head, _, local = name.rpartition(":")
         found = [
             node
-            for node, mirror in self._root.tree.mirrors.items()
+            for node, mirror in self._root.tree.all_mirrors.items()
             if head and (node == head or node.endswith(f"/{head}")) and mirror.dim.by_name(f"{node}:{local}")
         ]
         return found[0] if len(found) == 1 else ""

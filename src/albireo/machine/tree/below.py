@@ -13,8 +13,9 @@ from albireo.codec.record import BODY_BYTES_MAX, ENVELOPE_LEVEL
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Turn
-from albireo.machine.tree.child import Child, ChildConfig, Raw
+from albireo.machine.tree.child import Child, ChildConfig
 from albireo.machine.tree.copier import Copier
+from albireo.machine.tree.followed_states import Raw
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.origins import Origins
@@ -24,11 +25,11 @@ from albireo.model.principal import UNKEYED, kind_of
 
 
 class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node below as this node sees it."""
+    """A node below, or beyond, as this node sees it."""
 
     node: str
     by: str
-    """Child through which it is reached."""
+    """Child through which it is reached; of a node beyond: the parent."""
     stale_since_ns: int | None
     """Wall time since which nothing was heard of it; 0: never in this run; None: it is heard."""
     items: int
@@ -47,12 +48,12 @@ class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str
 
 
-def mirrors_of(children: Iterable[ChildConfig], origins: Origins) -> dict[str, NodeMirror]:
-    """A mirror for each node below, by its id, with the items that are known of it."""
+def mirrors_of(children: Iterable[ChildConfig], origins: Origins, run: bytes) -> dict[str, NodeMirror]:
+    """A mirror for each node below, by its id, with the items that are known of it. `run`: as in `NodeMirror`."""
     found: dict[str, NodeMirror] = {}
     for node in (one for config in children for one in config.all_nodes):
         known = origins.of_node(node)
-        found[node] = NodeMirror(node, () if known is None else known.items.values())
+        found[node] = NodeMirror(node, () if known is None else known.items.values(), run)
     return found
 
 

@@ -115,7 +115,7 @@ class ForceAnswers:
         def told(request_id: int, receipt: MessageReceipt) -> Answer:
             if receipt.end.outcome is not MessageOutcome.EXECUTED:
                 return Answer(request_id=request_id, error=_not_done(receipt))
-            mirror = tree.mirrors[owner]
+            mirror = tree.all_mirrors[owner]
             result: object = {"item": f"{owner}:{local}"}
             if isinstance(asked, ItemForceAsked):
                 result = _forced_below(mirror, local, asked, question, receipt)

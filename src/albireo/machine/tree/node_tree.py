@@ -1,12 +1,14 @@
 """The tree as one node takes part in it: what it follows below, what it shows of that, and messages from node to node.
 
     children --> Below: copies of their logs, mirrors of their states
+    parent   --> Beyond: mirrors of the states of nodes that are not below, if they are wanted
     neighbours <-- letters --> MessagePost: orders to items of other nodes, and theirs to items of this one
 
 Spec: design/tree.md.
 """
 
 import random
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from albireo.codec.message import AnyMessage
@@ -27,17 +29,22 @@ from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.pair.handover import FORCE_JUMP
-from albireo.machine.tree.below import Below, mirrors_of
-from albireo.machine.tree.child import Raw
+from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
+from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
+from albireo.machine.tree.followed_states import Raw
+from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.retelling import Retelling
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
+from albireo.model.item import KnownItem
 from albireo.model.tree.course import CommandCourse
 from albireo.model.tree.message import FORCE, FORCE_RELEASE, WRITE, Life, MessageName
 
 PARENT: Final = b"parent"
-"""Stands for the node above as the sender of a letter, and as where one goes: the shell knows its links."""
+"""Stands for the node above as the sender of a letter, and as where one goes, whichever member of it acts: the shell
+knows its links."""
+RUN_BYTES: Final = 16
 GRACE_NS: Final = 3 * SECOND
 """A client waits five seconds behind the time of an order; `unknown` has to be said before."""
 
@@ -60,14 +67,21 @@ class NodeTree:
 
     def __init__(self, root: TreeRoot) -> None:
         self._root = root
-        self.mirrors = mirrors_of(root.config.children, root.folds.origins)
-        self.neighbours = NeighbourWatch(root.config.topology_hash)
         self._chance = random.Random(root.config.seed)
+        run = self._chance.randbytes(RUN_BYTES)
+        self.mirrors = mirrors_of(root.config.children, root.folds.origins, run)
+        """States of the nodes below, by id."""
+        self._mirrors_beyond = mirrors_beyond(root.config.beyond, run)
+        self.all_mirrors: Mapping[str, NodeMirror] = self.mirrors | self._mirrors_beyond
+        """States of the nodes below, and of those beyond that are followed at the parent."""
+        self.neighbours = NeighbourWatch(root.config.topology_hash)
 
     def begin_afresh(self) -> None:
         """Take anew from the folds what is known of other nodes: nobody is connected yet."""
         root, config = self._root, self._root.config
+        root.folds.origins.shown = self._shown
         self.below = Below(config, root.folds.origins, self.mirrors, self.neighbours)
+        self.beyond = Beyond(config.node, config.parent, self._mirrors_beyond)
         limits = MessageLimits(
             grace_ns=GRACE_NS, body_bytes_max=min(MessageLimits().body_bytes_max, config.segment_bytes // 2)
         )
@@ -82,6 +96,10 @@ class NodeTree:
         self._seen: Moment | None = None
         """Last moment at which anything happened."""
 
+    def _shown(self, node: str, item_id: int) -> KnownItem | None:
+        mirror = self.mirrors.get(node)
+        return None if mirror is None else mirror.dim.by_id(item_id)
+
     def _log_time(self, moment: Moment) -> LogTime:
         self._seen = moment
         return LogTime(self._root.log_time_ns(moment.now))
@@ -90,7 +108,7 @@ class NodeTree:
         """When `time_passed` is due."""
         seen = self._seen
         messages = None if seen is None else self.post.deadline(seen, self._log_time(seen))
-        return soonest(self.below.deadline(), messages)
+        return soonest(self.below.deadline(), self.beyond.deadline(), messages)
 
     def serve(self, moment: Moment, turn: Turn, *, is_open: bool) -> None:
         """Do what follows from serving, each thing once.
@@ -121,12 +139,16 @@ class NodeTree:
 
     def hears(self, sender: bytes, message: AnyMessage, raw: Raw, principal: str, moment: Moment, turn: Turn) -> None:
         """Take what a neighbour says."""
+        is_above = sender in PARENT_LINES
         if isinstance(message, FromOrigin | FromOwner):
             self._link_up()
-            self.post.letter(sender, message, moment, self._log_time(moment), turn)
+            self.post.letter(PARENT if is_above else sender, message, moment, self._log_time(moment), turn)
         elif isinstance(message, ParentHello):
-            if sender == PARENT and message.node == self._root.config.parent:
+            if is_above and message.node == self._root.config.parent:
                 self.neighbours.heard(message, moment)
+                self.beyond.parent_there(PARENT_LINES.index(sender), moment, turn)
+        elif is_above:
+            self.beyond.hears(sender, message, raw, moment, turn)
         else:
             self.below.hears(sender, message, raw, principal, moment, turn)
 
@@ -203,9 +225,31 @@ class NodeTree:
 
     def time_passed(self, moment: Moment, turn: Turn, *, is_serving: bool) -> None:
         self.below.time_passed(moment, turn)
+        self.beyond.time_passed(moment, turn)
         if is_serving:
             self._link_up()
             self.post.time_passed(moment, self._log_time(moment), turn)
+
+    def seen(self) -> list[NodeBelow]:
+        """Every node below in the order of the topology, then those beyond whose state is followed."""
+        beyond = self.beyond
+        return self.below.seen() + [
+            NodeBelow(
+                node=node,
+                by=beyond.parent,
+                stale_since_ns=mirror.stale_since_ns,
+                items=len(mirror.dim),
+                position="",
+                complete_to_ns=0,
+                missing=0,
+                behind=-1,
+                feature_level=0,
+                topology_hash="",
+                refused=beyond.refused + mirror.refused,
+                trouble=beyond.trouble,
+            )
+            for node, mirror in self._mirrors_beyond.items()
+        ]
 
     def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
         """A send to this peer failed."""

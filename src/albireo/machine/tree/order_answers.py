@@ -71,7 +71,7 @@ class OrderAnswers:
     def _write_below(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
         """Order a write of an item that a node below owns; the role is judged here, for that node."""
         check_role(self._root.access, "write", question, owner)
-        item = self._root.tree.mirrors[owner].dim.by_name(f"{owner}:{asked.item.rpartition(':')[2]}")
+        item = self._root.tree.all_mirrors[owner].dim.by_name(f"{owner}:{asked.item.rpartition(':')[2]}")
         return refusal_of_write(asked, item) or self._root.tree.ask(question, asked, owner, turn)
 
     def _command(self, question: Question, asked: CommandAsked, turn: Turn) -> None:

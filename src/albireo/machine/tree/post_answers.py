@@ -112,7 +112,7 @@ class PostAnswers:
 
     def _owner(self, node: str) -> str:
         """Id of the node that is meant: one below by its id or the end of it, any other by its id."""
-        config, below = self._root.config, self._root.tree.mirrors
+        config, below = self._root.config, self._root.tree.all_mirrors
         found = [one for one in below if one == node or one.endswith(f"/{node}")]
         if len(found) == 1:
             return found[0]
@@ -120,7 +120,7 @@ class PostAnswers:
         if not found and config.parent and is_elsewhere and node.partition("/")[0] == config.node.partition("/")[0]:
             return node
         listed = ", ".join(below) or "none"
-        raise NotAnswered(f"no other node {node!r} is known at {config.node}; nodes below: {listed}")
+        raise NotAnswered(f"no other node {node!r} is known at {config.node}; nodes known: {listed}")
 
     def _receive(self, question: Question, asked: ReceiveAsked, turn: Turn) -> None:
         refused = self._root.tree.receive(question, asked.wait_ms * MS, turn)

@@ -45,7 +45,6 @@ from albireo.machine.node.events import (
 )
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Send, Turn
-from albireo.machine.tree.node_tree import PARENT
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
 from albireo.node.core.alone import Alone
@@ -275,7 +274,7 @@ class Core:
             if (is_outside or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
                 continue
             is_above = one.link in self._uplinks and type(one.message) in NEIGHBOUR_WORDS
-            sender = PARENT if is_above else self._peers.sender_of(one)
+            sender = self._uplinks.sender_of(one.link) if is_above else self._peers.sender_of(one)
             own.append((sender, one.message, one.raw, one.principal))
         if self.private is not None:
             own = self.private.hold(own, self._actor.wall_ns(), self._is_admitted)
@@ -393,8 +392,7 @@ class Core:
         return self._peers.send(to, message, [raw])
 
     def _send(self, send: Send, moment: Moment) -> None:
-        if send.to == PARENT:
-            self._uplinks.say(send.message)
+        if self._uplinks.say(send.to, send.message):
             return
         if not self._peers.send(send.to, send.message, send.raw):
             unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""

@@ -3,7 +3,7 @@
 Real are the shells, logs, folds, doors and uplinks; simulated are time, disks, the network, the threads of the logs and
 the processes' loops. A seed draws its own mix of faults. Checked all the while: values of a node that is not heard do
 not look live above. Checked at the end: every copy is true, once, whole (ledger.py) and complete, and what is shown of
-a node above is what it has.
+a node, above it and beyond, is what it has.
 
 Spec: design/tree.md; docs/simulation.md.
 """
@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, Self
 
-from albireo.machine.tree.child import UNHEARD_NS, ChildConfig
+from albireo.machine.tree.child import ChildConfig
+from albireo.machine.tree.followed_states import UNHEARD_NS
 from albireo.model.instant import MS, SECOND
 from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.housekeeping import Retention
@@ -28,11 +29,19 @@ from albireo.sim.tree.node import OpenDoor, TreeMachine
 
 NODES: Final = ("root", "root/north", "root/north/pump", "root/south")
 FAULTS: Final = ("kill", "power", "cut", "pause", "restore", "wipe")
+BEYOND: Final = {
+    "root/north": ("root", "root/south"),
+    "root/north/pump": ("root", "root/north", "root/south"),
+    "root/south": ("root/north",),
+}
+"""Nodes that each one follows at its parent: the whole tree, or a part of it."""
 SLOW_BYTES_PER_S: Final = 10_000
 HEAL_NS: Final = 60 * SECOND
 LOOK_MS: Final = 500.0
-NOTICE_NS: Final = UNHEARD_NS + 3 * SECOND
-"""Time after which a node that is away must not look live."""
+NOTICE_NS: Final = UNHEARD_NS + SECOND
+"""Time after which a neighbour that is away must not look live."""
+HEARSAY_NS: Final = 2 * SECOND
+"""Time after which a node of which a neighbour knows that it is away must not look live, over a slow cable as well."""
 
 
 def swarm_of_tree(seed: int) -> NodeSwarm:
@@ -91,7 +100,8 @@ class TreeFaults(Faults[NodeStage, TreeMachine]):  # type: ignore[type-var]  # N
     def pause(self) -> None:
         machine = self._any()
         if machine.actor is not None and machine.is_up:
-            machine.actor.paused_until = self.agenda.at + int(self.chance.uniform(50, 6_000) * MS)
+            until = self.agenda.at + int(self.chance.uniform(50, 6_000) * MS)
+            machine.actor.paused_until = max(until, machine.actor.paused_until)  # It does not wake before.
 
     def _cable(self) -> tuple[str, str]:
         """Draw the cable of a node to its parent."""
@@ -142,8 +152,8 @@ class TreeWorld(World[NodeStage]):
             stage.network.hosts[door_of(node)] = (host, -1)
             self.machines[node] = TreeMachine(stage, host, self.copies, self._arguments(node))
         self.faults = TreeFaults(stage, list(self.machines.values()))
-        self._unheard_since: dict[tuple[str, str, int], int] = {}
-        """Instant since which each edge is known to be dead; a cut that ended and came again is another one."""
+        self._unheard_since: dict[tuple[tuple[str, str], str, str], int] = {}
+        """Instant since which nothing is told of a node over an edge, and why; empty: the neighbour hears nothing."""
 
     def _arguments(self, node: str) -> CoreArguments:
         parent = node.rpartition("/")[0]
@@ -154,7 +164,9 @@ class TreeWorld(World[NodeStage]):
             log=log_config_of(self.stage.swarm),
             retention=Retention(keep_h=24.0, snapshot_every_s=2, scrub_bytes_per_s=0, parent=parent),
             door=OpenDoor(endpoint=door_of(node)),
-            uplink=UplinkArguments(parent=parent, endpoints={parent: door_of(parent)}) if parent else None,
+            uplink=UplinkArguments(parent=parent, endpoints={parent: door_of(parent)}, beyond=BEYOND[node])
+            if parent
+            else None,
             children=tuple(
                 ChildConfig(node=one, places=(one,), nodes=tuple(two for two in NODES if two.startswith(f"{one}/")))
                 for one in children
@@ -185,13 +197,13 @@ class TreeWorld(World[NodeStage]):
             own = {one.node for one in machine.root.folds.dim}
             if own != {machine.node}:
                 self.stage.fail(f"{machine.node} holds items of {own} as its own")
-            mirrors = machine.root.tree.mirrors
+            mirrors = machine.root.tree.all_mirrors
             if any(one.refused for one in mirrors.values()):
                 self.stage.fail(f"{machine.node} was told items of another node")
 
     def is_well(self) -> bool:
         return all(
-            one.root is not None and all(two.stale_since_ns is None for two in one.root.tree.mirrors.values())
+            one.root is not None and all(two.stale_since_ns is None for two in one.root.tree.all_mirrors.values())
             for one in self.machines.values()
         )
 
@@ -210,7 +222,7 @@ class TreeWorld(World[NodeStage]):
             root = machine.root
             if root is None:
                 return False
-            for node, mirror in root.tree.mirrors.items():
+            for node, mirror in root.tree.all_mirrors.items():
                 other = self.machines[node].root
                 if other is None:
                     return False
@@ -224,36 +236,50 @@ class TreeWorld(World[NodeStage]):
         return True
 
     def _look(self) -> None:
-        """Look whether a node that was away for long looks live above."""
-        at, network = self.agenda.at, self.stage.network
+        """Look whether a node that was away for long, or what is seen through it, looks live at a neighbour."""
         for above in self.machines.values():
             for child in above.arguments.children:
                 below = self.machines[child.node]
-                is_there = below.root is not None and not network.is_cut_off(above.name, below.name)
-                is_awake = below.actor is not None and below.actor.paused_until <= at
-                is_seen = above.root is not None and above.actor is not None and above.actor.paused_until <= at
-                edge = (above.node, child.node, network.cut_until(above.name, below.name))
-                if (is_there and is_awake) or not is_seen:
-                    self._unheard_since.pop(edge, None)
-                    continue
-                since = self._unheard_since.setdefault(edge, at)
-                assert above.root is not None
-                if at - since > NOTICE_NS and above.root.tree.mirrors[child.node].stale_since_ns is None:
-                    self.stage.fail(f"{child.node} is away for {(at - since) // MS} ms and looks live at {above.node}")
+                self._look_at(above, below, (child.node,))
+                self._look_at(below, above, BEYOND[child.node])
         if self.stage.has_faults:
             self.agenda.after_ms(LOOK_MS, self._look)
+
+    def _look_at(self, here: TreeMachine, other: TreeMachine, nodes: Sequence[str]) -> None:
+        """Look whether these nodes, which are seen through a neighbour, look live while it is away."""
+        is_seen = here.root is not None and here.actor is not None and here.actor.paused_until <= self.agenda.at
+        edge, why = (here.node, other.node), self._silence(here, other)
+        found, self._unheard_since = self._unheard_since, {}
+        self._unheard_since.update((key, since) for key, since in found.items() if key[0] != edge)
+        for node in nodes if is_seen else ():
+            if not why and (node == other.node or _is_live(other, node)):
+                continue
+            since = self._unheard_since[edge, node, why] = found.get((edge, node, why), self.agenda.at)
+            for_ms = (self.agenda.at - since) // MS
+            if for_ms > (NOTICE_NS if why else HEARSAY_NS) // MS and _is_live(here, node):
+                self.stage.fail(f"{node} is not heard for {for_ms} ms and looks live at {here.node}")
+
+    def _silence(self, here: TreeMachine, other: TreeMachine) -> str:
+        """Reason why a neighbour says nothing, another one for each time that it begins; empty: it speaks."""
+        network, actor = self.stage.network, other.actor
+        if network.is_cut_off(here.name, other.name):
+            return f"cut until {network.cut_until(here.name, other.name)}"
+        if other.root is None or actor is None:
+            return f"down, up since {other.up_since}"
+        return f"paused until {actor.paused_until}" if actor.paused_until > self.agenda.at else ""
 
     def _ends(self) -> str:
         rows = []
         for one in self.machines.values():
             root = one.root
-            seen = (
-                []
-                if root is None
-                else [(n.node, n.stale_since_ns, n.position, n.trouble) for n in root.tree.below.seen()]
-            )
+            seen = [] if root is None else [(n.node, n.stale_since_ns, n.position, n.trouble) for n in root.tree.seen()]
             rows.append((one.node, "down" if root is None else str(one.log.committed), seen))
         return str(rows)
+
+
+def _is_live(here: TreeMachine, node: str) -> bool:
+    """Whether another node looks live here."""
+    return here.root is not None and here.root.tree.all_mirrors[node].stale_since_ns is None
 
 
 def name_of(node: str) -> str:
