@@ -39,14 +39,15 @@ SET_POINT = DataItem(name="speed", value_type=ValueType.FLOAT64, is_writable=Tru
 class Device(threading.Thread):
     """An adapter that carries out every order at once, and counts them."""
 
-    def __init__(self, node: TreeNode) -> None:
+    def __init__(self, data: Path, item: DataItem = SET_POINT) -> None:
         super().__init__(daemon=True)
         self.orders: list[WriteOrder] = []
+        self._item = item
         self._ends = threading.Event()
-        self._link = SyncLink(node.data, "core")
+        self._link = SyncLink(data, "core")
 
     def run(self) -> None:
-        self._link.send(ProducerHello(producer="p1", items=(SET_POINT,), run=1, takes_orders=True))
+        self._link.send(ProducerHello(producer="p1", items=(self._item,), run=1, takes_orders=True))
         while not self._ends.is_set():
             received = self._link.receive(0.1)
             if received is not None and isinstance(received[0], WriteOrder):
@@ -62,13 +63,15 @@ class Device(threading.Thread):
 
 
 @contextlib.contextmanager
-def device(node: TreeNode, above: TreeNode) -> Iterator[Device]:
+def device(node: TreeNode, above: TreeNode, item: DataItem = SET_POINT) -> Iterator[Device]:
     """The adapter, once the node above knows its item."""
-    one = Device(node)
+    one = Device(node.data, item)
     one.start()
     try:
         with above.program() as program:
-            asked_until(program, lambda rows: "speed" in {row["item"]["name"] for row in rows}, "items", node=node.node)
+            asked_until(
+                program, lambda rows: item.name in {row["item"]["name"] for row in rows}, "items", node=node.node
+            )
         yield one
     finally:
         one.end()
