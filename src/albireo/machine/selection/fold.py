@@ -28,7 +28,7 @@ class SelectionState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Selections:
-    """The fold; bounded by who appends (model/selection.py)."""
+    """The fold; bounded by who appends (model/command.py)."""
 
     def __init__(self) -> None:
         self._known: dict[int, SelectionState] = {}

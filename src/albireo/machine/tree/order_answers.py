@@ -17,7 +17,7 @@ from albireo.machine.node.orders import Orders, OrderText, WriteAsked, WriteRefu
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.tree.answers_below import AnswersBelow, check_role
-from albireo.machine.tree.force_answers import ForceAnswers, ForcingRoot
+from albireo.machine.tree.force_answers import ForceAnswers
 from albireo.machine.tree.post_answers import PostAnswers, proof_of
 from albireo.machine.tree.select_answers import SelectAnswers, SelectingRoot
 from albireo.model.command import Receipt, id_reused
@@ -48,7 +48,7 @@ class CancelAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     user: OrderText = "unknown"
 
 
-class OrderingRoot(ForcingRoot, SelectingRoot, Protocol):
+class OrderingRoot(SelectingRoot, Protocol):
     """The root machine, as far as these answers need it."""
 
     config: RootConfig

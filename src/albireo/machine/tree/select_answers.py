@@ -6,19 +6,15 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.message import Answer, AnyMessage
-from albireo.machine.access.judge import AccessJudge
+from albireo.codec.message import Answer
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
-from albireo.machine.node.admission import Admission
 from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, OrderText
-from albireo.machine.node.registry import Registry
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.selection.bodies import DeselectBody, SelectBody, encode_selection
 from albireo.machine.selection.selecting import SelectionRefusal, SelectionWanted
 from albireo.machine.tree.answers_below import AnswersBelow, check_role
-from albireo.machine.tree.force_answers import CROWDED
-from albireo.machine.tree.node_tree import NodeTree
+from albireo.machine.tree.force_answers import CROWDED, ForcingRoot
 from albireo.model.bounded import Signed
 from albireo.model.command import SELECT_MS, ItemSelection, id_reused
 from albireo.model.tree.message import MessageOutcome
@@ -47,21 +43,10 @@ class DeselectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     user: OrderText = "unknown"
 
 
-class SelectingRoot(Protocol):
+class SelectingRoot(ForcingRoot, Protocol):
     """The root machine, as far as these answers need it."""
 
-    admission: Admission
     orders: Orders
-    access: AccessJudge
-    registry: Registry
-    tree: NodeTree
-
-    @property
-    def is_crowded(self) -> bool:
-        """True: too many answers wait for a commit."""
-
-    def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
-        """Say `message` once everything up to `sequence` is committed."""
 
 
 class SelectAnswers:
