@@ -53,6 +53,15 @@ def away() -> World:
     return one
 
 
+def present() -> World:
+    """The order is on its way into the log, and the adapter waits for it."""
+    one = world()
+    hello(one)
+    one.sync()
+    order(one)
+    return one
+
+
 def requested() -> World:
     one = appended()
     one.sync()
@@ -76,7 +85,7 @@ def finished() -> World:
     return one
 
 
-@pytest.mark.parametrize("state", [appended, requested])
+@pytest.mark.parametrize("state", [appended, present, requested])
 def test_before_it_is_accepted_it_is_cancelled_and_never_sent(state: Callable[[], World]) -> None:
     one = state()
     cancel(one)
