@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.item import DataItem
 from albireo.model.quality import name as quality_name
 from albireo.model.value import ValueType
+from albireo.node.core.actor import Core
 from albireo.runtime import SyncLink
-from tests.parts.core_pair import aside
+from tests.parts.core_pair import aside, until
 from tests.parts.lone import asked_until
 from tests.parts.tree import TreeNode, tree_of
 from tests.parts.waiting import PATIENCE_S
@@ -77,6 +78,14 @@ def device(node: TreeNode, above: TreeNode, item: DataItem = SET_POINT) -> Itera
         one.end()
 
 
+@contextlib.asynccontextmanager
+async def up(node: TreeNode) -> AsyncIterator[Core]:
+    """The node, once it takes orders to other nodes: the record of its messages' life is committed."""
+    async with node.core_up() as core:
+        await until(lambda: core.root.tree.post.messages.is_serving, "messages")
+        yield core
+
+
 def told(log: Log, kind: type) -> list[Any]:
     """Records of one kind in a log."""
     found: list[Record] = []
@@ -95,7 +104,7 @@ def test_an_order_of_the_root_is_verified_two_levels_down(tmp_path: Path) -> Non
             return receipt, len(adapter.orders)
 
     async def story() -> None:
-        async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up(), nodes[PUMP].core_up() as pump:
+        async with up(nodes[ROOT]) as root, up(nodes[NORTH]), up(nodes[PUMP]) as pump:
             receipt, count = await aside(story_of)
             assert (receipt.outcome, receipt.read_back, count) == (Outcome.VERIFIED, 42.0, 1)
             (done,), (ended,) = told(pump.log, MessageDone), told(root.log, MessageEnded)
@@ -121,7 +130,7 @@ def test_what_can_not_be_meant_is_refused_at_the_root(tmp_path: Path) -> None:
             return len(adapter.orders)
 
     async def story() -> None:
-        async with nodes[ROOT].core_up(), nodes[NORTH].core_up():
+        async with up(nodes[ROOT]), up(nodes[NORTH]):
             assert await aside(story_of) == 0
 
     asyncio.run(story())
@@ -144,11 +153,11 @@ def test_an_order_to_a_site_that_is_away_expires_and_is_never_carried_out(tmp_pa
             return [one.value for one in adapter.orders] == [2.0]
 
     async def story() -> None:
-        async with nodes[ROOT].core_up():
-            async with nodes[NORTH].core_up():
+        async with up(nodes[ROOT]):
+            async with up(nodes[NORTH]):
                 await aside(known)
             assert (await aside(ordered)).outcome is Outcome.EXPIRED
-            async with nodes[NORTH].core_up():
+            async with up(nodes[NORTH]):
                 assert await aside(later)
 
     asyncio.run(story())
@@ -202,7 +211,7 @@ def test_the_course_of_an_order_is_shown_at_both_ends(tmp_path: Path) -> None:
             return one.state
 
     async def story() -> None:
-        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+        async with up(nodes[ROOT]), up(nodes[NORTH]), up(nodes[PUMP]):
             await aside(story_of)
             assert await awaited() == "verified"
 
@@ -251,7 +260,7 @@ def test_an_item_two_levels_down_is_forced_listed_and_released_from_the_root(tmp
             story_of()
 
     async def story() -> None:
-        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+        async with up(nodes[ROOT]), up(nodes[NORTH]), up(nodes[PUMP]):
             await aside(with_device)
 
     asyncio.run(story())
@@ -277,11 +286,11 @@ def test_a_force_that_does_not_reach_its_owner_in_time_never_comes_to_be(
             assert client.forces() == []
 
     async def story() -> None:
-        async with nodes[ROOT].core_up():
-            async with nodes[NORTH].core_up():
+        async with up(nodes[ROOT]):
+            async with up(nodes[NORTH]):
                 await aside(known)
             await aside(forced)
-            async with nodes[NORTH].core_up():
+            async with up(nodes[NORTH]):
                 await aside(later)
 
     asyncio.run(story())
@@ -314,11 +323,11 @@ def test_an_order_to_a_site_that_is_away_is_taken_back_and_never_carried_out(tmp
             assert [one.value for one in adapter.orders] == [2.0]
 
     async def story() -> None:
-        async with nodes[ROOT].core_up():
-            async with nodes[NORTH].core_up():
+        async with up(nodes[ROOT]):
+            async with up(nodes[NORTH]):
                 await aside(known)
             await aside(taken_back)
-            async with nodes[NORTH].core_up():
+            async with up(nodes[NORTH]):
                 await aside(later)
 
     asyncio.run(story())

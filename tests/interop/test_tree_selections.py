@@ -12,8 +12,7 @@ from albireo.client import AlreadySelected, CommandIdReused, ItemSelection, Node
 from albireo.codec.record import CommandRequested, ItemSelected, SelectionEnded
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import Control
-from albireo.node.core.actor import Core
-from tests.interop.test_tree_orders import NORTH, PUMP, ROOT, SET_POINT, device, run, shown, told
+from tests.interop.test_tree_orders import NORTH, PUMP, ROOT, SET_POINT, device, run, shown, told, up
 from tests.parts import paired_tree
 from tests.parts.core_pair import aside, until
 from tests.parts.paired_tree import PairTree
@@ -22,12 +21,6 @@ from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 SIGN = msgspec.structs.replace(SET_POINT, control=Control.SELECT)
-
-
-async def serving(*cores: Core) -> None:
-    """Messages are served: each has the record of its life."""
-    for core in cores:
-        await until(lambda core=core: core.root.tree.post.messages.is_serving, "messages")  # type: ignore[misc]
 
 
 def test_an_item_two_levels_down_is_selected_and_written_from_the_root(tmp_path: Path) -> None:
@@ -80,8 +73,7 @@ def test_an_item_two_levels_down_is_selected_and_written_from_the_root(tmp_path:
                 await client.write("pump:speed", 1.0, selection=selection, expires_s=1.0)
 
     async def story() -> None:
-        async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up() as north, nodes[PUMP].core_up() as pump:
-            await serving(root, north, pump)
+        async with up(nodes[ROOT]), up(nodes[NORTH]), up(nodes[PUMP]) as pump:
             assert await aside(story_of) == [40.0, 50.0, 70.0]
             causes = [one.cause for one in told(pump.log, SelectionEnded)]
             assert causes == ["operated", "operated", "cancelled", "operated"]
@@ -108,12 +100,10 @@ def test_one_id_is_one_order_or_message_wherever_it_goes(tmp_path: Path) -> None
             assert [one.value for one in adapter.orders] == [1.0]
 
     async def story() -> None:
-        async with nodes[NORTH].core_up() as north:
-            async with nodes[ROOT].core_up() as root:
-                await serving(root, north)
+        async with up(nodes[NORTH]):
+            async with up(nodes[ROOT]):
                 await aside(story_of)
-            async with nodes[ROOT].core_up() as root:
-                await serving(root)
+            async with up(nodes[ROOT]):
                 await aside(again)
 
     def again() -> None:

@@ -80,7 +80,8 @@ def test_no_alarm_where_no_limit_is_given() -> None:
         ({"minimum": "5", "maximum": "1"}, "minimum"), ({"hi": "5", "lo": "9"}, "hi"),
         ({"off_normal": "true"}, "off_normal"), ({"type": "string", "length": "2", "hi": "5"}, "hi"),
         ({"severity": "2000"}, "severity"), ({"device_id": "256"}, "device_id"), ({"adress": "5"}, "adress"),
-        ({"stale_s": "0"}, "hi"), ({"control": "select"}, "control"), ({"writable": "true", "control": "sbo"}, "control"),
+        ({"stale_s": "0"}, "hi"), ({"control": "select"}, "control"),
+        ({"writable": "true", "control": "sbo"}, "control"),
     ],
 )  # fmt: skip
 def test_a_mistake_names_its_column_and_a_remedy(cells: dict[str, str], column: str) -> None:
