@@ -6,6 +6,7 @@ from albireo.client.client import Client, connect
 from albireo.client.consumer import Delivered, Rewound
 from albireo.client.errors import (
     AccessRefused,
+    AlreadySelected,
     AnswerNotUnderstood,
     ClientBusy,
     ClientClosed,
@@ -17,6 +18,7 @@ from albireo.client.errors import (
     NodeRefused,
     NodeUnreachable,
     NotDelivered,
+    NotSelected,
     OutcomeUnknown,
     ProducerRefused,
     QuestionUnknown,
@@ -28,6 +30,7 @@ from albireo.client.producer import SampleProducer
 from albireo.client.requests import ItemReading
 from albireo.client.target import members_of
 from albireo.machine.producer.sending import Acknowledged, BatchRefused
+from albireo.model.command import ItemSelection
 
 if TYPE_CHECKING:
     from albireo.client.aio import AsyncClient, aconnect
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessRefused",
     "Acknowledged",
+    "AlreadySelected",
     "AnswerNotUnderstood",
     "AsyncClient",
     "BatchRefused",
@@ -48,11 +52,13 @@ __all__ = [
     "HistoryCutShort",
     "ItemCase",
     "ItemReading",
+    "ItemSelection",
     "KeyNotTrusted",
     "NameTaken",
     "NodeRefused",
     "NodeUnreachable",
     "NotDelivered",
+    "NotSelected",
     "OutcomeUnknown",
     "ProducerRefused",
     "QuestionUnknown",

@@ -28,7 +28,7 @@ from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
-from albireo.model.command import Receipt
+from albireo.model.command import SELECT_MS, ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
@@ -89,9 +89,25 @@ class AsyncClient:
         finally:
             self._core.leave(reader)
 
-    async def write(self, item: str, value: Value, reason: str = "", *, expires_s: float = 10.0) -> Receipt:
+    async def write(
+        self,
+        item: str,
+        value: Value,
+        reason: str = "",
+        *,
+        expires_s: float = 10.0,
+        selection: ItemSelection | None = None,
+    ) -> Receipt:
         """Set an item, and say what became of it."""
-        return await self.converse(requests.write(item, value, self._core.user, reason, expires_s))
+        return await self.converse(requests.write(item, value, self._core.user, reason, expires_s, selection))
+
+    async def select(self, item: str, reason: str = "", *, for_s: float = SELECT_MS / 1000) -> ItemSelection:
+        """Have an item for this client alone for a moment, as `Client.select` does."""
+        return await self.converse(requests.select(item, self._core.user, reason, for_s))
+
+    async def deselect(self, selection: ItemSelection, reason: str = "") -> None:
+        """Give a selection back, as `Client.deselect` does."""
+        await self.converse(requests.deselect(selection, self._core.user, reason))
 
     async def force(self, item: str, value: Value, reason: str, *, for_s: float) -> ForcedItem:
         """Put a value to an item for a time, as `Client.force` does."""
@@ -110,7 +126,7 @@ class AsyncClient:
         return await self.converse(orders.command(command_id))
 
     async def cancel(self, command_id: str, reason: str = "") -> MessageProof:
-        """Take an order to another node back, or a message, as `Client.cancel` does."""
+        """Take an order back, or a message, as `Client.cancel` does."""
         return await self.converse(orders.cancel(command_id, self._core.user, reason))
 
     async def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:

@@ -10,6 +10,8 @@ ClientError
   +- NodeRefused         the node answered no, with the reason and the remedy
   |    +- AccessRefused    the role of our key does not suffice
   |    +- CommandIdReused  the id of an order names another order already; nothing of this one is done
+  |    +- NotSelected      an item that has to be selected first is not, or not by us
+  |    +- AlreadySelected  somebody has selected the item
   |    +- QuestionUnknown  the node does not know the question: it is older than this client
   +- AnswerNotUnderstood the answer has another form than this version knows: the node is newer, or much older
   +- HistoryCutShort     a long answer ended before its end; says how far it came
@@ -26,6 +28,7 @@ from typing import Any, Final
 from albireo.codec.message import Successor
 from albireo.model.command import ID_REUSED
 from albireo.model.instant import SECOND
+from albireo.model.tree.message import AddCause
 
 WHAT_TO_DO: Final = "; what to do: "
 """Stands between a cause and its remedy, here and in the refusals of a node."""
@@ -93,7 +96,15 @@ class AccessRefused(NodeRefused):
 
 
 class CommandIdReused(NodeRefused):
-    """An order came under the id of another order, with another item, value or principal."""
+    """An order, or a message, came under the id of another one, with another item, value, content or principal."""
+
+
+class NotSelected(NodeRefused):
+    """The item has to be selected before it is written, or the selection is over or somebody else's."""
+
+
+class AlreadySelected(NodeRefused):
+    """Somebody has selected the item; the text says who, and for how long still."""
 
 
 class QuestionUnknown(NodeRefused):
@@ -178,6 +189,10 @@ def refusal(what: str, reason: str) -> NodeRefused:
         return AccessRefused(what, reason)
     if reason.startswith("unknown question "):
         return QuestionUnknown(what, reason)
-    if reason.startswith("command id ") and f" {ID_REUSED} " in reason:
+    if "command id " in reason and f" {ID_REUSED} " in reason:
         return CommandIdReused(what, reason)
+    if reason.startswith(f"{AddCause.OBJECT_NOT_SELECTED.value}: "):
+        return NotSelected(what, reason)
+    if reason.startswith(f"{AddCause.OBJECT_ALREADY_SELECTED.value}: "):
+        return AlreadySelected(what, reason)
     return NodeRefused(what, reason)

@@ -2,17 +2,23 @@
 
 import time
 import uuid
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
+from albireo.client import requests
 from albireo.client.conversation import Conversation, understood
-from albireo.client.errors import NodeRefused
+from albireo.client.core import ClientCore
+from albireo.client.errors import ClientError, NodeRefused
 from albireo.client.questions import Request
+from albireo.model.command import SELECT_MS, ItemSelection, Receipt
+from albireo.model.force import ForcedItem
 from albireo.model.tree.course import CommandCourse
 from albireo.model.tree.message import MessageName
 from albireo.model.tree.proof import MessageProof
+from albireo.model.value import Value
 
+_Wanted = TypeVar("_Wanted")
 GRACE_S: Final = 5.0
 """The answer about a message whose time runs out comes this much later at most."""
 RECEIVE_S: Final = 20.0
@@ -113,3 +119,102 @@ def receive(timeout_s: float | None) -> Conversation[InboxMessage | None]:
 def take(message: InboxMessage) -> Conversation[None]:
     """Say that a message is taken."""
     yield Request(what="take", arguments={"name": msgspec.to_builtins(message.name), "lease": message.lease})
+
+
+class OrderingClient:
+    """A connected client, as far as it asks and orders."""
+
+    def __init__(self, core: ClientCore) -> None:
+        """Use `connect`."""
+        self._core = core
+
+    def converse(self, conversation: Conversation[_Wanted]) -> _Wanted:
+        """Ask what a conversation asks, and give what it comes to."""
+        try:
+            request = next(conversation)
+            while True:
+                if request.pause_s:
+                    time.sleep(request.pause_s)
+                try:
+                    reply = self._core.begin(request).result()
+                except ClientError as error:
+                    request = conversation.throw(error)
+                else:
+                    request = conversation.send(reply)
+        except StopIteration as ended:
+            wanted: _Wanted = ended.value
+            return wanted
+
+    def write(
+        self,
+        item: str,
+        value: Value,
+        reason: str = "",
+        *,
+        expires_s: float = 10.0,
+        selection: ItemSelection | None = None,
+    ) -> Receipt:
+        """Set an item, and say what became of it.
+
+        Args:
+            selection: What `select` returned, for an item whose `control` is `select`; the order uses it up.
+
+        Raises:
+            NodeRefused: the item is unknown or takes no orders; `AccessRefused`: our role does not suffice;
+                `NotSelected`: the item has to be selected first, or the selection is over.
+            OutcomeUnknown: no answer came, and nobody here knows whether the order was carried out.
+        """
+        return self.converse(requests.write(item, value, self._core.user, reason, expires_s, selection))
+
+    def select(self, item: str, reason: str = "", *, for_s: float = SELECT_MS / 1000) -> ItemSelection:
+        """Have an item for this client alone for a moment, to look at it and to write it next.
+
+        It ends with the write that names it, with `deselect`, or after `for_s`, 300 s at most. Nothing is written.
+
+        Raises:
+            AlreadySelected: somebody has selected it; says who, and for how long still.
+            NodeRefused: the item takes orders directly, or none.
+            OutcomeUnknown: no answer came; what may be selected ends by itself.
+        """
+        return self.converse(requests.select(item, self._core.user, reason, for_s))
+
+    def deselect(self, selection: ItemSelection, reason: str = "") -> None:
+        """Give a selection back. Raises NotSelected: it was over, or has been used."""
+        self.converse(requests.deselect(selection, self._core.user, reason))
+
+    def force(self, item: str, value: Value, reason: str, *, for_s: float) -> ForcedItem:
+        """Put a value to an item in the place of what its device measures, for a time.
+
+        Everybody sees it with the quality `Good_LocalOverride`; what is measured goes on as `<item>/measured`. Nothing
+        is written to the device.
+
+        Raises: as `write`.
+        """
+        return self.converse(requests.force(item, value, self._core.user, reason, for_s))
+
+    def release(self, item: str, reason: str = "") -> None:
+        """End the force of an item before its time; a moment later it shows what is measured.
+
+        Raises: as `write`.
+        """
+        self.converse(requests.release(item, self._core.user, reason))
+
+    def forces(self) -> list[ForcedItem]:
+        """Forced items here and at the nodes below, with what is measured of each, by name."""
+        return self.converse(requests.forces())
+
+    def command(self, command_id: str) -> CommandCourse:
+        """The life of one command. Raises NodeRefused: this node neither gave nor has it, or has forgotten it."""
+        return self.converse(command(command_id))
+
+    def cancel(self, command_id: str, reason: str = "") -> MessageProof:
+        """Take an order back, or a message, and say what became of it: `cancelled` is a promise.
+
+        An order to an item of the node itself is taken back until its adapter was told, one to another node until its
+        owner has it.
+        """
+        return self.converse(cancel(command_id, self._core.user, reason))
+
+    def commands(self, *, limit: int = LATEST) -> list[CommandCourse]:
+        """The latest commands that this node gave, or carried out for others, the newest first."""
+        return self.converse(commands(limit))

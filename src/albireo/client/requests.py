@@ -18,7 +18,7 @@ from albireo.client.live import ItemCase, matches
 from albireo.client.questions import Request
 from albireo.codec.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action, Case
-from albireo.model.command import Receipt
+from albireo.model.command import ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem, KnownItem, Reading
@@ -201,7 +201,9 @@ def _readings_of(node: str, names: Sequence[str]) -> Conversation[list[Reading]]
     return found
 
 
-def write(item: str, value: Value, user: str, reason: str, expires_s: float) -> Conversation[Receipt]:
+def write(
+    item: str, value: Value, user: str, reason: str, expires_s: float, selection: ItemSelection | None
+) -> Conversation[Receipt]:
     """Order a write."""
     arguments: dict[str, Any] = {
         "item": item,
@@ -211,8 +213,29 @@ def write(item: str, value: Value, user: str, reason: str, expires_s: float) -> 
         "reason": reason,
         "expires_ms": round(expires_s * 1000),
     }
+    if selection is not None:  # A node of an earlier version knows none, and has no item that asks for one.
+        arguments["selection"] = selection.selection_id
     reply = yield Request(what="write", arguments=arguments, wait_s=expires_s + GRACE_S)
     return understood("write", reply.result, Receipt)
+
+
+def select(item: str, user: str, reason: str, for_s: float) -> Conversation[ItemSelection]:
+    """Have an item for oneself for a moment."""
+    arguments: dict[str, Any] = {
+        "item": item,
+        "selection_id": str(uuid.uuid4()),
+        "for_ms": round(for_s * 1000),
+        "user": user,
+        "reason": reason,
+    }
+    reply = yield Request(what="select", arguments=arguments, wait_s=ACTION_S)
+    return understood("select", reply.result, ItemSelection)
+
+
+def deselect(selection: ItemSelection, user: str, reason: str) -> Conversation[None]:
+    """Give a selection back."""
+    named = {"item": selection.item, "selection_id": selection.selection_id}
+    yield Request(what="deselect", arguments={**named, "user": user, "reason": reason}, wait_s=ACTION_S)
 
 
 def force(item: str, value: Value, user: str, reason: str, for_s: float) -> Conversation[ForcedItem]:

@@ -20,8 +20,9 @@ from albireo.machine.force.forcing import ItemForceAsked, ReleaseAsked
 from albireo.machine.node.answers import CasesAsked, ItemsAsked, Nothing
 from albireo.machine.node.orders import WriteAsked
 from albireo.machine.tree.force_answers import ForcesAsked
-from albireo.machine.tree.order_answers import CommandAsked, CommandsAsked
-from albireo.machine.tree.post_answers import CancelAsked, MessageAsked, ReceiveAsked, TakeAsked
+from albireo.machine.tree.order_answers import CancelAsked, CommandAsked, CommandsAsked
+from albireo.machine.tree.post_answers import MessageAsked, ReceiveAsked, TakeAsked
+from albireo.machine.tree.select_answers import DeselectAsked, SelectAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
 from albireo.model.command import Receipt
@@ -56,6 +57,7 @@ SHAPES: tuple[type, ...] = (
     *PIECES.values(),
     *(Nothing, ItemsAsked, CasesAsked, WriteAsked, ActionAsked, HotQuestion, ItemQuestion, NodeQuestion),
     *(CancelAsked, MessageAsked, ReceiveAsked, TakeAsked),
+    *(SelectAsked, DeselectAsked),
     *(CommandAsked, CommandsAsked, ItemForceAsked, ReleaseAsked, ForcesAsked),
     *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),
 )

@@ -100,6 +100,7 @@ class OutcomeSaid(FromOwner, frozen=True, kw_only=True, tag="message_outcome"):
     read_back: float | Signed64 | bool | Text | None = None
     accepted_ns: Signed64 = 0
     begun_ns: Signed64 = 0
+    selected_ns: Signed64 = 0
     ended_ns: Signed64 = 0
 
 

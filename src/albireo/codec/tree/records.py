@@ -24,6 +24,8 @@ class MessageEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time at the owner when it took the body; 0: not known to have done so."""
     begun_ns: int = 0
     """Wall time at the owner when it began to carry it out; 0: not known to have begun."""
+    selected_ns: int = 0
+    """Wall time at the owner at which the selection began that the order used; 0: none."""
     ended_ns: int = 0
     """Wall time at the node that says it."""
 

@@ -37,6 +37,8 @@ QUESTIONS: Final[dict[str, AccessRole]] = {
     "gaps_piece": _VIEW,
     "stats": _VIEW,
     "write": _OPERATE,
+    "select": _OPERATE,
+    "deselect": _OPERATE,
     "force": _OPERATE,
     "force_release": _OPERATE,
     "forces": _VIEW,

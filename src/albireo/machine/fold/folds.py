@@ -32,6 +32,7 @@ from albireo.codec.record import (
     ItemDeclared,
     ItemForced,
     ItemForgotten,
+    ItemSelected,
     Kind,
     LowWater,
     Marked,
@@ -42,6 +43,7 @@ from albireo.codec.record import (
     ProducerForgotten,
     ProducerOpened,
     Record,
+    SelectionEnded,
     Stream,
 )
 from albireo.codec.tree.records import MessageFact
@@ -58,6 +60,7 @@ from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.machine.force.fold import Forces
 from albireo.machine.message.fold import INBOX, OUTBOX, MessageFold
+from albireo.machine.selection.fold import Selections
 from albireo.machine.tree.origins import Enveloped, Origins, read_envelope
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
@@ -77,6 +80,7 @@ _HEARD: Final = "heard"
 _ACCESS: Final = "access"
 _ORIGINS: Final = "origins"
 _FORCES: Final = "forces"
+_SELECTIONS: Final = "selections"
 """Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
@@ -95,6 +99,7 @@ class Folds:
         self.origins = Origins()
         self.messages = MessageFold()
         self.forces = Forces()
+        self.selections = Selections()
         self.log_time_ms = 0
         self.feature_level = self.cases.level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -181,8 +186,11 @@ class Folds:
                 self.dim.fold_item(record, sequence)
             case ItemForced() | ForceEnded():
                 self._fold_force(record, sequence, log_time)
+            case ItemSelected() | SelectionEnded():
+                self.selections.fold(record, log_time)
             case ItemForgotten(item_ids=item_ids):
                 self.forces.fold_ended(item_ids, sequence)
+                self.selections.fold_forgotten(item_ids)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
             case CaseChanged():
                 self.cases.fold(record, sequence)
@@ -307,6 +315,8 @@ class Folds:
             sliced.append((_ORIGINS, self.origins.snapshot_slices()))
         if len(self.forces):
             whole.append((_FORCES, self.forces.snapshot()))
+        if len(self.selections):
+            whole.append((_SELECTIONS, self.selections.snapshot()))
         messages = self.messages.snapshot_slices()
         return chain(((name, one) for name, slices in sliced for one in slices), whole, messages)
 
@@ -338,6 +348,7 @@ class Folds:
         self.origins = Origins.restore(sections.get(_ORIGINS, b""))
         self.messages = MessageFold.restore(sections.get(OUTBOX, b""), sections.get(INBOX, b""))
         self.forces = Forces.restore(sections.get(_FORCES, b""))
+        self.selections = Selections.restore(sections.get(_SELECTIONS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.cases.level = self.feature_level

@@ -45,9 +45,10 @@ from albireo.machine.message.events import (
 )
 from albireo.machine.message.fold import MessageFold
 from albireo.machine.message.origin import OriginSide
-from albireo.machine.message.outbox import MessageReceipt
+from albireo.machine.message.outbox import MessageReceipt, difference
 from albireo.machine.message.owner import OwnerSide
 from albireo.machine.message.route import next_hop
+from albireo.model.command import id_reused
 from albireo.model.instant import Instant, soonest
 from albireo.model.tree.message import Life, MessageName, MessageStage
 
@@ -94,12 +95,22 @@ class NodeMessages:
         """Take a message, or say why not."""
         if not self.is_serving:
             return SendRefused("this node does not serve yet; ask again in a moment")
+        if (refused := self.reused(asked)) is not None:
+            return refused
         hop = next_hop(self.node, asked.owner)
         if not hop or hop == self.node:
             where = "this node itself" if hop else "no node of this tree"
             return SendRefused(f"{asked.owner!r} is {where}; a message goes to another node")
         found = self.origin.ask(asked, times)
         return found if isinstance(found, SendRefused) else self._routed(found)
+
+    def reused(self, asked: SendAsked) -> SendRefused | None:
+        """Refusal of a command id that names another message; None: it names none, or this very one."""
+        earlier = self.origin.asked_with(asked.command_id)
+        if earlier is None:
+            return None
+        other = difference(earlier, asked.owner, asked.kind, asked.body, asked.principal)
+        return SendRefused(id_reused(asked.command_id, other)) if other else None
 
     def cancel(self, name: MessageName, times: MessageTimes) -> list[MessageEffect]:
         """Take a message back, if its end is not known yet."""

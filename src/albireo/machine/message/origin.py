@@ -45,7 +45,7 @@ from albireo.machine.message.events import (
     SendRefused,
     StageReached,
 )
-from albireo.machine.message.outbox import OpenMessage, OutboxFold
+from albireo.machine.message.outbox import MessageReceipt, OpenMessage, OutboxFold
 from albireo.machine.message.stages import MessageStages
 from albireo.model.instant import MS, Instant, soonest
 from albireo.model.tree.message import EXPIRES_MS_MAX, PIECE_BYTES, AddCause, MessageName, MessageOutcome, MessageStage
@@ -106,7 +106,7 @@ class OriginSide:
 
     def ask(self, asked: SendAsked, times: MessageTimes) -> list[MessageEffect] | SendRefused:
         """Take a message, or say why not. A known command id is the same message, of which nothing is done anew."""
-        if asked.command_id in self._requested or self.outbox.find(asked.command_id) is not None:
+        if self.asked_with(asked.command_id) is not None:
             return []
         refusal = self._refusal(asked)
         if refusal:
@@ -145,6 +145,10 @@ class OriginSide:
         if not 0 < asked.expires_ms <= EXPIRES_MS_MAX:
             return f"expires after {asked.expires_ms} ms; at least 1 and at most {EXPIRES_MS_MAX}"
         return ""
+
+    def asked_with(self, command_id: str) -> MessageRequested | MessageReceipt | None:
+        """The message of this command id, on record already or not; None: there is none."""
+        return self._requested.get(command_id) or self.outbox.asked_with(command_id)
 
     def cancel(self, name: MessageName, times: MessageTimes) -> list[MessageEffect]:
         """Take a message back. It ends as cancelled, or with what became of it already."""
@@ -252,16 +256,7 @@ class OriginSide:
         if found is None and not is_late_news and (receipt is None or receipt.is_settled):
             self._say_heard(name)
             return
-        end = MessageEnd(
-            outcome=letter.outcome,
-            cause=letter.cause,
-            detail=letter.detail,
-            read_back=letter.read_back,
-            accepted_ns=letter.accepted_ns,
-            begun_ns=letter.begun_ns,
-            ended_ns=letter.ended_ns,
-        )
-        self._end(name, end)
+        self._end(name, MessageEnd(**{field: getattr(letter, field) for field in MessageEnd.__struct_fields__}))
 
     def _is_proof(self, name: MessageName, said: str, drawn: str) -> bool:
         if said == drawn:

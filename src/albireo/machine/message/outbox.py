@@ -14,6 +14,7 @@ Invariants
 Spec: docs/messages.md; ADR-0183.
 """
 
+import hashlib
 from collections.abc import Iterator
 from itertools import chain
 from typing import Final
@@ -32,10 +33,12 @@ from albireo.codec.tree.records import (
 from albireo.machine.fold.columns import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
 from albireo.model.instant import MS, SECOND, LogTime
 from albireo.model.position import ENDLESS
+from albireo.model.principal import may_be_one
 from albireo.model.tree.message import NO_LIFE, AddCause, Life, MessageName
 
 RECEIPTS_MAX: Final = 10_000
 """Most receipts kept on each side; the oldest go first."""
+DIGEST_BYTES: Final = 16
 RECEIPT_AGE_NS: Final = 90 * 24 * 3_600 * SECOND
 """Log time after which a receipt is forgotten."""
 
@@ -73,6 +76,13 @@ class MessageReceipt(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     requested_ns: int = 0
     told_ns: int = 0
+    digest: bytes = b""
+    """Digest of the body, kept by the origin, so that the id names no other body; empty: not known."""
+
+
+def digest_of(body: bytes) -> bytes:
+    """The short form of a body that stays when the body is deleted."""
+    return hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
 
 
 def asked_of(record: MessageRequested | MessageAccepted) -> dict[str, str | int]:
@@ -131,6 +141,18 @@ class MessageReceipts:
         self._kept[receipt.name] = receipt
         if not receipt.is_settled:
             self._unsettled[receipt.name] = receipt
+
+
+def difference(earlier: MessageRequested | MessageReceipt, owner: str, kind: str, body: bytes, principal: str) -> str:
+    """Part of a question that differs from the earlier one of the same id, as a word; empty: it is the same message."""
+    if earlier.name.owner != owner:
+        return "owner"
+    if earlier.kind != kind:
+        return "kind"
+    digest = digest_of(earlier.body) if isinstance(earlier, MessageRequested) else earlier.digest
+    if digest and digest != digest_of(body):
+        return "content"
+    return "" if may_be_one(earlier.principal, principal) else "principal"
 
 
 class KnownOwner(msgspec.Struct, kw_only=True):
@@ -193,7 +215,9 @@ class OutboxFold:
             told_ns=record.told_ns,
         )  # fmt: skip
         if found is not None:
-            receipt = msgspec.structs.replace(receipt, is_orphaned=found.is_orphaned, **asked_of(found.asked))
+            receipt = msgspec.structs.replace(
+                receipt, is_orphaned=found.is_orphaned, digest=digest_of(found.asked.body), **asked_of(found.asked)
+            )
         elif known is not None:
             kept = {"end": record.end, "kept_at": log_time, "is_settled": record.is_settled}
             receipt = msgspec.structs.replace(known, guid=record.guid, **kept)
@@ -216,6 +240,14 @@ class OutboxFold:
     def find(self, command_id: str) -> MessageName | None:
         """Name of the message that was asked for with this id; None: none that is known."""
         return self._by_id.get(command_id)
+
+    def asked_with(self, command_id: str) -> MessageRequested | MessageReceipt | None:
+        """The message that was asked for with this id, as far as it is known still."""
+        name = self.find(command_id)
+        if name is None:
+            return None
+        found = self.open.get(name)
+        return self.receipts.get(name) if found is None else found.asked
 
     def known(self, owner: str) -> KnownOwner:
         return self.owners.get(owner) or KnownOwner()

@@ -306,6 +306,7 @@ class OwnerSide:
                 read_back=end.read_back,
                 accepted_ns=end.accepted_ns,
                 begun_ns=end.begun_ns,
+                selected_ns=end.selected_ns,
                 ended_ns=end.ended_ns,
             )
         )

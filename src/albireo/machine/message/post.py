@@ -166,6 +166,8 @@ class MessagePost:
         Args:
             told: makes the answer; None: the receipt itself, or that of a write.
         """
+        if (refused := self.messages.reused(asked)) is not None:
+            return refused
         waiter = MessageWaiter(question.sender, question.request_id, told or _answer)
         found = self.messages.find(asked.command_id)
         if isinstance(found, MessageReceipt) and found.is_settled:

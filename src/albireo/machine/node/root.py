@@ -61,6 +61,7 @@ from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
+from albireo.machine.selection.fold import SelectionWatch
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.machine.tree.origins import Enveloped
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
@@ -87,6 +88,7 @@ class Root:
         self.role = Role(config)
         self.access = AccessJudge(config.node, folds.access)
         self._waiters = CommandWaiters()
+        self._selection_watch = SelectionWatch()
         self.tree = NodeTree(self)
         self._begin_afresh(moment)
         self.feeds = Feeds(config, folds, is_complete=has_folds)
@@ -114,7 +116,7 @@ class Root:
         sender_of, owns, detours = self.registry.sender_of, self.registry.owners.owns, self.registry.detours
         self.admission = Admission(self.folds.producers, sender_of, self._receipts.of, owns, detours)
         self.forcing = Forcing(self.config, self.folds, self.registry)
-        self.orders = Orders(self.folds.commands, self.folds.dim, self._waiters)
+        self.orders = Orders(self.folds, self.registry, self._waiters, self._selection_watch)
         self.access_changes = AccessChanges(self.access)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
@@ -254,7 +256,7 @@ class Root:
             watched = (*self.adapters.declare(turn, moment.now), *self.forcing.begin(moment, turn))
             self.diagnostics.declare(self.registry, self.config, watched, moment, turn)
             self._hellos.leave(self.config.adapters)
-            self.orders.restarted(moment, turn)
+            self.orders.restarted(LogTime(self.log_time_ns(moment.now)), moment, turn)
         self.admission.body_bytes_max = min(BODY_BYTES_MAX, self.config.segment_bytes - HEADER_BYTES)
         self.admission.closed_because = self._log_reason
         self.role.tell_waiting(turn)
@@ -325,8 +327,7 @@ class Root:
             case WritesEnded():
                 self.outputs.ended(sender, message)
             case FeedHello():
-                is_serving = self.role.is_serving
-                folded_to, now = self.folded_to, moment.now
+                is_serving, folded_to, now = self.role.is_serving, self.folded_to, moment.now
                 if self.feeds.hello(sender, message, principal, folded_to, now, turn, is_serving=is_serving):
                     self.tree.let_go(turn)
             case FeedAck():
@@ -364,7 +365,7 @@ class Root:
                 self.folded_to = frame.header.last
                 if draft is not None:
                     self._fold_own(frame.header, draft, moment, turn)
-        self._waiters.followed(self.folds.commands, turn)
+        self.orders.followed(moment, turn)
         self.tree.committed(self.folded_to.sequence, moment, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)
@@ -417,15 +418,15 @@ class Root:
         """Draft what the committed state asks for next."""
         if not self.role.is_serving:
             return
-        self.tree.serve(moment, turn, is_open=not self.admission.closed_because)
-        if not self.admission.closed_because:
+        self.tree.serve(moment, turn, is_open=(is_open := not self.admission.closed_because))
+        if is_open:
             if changes := self.folds.propose(moment.wall):
                 turn.record(Stream.CASES, changes)
             self.forcing.go_on(moment, turn)
         if self.role.may_write(moment.now):
             self.orders.accept(self.registry.takes_orders, turn)
         self.outputs.end_unsent(moment, turn)
-        self.orders.time_passed(LogTime(self.folds.log_time_ms * MS), moment, turn)
+        self.orders.time_passed(LogTime(self.folds.log_time_ms * MS), moment, turn, is_open=is_open)
 
     def _admission_changed(self, reason: str, turn: Turn) -> None:
         if reason == self._log_reason:

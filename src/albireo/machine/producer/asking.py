@@ -30,9 +30,9 @@ READING: Final = frozenset(
     | {"command", "commands"}
 )
 """Questions that change nothing."""
-REPEATABLE: Final = READING | {"write", "send", "receive"}
-"""Questions that do the same when they are asked twice. `write` and `send` are known by their command id; what was
-given to a receiver that is gone is given again."""
+REPEATABLE: Final = READING | {"write", "select", "send", "receive"}
+"""Questions that do the same when they are asked twice. `write` and `send` are known by their command id, `select` by
+that of the selection; what was given to a receiver that is gone is given again."""
 
 
 class QuestionAsked(msgspec.Struct, frozen=True):

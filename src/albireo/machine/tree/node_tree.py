@@ -22,24 +22,25 @@ from albireo.machine.message.courses import Courses
 from albireo.machine.message.events import MessageLimits, SendAsked, SendRefused
 from albireo.machine.message.forces import MessageForces
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.message.post import MessagePost, ReceiptTold
+from albireo.machine.message.post import MessageCarrier, MessagePost, ReceiptTold
 from albireo.machine.message.writes import MessageWrites, encode_write
 from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.pair.handover import FORCE_JUMP
+from albireo.machine.selection.bodies import MessageSelections
 from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
 from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
 from albireo.machine.tree.followed_states import Raw
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.retelling import Retelling
-from albireo.model.command import Receipt
+from albireo.model.command import Receipt, id_reused
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.item import KnownItem
 from albireo.model.tree.course import CommandCourse
-from albireo.model.tree.message import FORCE, FORCE_RELEASE, WRITE, Life, MessageName
+from albireo.model.tree.message import DESELECT, FORCE, FORCE_RELEASE, SELECT, WRITE, Life, MessageName
 
 PARENT: Final = b"parent"
 """Stands for the node above as the sender of a letter, and as where one goes, whichever member of it acts: the shell
@@ -89,7 +90,10 @@ class NodeTree:
         # Whether somebody may order is judged where the order is given: only there are all roles known.
         writes = MessageWrites(root.orders, root.folds.commands, root.registry.item, lambda principal: "")
         forces = MessageForces(root.forcing, root.folds.forces)
-        self.post = MessagePost(messages, writes, {FORCE: forces, FORCE_RELEASE: forces})
+        selections = MessageSelections(root.orders.selecting)
+        carriers: dict[str, MessageCarrier] = {FORCE: forces, FORCE_RELEASE: forces}
+        carriers |= {SELECT: selections, DESELECT: selections}
+        self.post = MessagePost(messages, writes, carriers)
         self._courses = Courses(messages, root.folds.commands, root.folds.dim)
         self._retelling = Retelling(root.folds, root.registry)
         self._has_begun = False
@@ -168,7 +172,7 @@ class NodeTree:
             command_id=asked.command_id,
             owner=owner,
             kind=WRITE,
-            body=encode_write(local, asked.value),
+            body=encode_write(local, asked.value, asked.selection),
             expires_ms=asked.expires_ms,
             user=asked.user,
             principal=question.principal,
@@ -178,6 +182,10 @@ class NodeTree:
         refused = self.send(question, sent, turn)
         return WriteRefusal(refused.reason) if isinstance(refused, SendRefused) else None
 
+    def knows(self, command_id: str) -> bool:
+        """True: the id names a message to another node."""
+        return self.post.messages.origin.asked_with(command_id) is not None
+
     def draw_id(self, kind: str) -> str:
         """Command id for an order that came without one."""
         return f"{kind} {self._chance.getrandbits(64):016x}"
@@ -186,6 +194,8 @@ class NodeTree:
         self, question: Question, sent: SendAsked, turn: Turn, told: ReceiptTold | None = None
     ) -> SendRefused | None:
         """Send a message to another node, and answer the question once it has an end."""
+        if self._root.orders.knows(sent.command_id):
+            return SendRefused(id_reused(sent.command_id, "owner"))
         self._link_up()
         return self.post.ask(question, sent, self._log_time(question.moment), turn, told)
 

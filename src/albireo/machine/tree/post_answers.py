@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.message import Answer
-from albireo.codec.record import Audited, Stream
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
@@ -55,14 +54,6 @@ class TakeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     lease: Count
 
 
-class CancelAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `cancel`."""
-
-    command_id: Annotated[OrderText, Meta(min_length=1)]
-    reason: OrderText = ""
-    user: OrderText = "unknown"
-
-
 class PostingRoot(Protocol):
     """The root machine, as far as these answers need it."""
 
@@ -81,7 +72,6 @@ class PostAnswers:
             "send": (MessageAsked, self._send),
             "receive": (ReceiveAsked, self._receive),
             "take": (TakeAsked, self._take),
-            "cancel": (CancelAsked, self._cancel),
         }
         """Shape and handler of each question."""
 
@@ -106,7 +96,7 @@ class PostAnswers:
             reason=asked.reason,
             subject=f"{asked.kind} of {len(asked.body)} bytes to {owner}",
         )
-        refused = self._root.tree.send(question, sent, turn, _proof)
+        refused = self._root.tree.send(question, sent, turn, proof_of)
         if isinstance(refused, SendRefused):
             raise NotAnswered(refused.reason)
 
@@ -133,33 +123,9 @@ class PostAnswers:
         if refusal:
             raise NotAnswered(refusal)
 
-    def _cancel(self, question: Question, asked: CancelAsked, turn: Turn) -> None:
-        self._check_open()
-        tree = self._root.tree
-        name = tree.post.messages.find(asked.command_id)
-        if isinstance(name, MessageReceipt):
-            raise NotAnswered(f"it has ended already: {name.end.outcome.value}; see `albireo command show`")
-        if name is None:
-            raise NotAnswered(
-                f"no order {asked.command_id!r} of this node to another one is open; what to do: "
-                "`albireo command list`, where it was given; an order to an item of the node itself can't be taken back"
-            )
-        check_role(self._root.access, "cancel", question, name.owner)
-        refused = tree.cancel(question, asked.command_id, turn, _proof)
-        if isinstance(refused, SendRefused):
-            raise NotAnswered(refused.reason)
-        entry = Audited(
-            at_ns=question.moment.wall,
-            user=asked.user,
-            action="cancel",
-            subject=asked.command_id,
-            detail=asked.reason,
-            principal=question.principal,
-        )
-        turn.record(Stream.AUDIT, [entry])
 
-
-def _proof(request_id: int, receipt: MessageReceipt) -> Answer:
+def proof_of(request_id: int, receipt: MessageReceipt) -> Answer:
+    """End of a message, as its sender is told."""
     end = receipt.end
     told = MessageProof(
         command_id=receipt.command_id,

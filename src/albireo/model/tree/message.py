@@ -28,7 +28,11 @@ FORCE: Final = "force"
 """Kind of a message that forces an item."""
 FORCE_RELEASE: Final = "force_release"
 """Kind of a message that ends the force of an item."""
-ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE})
+SELECT: Final = "select"
+"""Kind of a message that selects an item for an order."""
+DESELECT: Final = "deselect"
+"""Kind of a message that gives a selection back."""
+ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE, SELECT, DESELECT})
 """Kinds that the owner carries out itself; any other names an inbox of programs."""
 
 
