@@ -357,6 +357,8 @@ PUBLIC: dict[str, list[str]] = {
         "QueueFull",
         "Rewound",
         "SampleProducer",
+        "SessionOver",
+        "SessionRow",
         "StateChange",
         "TargetRefused",
         "aconnect",

@@ -21,6 +21,7 @@ from albireo.client.errors import (
     ProducerRefused,
     QuestionUnknown,
     QueueFull,
+    SessionOver,
     TargetRefused,
 )
 from albireo.client.live import Changes, StateChange
@@ -28,6 +29,7 @@ from albireo.client.producer import SampleProducer
 from albireo.client.requests import ItemCase, ItemReading
 from albireo.client.target import members_of
 from albireo.machine.producer.sending import Acknowledged, BatchRefused
+from albireo.model.tree.session import SessionRow
 
 if TYPE_CHECKING:
     from albireo.client.aio import AsyncClient, aconnect
@@ -59,6 +61,8 @@ __all__ = [
     "QueueFull",
     "Rewound",
     "SampleProducer",
+    "SessionOver",
+    "SessionRow",
     "StateChange",
     "TargetRefused",
     "aconnect",

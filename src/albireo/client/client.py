@@ -10,7 +10,6 @@ For users: docs/client.md. Decision: ADR-0156.
 """
 
 import contextlib
-import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from albireo.client import orders, requests
 from albireo.client.consumer import RecordConsumer
-from albireo.client.conversation import Conversation
+from albireo.client.conversation import Conversation, held
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
@@ -35,6 +34,7 @@ from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.course import CommandCourse
 from albireo.model.tree.proof import MessageProof
+from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
 
 if TYPE_CHECKING:
@@ -246,6 +246,19 @@ class Client:
         """
         return self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation))
 
+    # Sessions.
+
+    def sessions(self, pattern: str = "*") -> list[SessionRow]:
+        """Who is present here and at the nodes below, since when. `pattern`: only at nodes that it means."""
+        return self.converse(requests.sessions(pattern))
+
+    def end_session(self, session: SessionRow | int, reason: str = "", *, node: str = "") -> None:
+        """End a session: another principal's as an admin of its node, or one of our own here; its key stays trusted.
+
+        `node`: where the session is, if only its id is given. Raises: as `write`.
+        """
+        self.converse(requests.end_session(session, self._core.user, reason, node))
+
     # History.
 
     def history(
@@ -415,20 +428,7 @@ class Client:
 
     def converse(self, conversation: Conversation[_Wanted]) -> _Wanted:
         """Ask what a conversation asks, and give what it comes to."""
-        try:
-            request = next(conversation)
-            while True:
-                if request.pause_s:
-                    time.sleep(request.pause_s)
-                try:
-                    reply = self._core.begin(request).result()
-                except ClientError as error:
-                    request = conversation.throw(error)
-                else:
-                    request = conversation.send(reply)
-        except StopIteration as ended:
-            wanted: _Wanted = ended.value
-            return wanted
+        return held(conversation, self._core.begin)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Give open producers `timeout_s` to have everything recorded, and end. Closing twice is fine.

@@ -156,6 +156,36 @@ class ForceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="force_ended"):
     the samples of this pair are not replicated any more."""
 
 
+class SessionBegan(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
+    """A principal is present from here on; the session's id is the sequence of this record. Stream STATE."""
+
+    principal: str
+    address: str
+    """Address that it speaks from; empty: not known."""
+    role: str
+    """Word of its role at this node (model.access)."""
+    since_ns: int
+    """Wall time at this node."""
+
+
+class SessionRoleChanged(msgspec.Struct, frozen=True, kw_only=True, tag="session_role"):
+    """The principal of a session has another role from here on. Stream STATE."""
+
+    session_id: int
+    role: str
+
+
+class SessionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="session_ended"):
+    """A session is over. Stream STATE."""
+
+    session_id: int
+    cause: str
+    """`link`, `ended`, `takeover` or `start` (model.tree.session.EndCause)."""
+    by: str = ""
+    """Who ended it; empty: nobody did, or somebody without a name."""
+    reason: str = ""
+
+
 class EpochGranted(msgspec.Struct, frozen=True, kw_only=True, tag="epoch"):
     """First record of an epoch; a standalone node grants itself one at each start. Stream CONTROL."""
 
@@ -258,6 +288,9 @@ Record = (
     | ItemForgotten
     | ItemForced
     | ForceEnded
+    | SessionBegan
+    | SessionRoleChanged
+    | SessionEnded
     | EpochGranted
     | NodeStopped
     | Marked
@@ -284,6 +317,9 @@ LEVELS: Final[dict[type[Record], int]] = {
     ItemForgotten: 3,
     ItemForced: 3,
     ForceEnded: 3,
+    SessionBegan: 3,
+    SessionRoleChanged: 3,
+    SessionEnded: 3,
     EpochGranted: FIRST_LEVEL,
     NodeStopped: FIRST_LEVEL,
     Marked: FIRST_LEVEL,

@@ -22,6 +22,7 @@ from albireo.machine.node.orders import WriteAsked
 from albireo.machine.tree.force_answers import ForcesAsked
 from albireo.machine.tree.order_answers import CommandAsked, CommandsAsked
 from albireo.machine.tree.post_answers import CancelAsked, MessageAsked, ReceiveAsked, TakeAsked
+from albireo.machine.tree.session_answers import OwnSessionAsked, SessionEndAsked, SessionsAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
 from albireo.model.command import Receipt
@@ -57,6 +58,7 @@ SHAPES: tuple[type, ...] = (
     *(Nothing, ItemsAsked, CasesAsked, WriteAsked, ActionAsked, HotQuestion, ItemQuestion, NodeQuestion),
     *(CancelAsked, MessageAsked, ReceiveAsked, TakeAsked),
     *(CommandAsked, CommandsAsked, ItemForceAsked, ReleaseAsked, ForcesAsked),
+    *(OwnSessionAsked, SessionsAsked, SessionEndAsked),
     *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),
 )
 """Arguments of all questions."""

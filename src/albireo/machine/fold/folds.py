@@ -42,6 +42,9 @@ from albireo.codec.record import (
     ProducerForgotten,
     ProducerOpened,
     Record,
+    SessionBegan,
+    SessionEnded,
+    SessionRoleChanged,
     Stream,
 )
 from albireo.codec.tree.records import MessageFact
@@ -58,6 +61,7 @@ from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.machine.force.fold import Forces
 from albireo.machine.message.fold import INBOX, OUTBOX, MessageFold
+from albireo.machine.session.fold import SessionFold
 from albireo.machine.tree.origins import Enveloped, Origins, read_envelope
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
@@ -77,6 +81,7 @@ _HEARD: Final = "heard"
 _ACCESS: Final = "access"
 _ORIGINS: Final = "origins"
 _FORCES: Final = "forces"
+_SESSIONS: Final = "sessions"
 """Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
@@ -95,6 +100,7 @@ class Folds:
         self.origins = Origins()
         self.messages = MessageFold()
         self.forces = Forces()
+        self.sessions = SessionFold()
         self.log_time_ms = 0
         self.feature_level = self.cases.level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -181,6 +187,8 @@ class Folds:
                 self.dim.fold_item(record, sequence)
             case ItemForced() | ForceEnded():
                 self._fold_force(record, sequence, log_time)
+            case SessionBegan() | SessionRoleChanged() | SessionEnded():
+                self.sessions.fold(record, sequence)
             case ItemForgotten(item_ids=item_ids):
                 self.forces.fold_ended(item_ids, sequence)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
@@ -257,10 +265,11 @@ class Folds:
     def state_piece(self, asked: StateAsked) -> StatePiece | None:
         """The next piece of a delta, for the state feed; see `StateSource`.
 
-        A viewer that may show an item which is forgotten gets the whole state: that comes seldom.
+        A viewer that may show what is forgotten, an item or an ended session, gets the whole state: that comes seldom.
         """
         since = asked.since
-        cases = self.cases.changed_since(since) if since >= self.dim.forgotten_at else None
+        is_told = since >= max(self.dim.forgotten_at, self.sessions.forgotten_at)
+        cases = self.cases.changed_since(since) if is_told else None
         if cases is None and since >= 0:
             if asked.after != START:
                 return None
@@ -275,6 +284,7 @@ class Folds:
                 if one.receipt is not None
             ],
             lambda: self.forces.changed_since(since),
+            lambda: self.sessions.changed_since(since),
         )
         return cut(asked, changed)
 
@@ -307,6 +317,8 @@ class Folds:
             whole.append((_ORIGINS, self.origins.snapshot()))
         if len(self.forces):
             whole.append((_FORCES, self.forces.snapshot()))
+        if self.sessions:
+            whole.append((_SESSIONS, self.sessions.snapshot()))
         messages = self.messages.snapshot_slices()
         return chain(((name, one) for name, slices in sliced for one in slices), whole, messages)
 
@@ -338,6 +350,7 @@ class Folds:
         self.origins = Origins.restore(sections.get(_ORIGINS, b""))
         self.messages = MessageFold.restore(sections.get(OUTBOX, b""), sections.get(INBOX, b""))
         self.forces = Forces.restore(sections.get(_FORCES, b""))
+        self.sessions = SessionFold.restore(sections.get(_SESSIONS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.cases.level = self.feature_level

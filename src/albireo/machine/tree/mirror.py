@@ -23,15 +23,16 @@ from albireo.model.force import Force
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
+from albireo.model.tree.session import SESSIONS_MAX, Session
 
 EPOCH: Final = 1
 """Epoch of a mirror's positions."""
 CLOSED_MAX: Final = 1_000
-"""Closed cases of which viewers are still told; a viewer that lacks older ones takes the whole state."""
+"""Closed cases of which viewers are still told, and ended sessions; who lacks older ones takes the whole state."""
 
 
 class _Mirrored:
-    """Items, values, cases and forces of the node."""
+    """Items, values, cases, forces and sessions of the node."""
 
     def __init__(self) -> None:
         self.dim = Dim()
@@ -43,6 +44,11 @@ class _Mirrored:
         self.forces: dict[int, Force] = {}
         self._forced_at: dict[int, int] = {}
         """Change that forced or released each item, by id."""
+        self.sessions: dict[int, Session] = {}
+        self._present_at: dict[int, int] = {}
+        """Change that brought each session as it is, by id; of those that go on and of those in `_ended`."""
+        self._ended: dict[int, None] = {}
+        """Ids of sessions that ended lately, the one that ended first coming first."""
         self.refused = 0
 
     def take(self, node: str, state: FeedState, batches: Iterable[SampleBatch], change: int) -> int:
@@ -63,7 +69,31 @@ class _Mirrored:
         for item_id in state.released:
             self.forces.pop(item_id, None)
             self._forced_at[item_id] = change
+        for session in state.sessions:
+            self._present(session, change)
+        for session_id in state.ended:
+            forgotten_at = max(forgotten_at, self._end(session_id, change))
         return forgotten_at
+
+    def _present(self, session: Session, change: int) -> None:
+        number = session.session_id
+        if number not in self.sessions and len(self.sessions) >= SESSIONS_MAX:
+            self.refused += 1
+            return
+        self.sessions[number] = session
+        self._present_at[number] = change
+        self._ended.pop(number, None)
+
+    def _end(self, number: int, change: int) -> int:
+        if self.sessions.pop(number, None) is None:
+            return 0
+        self._ended[number] = None
+        self._present_at[number] = change
+        if len(self._ended) <= CLOSED_MAX:
+            return 0
+        oldest = next(iter(self._ended))
+        del self._ended[oldest]
+        return self._present_at.pop(oldest)
 
     def _note(self, case: Case, change: int) -> int:
         number = case.case_id
@@ -99,6 +129,12 @@ class _Mirrored:
         """Forces that began or changed after `change`, by item; None: it was released."""
         return [(one, self.forces.get(one)) for one, at in self._forced_at.items() if at > change]
 
+    def sessions_since(self, change: int) -> list[tuple[int, Session | None]]:
+        """Sessions that began or changed after `change`, by id; None: it ended."""
+        if change == WHOLE:
+            return list(self.sessions.items())
+        return [(one, self.sessions.get(one)) for one, at in self._present_at.items() if at > change]
+
 
 class NodeMirror:
     """The machine; a source of state for viewers."""
@@ -108,7 +144,7 @@ class NodeMirror:
         self.stale_since_ns: int | None = 0
         """Wall time since which nothing was heard; 0: never in this run; None: the state is live."""
         self.refused = 0
-        """Number of declarations of other nodes' items, which are not taken."""
+        """Number of declarations of other nodes' items, and of sessions beyond their bound, which are not taken."""
         self._changes = 1
         self._whole_at = 1
         """Change since which what is told can be told as changes; a viewer that is behind it takes the whole state."""
@@ -131,6 +167,11 @@ class NodeMirror:
     def forces(self) -> dict[int, Force]:
         """Forced items by id."""
         return self._table.forces
+
+    @property
+    def sessions(self) -> dict[int, Session]:
+        """Sessions by id."""
+        return self._table.sessions
 
     @property
     def position(self) -> Position:
@@ -181,5 +222,6 @@ class NodeMirror:
             table.dim,
             lambda: list(table.open.values()) if since == WHOLE else table.cases_since(since),
             forces=lambda: table.forces_since(since),
+            sessions=lambda: table.sessions_since(since),
         )
         return cut(asked, changed)

@@ -20,13 +20,15 @@ from albireo.machine.message.courses import Courses
 from albireo.machine.message.events import MessageLimits, SendAsked, SendRefused
 from albireo.machine.message.forces import MessageForces
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.message.post import MessagePost, ReceiptTold
+from albireo.machine.message.post import MessageCarrier, MessagePost, ReceiptTold
+from albireo.machine.message.sessions import MessageSessions
 from albireo.machine.message.writes import MessageWrites, encode_write
 from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.pair.handover import FORCE_JUMP
+from albireo.machine.session.sessions import Sessions
 from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.child import Raw
 from albireo.machine.tree.neighbours import NeighbourWatch
@@ -34,7 +36,7 @@ from albireo.machine.tree.retelling import Retelling
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.tree.course import CommandCourse
-from albireo.model.tree.message import FORCE, FORCE_RELEASE, WRITE, Life, MessageName
+from albireo.model.tree.message import FORCE, FORCE_RELEASE, SESSION_END, WRITE, Life, MessageName
 
 PARENT: Final = b"parent"
 """Stands for the node above as the sender of a letter, and as where one goes: the shell knows its links."""
@@ -50,6 +52,7 @@ class TreeRoot(Protocol):
     orders: Orders
     forcing: Forcing
     registry: Registry
+    sessions: Sessions
 
     def log_time_ns(self, now: Instant) -> int:
         """Log time at this instant: that of the end of the log, and what has passed since."""
@@ -75,7 +78,12 @@ class NodeTree:
         # Whether somebody may order is judged where the order is given: only there are all roles known.
         writes = MessageWrites(root.orders, root.folds.commands, root.registry.item, lambda principal: "")
         forces = MessageForces(root.forcing, root.folds.forces)
-        self.post = MessagePost(messages, writes, {FORCE: forces, FORCE_RELEASE: forces})
+        others: dict[str, MessageCarrier] = {
+            FORCE: forces,
+            FORCE_RELEASE: forces,
+            SESSION_END: MessageSessions(root.sessions),
+        }
+        self.post = MessagePost(messages, writes, others)
         self._courses = Courses(messages, root.folds.commands, root.folds.dim)
         self._retelling = Retelling(root.folds, root.registry)
         self._has_begun = False

@@ -28,7 +28,9 @@ FORCE: Final = "force"
 """Kind of a message that forces an item."""
 FORCE_RELEASE: Final = "force_release"
 """Kind of a message that ends the force of an item."""
-ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE})
+SESSION_END: Final = "session_end"
+"""Kind of a message that ends a session."""
+ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE, SESSION_END})
 """Kinds that the owner carries out itself; any other names an inbox of programs."""
 
 
