@@ -6,22 +6,19 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.message import Answer, AnyMessage
+from albireo.codec.message import Answer
 from albireo.codec.pieces import InPieces
 from albireo.codec.record import Stream
-from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.folds import Folds
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.message.sessions import encode_session_end
-from albireo.machine.node.admission import Admission
 from albireo.machine.node.orders import OrderText
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.session.sessions import EndOrder, EndRefusal, Sessions
-from albireo.machine.tree.answers_below import AnswersBelow
-from albireo.machine.tree.force_answers import CROWDED
-from albireo.machine.tree.node_tree import NodeTree
+from albireo.machine.tree.answers_below import AnswersBelow, not_done
+from albireo.machine.tree.force_answers import CROWDED, ForcingRoot
 from albireo.model.access import AccessRole
 from albireo.model.bounded import Count, Name
 from albireo.model.tree.message import SESSION_END, MessageOutcome
@@ -52,22 +49,12 @@ class OwnSessionAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of the question `session`: none."""
 
 
-class SessionRoot(Protocol):
+class SessionRoot(ForcingRoot, Protocol):
     """The root machine, as far as these answers need it."""
 
     config: RootConfig
     folds: Folds
-    admission: Admission
-    access: AccessJudge
     sessions: Sessions
-    tree: NodeTree
-
-    @property
-    def is_crowded(self) -> bool:
-        """True: too many answers wait for a commit."""
-
-    def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
-        """Say `message` once everything up to `sequence` is committed."""
 
 
 class SessionAnswers:
@@ -161,7 +148,7 @@ class SessionAnswers:
 
         def told(request_id: int, receipt: MessageReceipt) -> Answer:
             if receipt.end.outcome is not MessageOutcome.EXECUTED:
-                return Answer(request_id=request_id, error=_not_done(receipt))
+                return Answer(request_id=request_id, error=not_done(receipt, "`albireo sessions list`"))
             row = {"session_id": asked.session_id, "node": owner} if known is None else row_of(known, owner)
             return Answer(request_id=request_id, result=msgspec.to_builtins(row))
 
@@ -180,16 +167,3 @@ def _behind(
     """Sessions with an id above `after`, by rising id."""
     for one in sorted((one for one in found if one.session_id > after), key=lambda one: one.session_id):
         yield one.session_id, row_of(one, node, stale_since_ns)
-
-
-def _not_done(receipt: MessageReceipt) -> str:
-    """Words for a session of which nobody says that it ended."""
-    outcome, owner = receipt.end.outcome, receipt.name.owner
-    if outcome is MessageOutcome.REJECTED:
-        return receipt.end.detail
-    if outcome is MessageOutcome.UNKNOWN:
-        return (
-            f"{owner} has not said in time what became of it; nobody here knows whether the session was ended; "
-            "what to do: `albireo sessions list`, a moment later"
-        )
-    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: see `albireo topology show`"
