@@ -257,7 +257,7 @@ class Root:
             watched = (*self.adapters.declare(turn, moment.now), *self.forcing.begin(moment, turn))
             self.diagnostics.declare(self.registry, self.config, watched, moment, turn)
             self._hellos.leave(self.config.adapters)
-            self.sessions.begin(moment, turn)
+            self.sessions.begin(turn)
             self.orders.restarted(moment, turn)
         self.admission.body_bytes_max = min(BODY_BYTES_MAX, self.config.segment_bytes - HEADER_BYTES)
         self.admission.closed_because = self._log_reason

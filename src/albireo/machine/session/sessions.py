@@ -126,10 +126,8 @@ class Sessions:
             place = (one.principal, one.address)
             self._present[place] = _Presence(one.session_id, place, one.role, now, is_returning=True)
 
-    def begin(self, moment: Moment, turn: Turn) -> None:
-        """Begin a tenure. Behind a takeover sessions may go on; at a node that stands alone all are over."""
-        for one in self._present.values():
-            one.heard_at = moment.now
+    def begin(self, turn: Turn) -> None:
+        """Begin a tenure, right behind `begin_afresh`: in a pair sessions may go on, at a lone node all are over."""
         if not self._root.config.is_paired and may_append(_EXAMPLE, turn.level):
             self._end(list(self._present.values()), EndCause.START, turn)
 

@@ -115,7 +115,7 @@ class SessionAnswers:
         root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
 
     def _is_own(self, question: Question, asked: SessionEndAsked) -> bool:
-        return bool(question.principal) and self._root.sessions.owner_of(asked.session_id) == question.principal
+        return self._root.sessions.owner_of(asked.session_id) == question.principal
 
     def _may(self, question: Question, asked: SessionEndAsked, node: str, turn: Turn) -> bool:
         """Whether the role of who asks suffices at that node; if not it is told so, on record like each refusal."""

@@ -274,6 +274,9 @@ def test_its_links_are_told_at_once_and_refused_until_they_connect_anew() -> Non
     assert set(told) == {b"m1", b"m2"}
     assert told[b"m1"] == f"{OVER}{ANNA}: over; what to do: connect anew, or ask who ended it"
     assert [to for to, each in one.sent if isinstance(each, FeedAnswer) and each.verdict == "refused"] == [b"m2"]
+    one.sent.clear()
+    live(one, 2)
+    assert [to for to, _ in one.sent if to == b"m2"] == [], "nothing is fed any more"
     for _ in range(3):
         live(one, 20)
         assert asked(one, sender=b"m1", principal=MES, address=PLANT).error.startswith(OVER)
