@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from albireo.cli import cli
-from albireo.client import AccessRefused, NodeRefused, SessionOver, SessionRow, aconnect, connect
+from albireo.client import AccessRefused, Client, NodeRefused, SessionOver, SessionRow, aconnect, connect
 from albireo.model.access import AccessRole
 from albireo.model.feature import FEATURE_LEVEL
 from tests.parts.core_pair import aside, until
@@ -35,6 +35,13 @@ def told(data: Path, *arguments: str) -> Any:
 def listed(data: Path, *arguments: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = told(data, "list", *arguments)["sessions"]
     return found
+
+
+def session_of(client: Client, principal: str) -> SessionRow:
+    """The session of a principal, once it is committed."""
+    while not (found := [one for one in client.sessions() if one.principal == principal]):
+        pass
+    return found[0]
 
 
 def test_commands_of_one_user_are_one_session_that_is_listed_and_ended(tmp_path: Path) -> None:
@@ -75,7 +82,7 @@ def test_through_the_door_a_session_has_its_address_and_its_client_is_told_of_it
         with to("anna@desk") as anna, to("mes-1") as mes, connect(node.data, timeout_s=PATIENCE_S) as admin:
             watching = mes.watch(timeout_s=PATIENCE_S)
             next(watching)
-            (row,) = [one for one in admin.sessions() if one.principal == "mes-1"]
+            row = session_of(admin, "mes-1")
             with pytest.raises(AccessRefused, match="needs the role admin"):
                 anna.end_session(row)
             admin.end_session(row, "shift is over")
@@ -87,7 +94,7 @@ def test_through_the_door_a_session_has_its_address_and_its_client_is_told_of_it
                     mes.ask(what, of=of)
             with to("mes-1") as anew:
                 assert anew.status()["node"] == "root"
-                (own,) = [one for one in admin.sessions() if one.principal == "mes-1"]
+                own = session_of(admin, "mes-1")
                 assert own.session_id > row.session_id
                 anew.end_session(own, "my own")
                 with pytest.raises(SessionOver):
@@ -97,8 +104,9 @@ def test_through_the_door_a_session_has_its_address_and_its_client_is_told_of_it
 
     async def of_the_async_client() -> None:
         async with await aconnect(node.data, timeout_s=PATIENCE_S) as client:
-            (row,) = [one for one in await client.sessions() if one.principal == LOCAL]
-            await client.end_session(row.session_id, "over")
+            while not (found := [one for one in await client.sessions() if one.principal == LOCAL]):
+                pass
+            await client.end_session(found[0].session_id, "over")
             with pytest.raises(SessionOver):
                 await client.status()
 
