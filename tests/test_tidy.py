@@ -67,7 +67,7 @@ LARGEST_MODULES: dict[str, int] = {
     "machine/fold/cases.py": 478,
     "machine/fold/dim.py": 481,
     "log/log.py": 476,
-    "machine/node/root.py": 467,
+    "machine/node/root.py": 469,
     "node/history/query.py": 466,
     "machine/pair/member.py": 455,
 }
@@ -360,6 +360,8 @@ PUBLIC: dict[str, list[str]] = {
         "QueueFull",
         "Rewound",
         "SampleProducer",
+        "SessionOver",
+        "SessionRow",
         "StateChange",
         "TargetRefused",
         "aconnect",

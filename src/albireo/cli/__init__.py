@@ -45,6 +45,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "cases": ("albireo.cli.node.cases", "Alarm cases: list, acknowledge, shelve."),
     "keys": ("albireo.cli.site.keys", "Keys of the TCP links: make, list, trust, rotate, revoke."),
     "access": ("albireo.cli.site.access", "Who may do what: list, grant, revoke."),
+    "sessions": ("albireo.cli.site.sessions", "Who is present: list, end."),
     "site": ("albireo.cli.site.sites", "Save nodes under a name, to reach them from here."),
     "topology": ("albireo.cli.site.topology", "Write or check a topology file."),
     "chp": ("albireo.cli.chp", "Serve a node's items to programs that speak CHP (ZeroMQ RFC 12)."),

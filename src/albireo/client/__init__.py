@@ -23,6 +23,7 @@ from albireo.client.errors import (
     ProducerRefused,
     QuestionUnknown,
     QueueFull,
+    SessionOver,
     TargetRefused,
 )
 from albireo.client.live import Changes, ItemCase, StateChange
@@ -31,6 +32,7 @@ from albireo.client.requests import ItemReading
 from albireo.client.target import members_of
 from albireo.machine.producer.sending import Acknowledged, BatchRefused
 from albireo.model.command import ItemSelection
+from albireo.model.tree.session import SessionRow
 
 if TYPE_CHECKING:
     from albireo.client.aio import AsyncClient, aconnect
@@ -65,6 +67,8 @@ __all__ = [
     "QueueFull",
     "Rewound",
     "SampleProducer",
+    "SessionOver",
+    "SessionRow",
     "StateChange",
     "TargetRefused",
     "aconnect",

@@ -35,6 +35,7 @@ from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.tree.course import CommandCourse
 from albireo.model.tree.proof import MessageProof
+from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
 
 if TYPE_CHECKING:
@@ -120,6 +121,14 @@ class AsyncClient:
     async def forces(self) -> list[ForcedItem]:
         """Forced items here and at the nodes below, by name."""
         return await self.converse(requests.forces())
+
+    async def sessions(self, pattern: str = "*") -> list[SessionRow]:
+        """Who is present, as `Client.sessions` says."""
+        return await self.converse(requests.sessions(pattern))
+
+    async def end_session(self, session: SessionRow | int, reason: str = "", *, node: str = "") -> None:
+        """End a session, as `Client.end_session` does."""
+        await self.converse(requests.end_session(session, self._core.user, reason, node))
 
     async def command(self, command_id: str) -> CommandCourse:
         """The life of one command."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from albireo.client import orders, requests
 from albireo.client.consumer import RecordConsumer
+from albireo.client.conversation import Conversation, held
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
@@ -31,6 +32,7 @@ from albireo.model.case import Action, Case
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.proof import MessageProof
+from albireo.model.tree.session import SessionRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -194,6 +196,19 @@ class Client(OrderingClient):
         Raises: as `write`.
         """
         return self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation))
+
+    # Sessions.
+
+    def sessions(self, pattern: str = "*") -> list[SessionRow]:
+        """Who is present here and at the nodes below, since when. `pattern`: only at nodes that it means."""
+        return self.converse(requests.sessions(pattern))
+
+    def end_session(self, session: SessionRow | int, reason: str = "", *, node: str = "") -> None:
+        """End a session: another principal's as an admin of its node, or one of our own here; its key stays trusted.
+
+        `node`: where the session is, if only its id is given. Raises: as `write`.
+        """
+        self.converse(requests.end_session(session, self._core.user, reason, node))
 
     # History.
 
@@ -361,6 +376,10 @@ class Client(OrderingClient):
                     yield None
         finally:
             self._core.leave(reader)
+
+    def converse(self, conversation: Conversation[_Wanted]) -> _Wanted:
+        """Ask what a conversation asks, and give what it comes to."""
+        return held(conversation, self._core.begin)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Give open producers `timeout_s` to have everything recorded, and end. Closing twice is fine.

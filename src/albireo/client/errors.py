@@ -9,6 +9,7 @@ ClientError
   |    +- OutcomeUnknown   an order went out, and its answer did not come: nobody here knows whether it was done
   +- NodeRefused         the node answered no, with the reason and the remedy
   |    +- AccessRefused    the role of our key does not suffice
+  |    +- SessionOver      somebody has ended our session: make another client
   |    +- CommandIdReused  the id of an order names another order already; nothing of this one is done
   |    +- NotSelected      an item that has to be selected first is not, or not by us
   |    +- AlreadySelected  somebody has selected the item
@@ -29,6 +30,7 @@ from albireo.codec.message import Successor
 from albireo.model.command import ID_REUSED
 from albireo.model.instant import SECOND
 from albireo.model.tree.message import AddCause
+from albireo.model.tree.session import OVER
 
 WHAT_TO_DO: Final = "; what to do: "
 """Stands between a cause and its remedy, here and in the refusals of a node."""
@@ -93,6 +95,10 @@ class NodeRefused(ClientError):
 
 class AccessRefused(NodeRefused):
     """The role of the key does not suffice."""
+
+
+class SessionOver(NodeRefused):
+    """Somebody has ended the session of this client; the next one that is made begins another."""
 
 
 class CommandIdReused(NodeRefused):
@@ -187,6 +193,8 @@ def refusal(what: str, reason: str) -> NodeRefused:
     """The error that an answer's error text means."""
     if " needs the role " in reason or reason.endswith(" and may not"):
         return AccessRefused(what, reason)
+    if reason.startswith(OVER):
+        return SessionOver(what, reason)
     if reason.startswith("unknown question "):
         return QuestionUnknown(what, reason)
     if "command id " in reason and f" {ID_REUSED} " in reason:

@@ -22,6 +22,7 @@ from albireo.model.command import ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem, KnownItem, Reading
+from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ NAMES_MAX: Final = PIECE_ENTRIES_MAX
 """Names in one question: as many rows as a node gives in one piece."""
 WILD: Final = frozenset("*?[")
 """Characters that make a name a pattern."""
+END_S: Final = 20.0
+"""Longest time until it is known whether a session at a node below was ended."""
 ACTION_S: Final = 20.0
 """Longest time that an action which has to be committed may take."""
 
@@ -248,6 +251,30 @@ def force(item: str, value: Value, user: str, reason: str, for_s: float) -> Conv
 def release(item: str, user: str, reason: str) -> Conversation[None]:
     """End the force of an item."""
     yield Request(what="force_release", arguments={"item": item, "user": user, "reason": reason}, wait_s=ACTION_S)
+
+
+def sessions(pattern: str) -> Conversation[list[SessionRow]]:
+    """Sessions of this node and of those below, by node and id; `pattern`: only of nodes that it means."""
+    reply = yield Request(what="status")
+    own = str(reply.result["node"])
+    found: list[SessionRow] = []
+    if _means(pattern, own):
+        found += yield from _all_rows("sessions", list[SessionRow])
+    for row in (yield from tree()):
+        if _means(pattern, row.node):
+            found += yield from _all_rows("sessions", list[SessionRow], node=row.node)
+    return sorted(found, key=lambda one: (one.node, one.session_id))
+
+
+def end_session(session: SessionRow | int, user: str, reason: str, node: str) -> Conversation[None]:
+    """End a session. `node`: the node that has it, by its id or the end of that; empty: the one that is asked.
+
+    A row says itself which node has it.
+    """
+    number, where = (session.session_id, session.node) if isinstance(session, SessionRow) else (session, node)
+    found = [row.node for row in (yield from tree()) if where and _means(where, row.node)]
+    asked = {"session_id": number, "reason": reason, "user": user}
+    yield Request(what="session_end", arguments=asked | _of(found[0] if len(found) == 1 else where), wait_s=END_S)
 
 
 def forces() -> Conversation[list[ForcedItem]]:

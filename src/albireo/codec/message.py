@@ -26,6 +26,7 @@ from albireo.model.command import Receipt
 from albireo.model.force import Force
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
+from albireo.model.tree.session import Session
 from albireo.model.value import Value
 
 
@@ -283,6 +284,9 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     forces: Annotated[tuple[Force, ...], Meta(max_length=ENTRIES_MAX)] = ()
     released: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Ids of items that are not forced any more; `forces` began or changed."""
+    sessions: Annotated[tuple[Session, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    ended: Annotated[tuple[bounded.Count, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    """Ids of sessions that are over; `sessions` began or changed."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()
     """(value type, row count) of each raw part: sample columns as in codec.samples."""
     stale_since_ns: bounded.Signed64 | None = None

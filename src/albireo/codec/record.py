@@ -170,6 +170,36 @@ class SelectionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="select_ende
     that began to lead read it from a store, so nobody can tell how old it is."""
 
 
+class SessionBegan(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
+    """A principal is present from here on; the session's id is the sequence of this record. Stream STATE."""
+
+    principal: str
+    address: str
+    """Address that it speaks from; empty: not known."""
+    role: str
+    """Word of its role at this node (model.access)."""
+    since_ns: int
+    """Wall time at this node."""
+
+
+class SessionRoleChanged(msgspec.Struct, frozen=True, kw_only=True, tag="session_role"):
+    """The principal of a session has another role from here on. Stream STATE."""
+
+    session_id: int
+    role: str
+
+
+class SessionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="session_ended"):
+    """A session is over. Stream STATE."""
+
+    session_id: int
+    cause: str
+    """`link`, `ended`, `takeover` or `start` (model.tree.session.EndCause)."""
+    by: str = ""
+    """Who ended it; empty: nobody did, or somebody without a name."""
+    reason: str = ""
+
+
 class EpochGranted(msgspec.Struct, frozen=True, kw_only=True, tag="epoch"):
     """First record of an epoch; a standalone node grants itself one at each start. Stream CONTROL."""
 
@@ -274,6 +304,9 @@ Record = (
     | ForceEnded
     | ItemSelected
     | SelectionEnded
+    | SessionBegan
+    | SessionRoleChanged
+    | SessionEnded
     | EpochGranted
     | NodeStopped
     | Marked
@@ -302,6 +335,9 @@ LEVELS: Final[dict[type[Record], int]] = {
     ForceEnded: 3,
     ItemSelected: 3,
     SelectionEnded: 3,
+    SessionBegan: 3,
+    SessionRoleChanged: 3,
+    SessionEnded: 3,
     EpochGranted: FIRST_LEVEL,
     NodeStopped: FIRST_LEVEL,
     Marked: FIRST_LEVEL,

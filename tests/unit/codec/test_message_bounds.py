@@ -23,6 +23,7 @@ from albireo.machine.tree.force_answers import ForcesAsked
 from albireo.machine.tree.order_answers import CancelAsked, CommandAsked, CommandsAsked
 from albireo.machine.tree.post_answers import MessageAsked, ReceiveAsked, TakeAsked
 from albireo.machine.tree.select_answers import DeselectAsked, SelectAsked
+from albireo.machine.tree.session_answers import OwnSessionAsked, SessionEndAsked, SessionsAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
 from albireo.model.command import Receipt
@@ -59,6 +60,7 @@ SHAPES: tuple[type, ...] = (
     *(CancelAsked, MessageAsked, ReceiveAsked, TakeAsked),
     *(SelectAsked, DeselectAsked),
     *(CommandAsked, CommandsAsked, ItemForceAsked, ReleaseAsked, ForcesAsked),
+    *(OwnSessionAsked, SessionsAsked, SessionEndAsked),
     *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),
 )
 """Arguments of all questions."""

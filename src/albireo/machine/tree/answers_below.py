@@ -8,12 +8,14 @@ import numpy as np
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
+from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model.access import AccessRole
 from albireo.model.item import KnownItem
+from albireo.model.tree.message import MessageOutcome
 
 _STRETCH: Final = 65_536
 """Item ids that are looked through at once for those that there are."""
@@ -77,6 +79,23 @@ def check_role(access: AccessJudge, what: str, question: Question, owner: str) -
     role = access.role_at(question.principal, owner)
     if role < AccessRole.OPERATE:
         raise NotAnswered(f"{what} needs the role operate at {owner}; {question.principal!r} has {role.word}")
+
+
+def not_done(receipt: MessageReceipt, look: str) -> str:
+    """Words for an order to a node below that was not done, or of which nobody knows.
+
+    Args:
+        look: command that shows whether it was.
+    """
+    outcome, owner = receipt.end.outcome, receipt.name.owner
+    if outcome is MessageOutcome.REJECTED:
+        return receipt.end.detail
+    if outcome is MessageOutcome.UNKNOWN:
+        return (
+            f"{owner} has not said in time what became of it; nobody here knows whether it was done; "
+            f"what to do: `albireo command show {receipt.command_id!r}`, and {look}"
+        )
+    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: see `albireo topology show`"
 
 
 def items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:

@@ -122,14 +122,9 @@ class Child:
         return self._states.line
 
     @property
-    def _log_line(self) -> bytes | None:
-        """The link to the member that acts, for its log; None: there is none."""
-        return None if self._states.chosen is None else self._line_to(self._states.chosen, is_bulk=True)
-
-    @property
     def log_line(self) -> bytes | None:
         """The link to the member that acts, for what may wait; None: there is none."""
-        return self._chosen(is_bulk=True)
+        return None if self._states.chosen is None else self._line_to(self._states.chosen, is_bulk=True)
 
     def knows(self, sender: bytes) -> bool:
         return sender in self._lines
@@ -164,7 +159,7 @@ class Child:
                 self._moved(moment, turn, is_moved=self._states.line_up(hello.member, sender, moment, turn))
         if known is None or is_new_log or (self._log is None and self._is_log_wanted):
             self._follow_log(moment, turn)
-        if hello.is_bulk and (self._log is None or sender != self._log_line):
+        if hello.is_bulk and (self._log is None or sender != self.log_line):
             turn.send(sender, RoleAsked(adapter=self._own_node))  # The child dials a link anew that says nothing.
 
     def _is_rival(self, sender: bytes, hello: ChildHello, now: Instant) -> bool:
@@ -187,7 +182,7 @@ class Child:
 
     def _follow_log(self, moment: Moment, turn: Turn) -> None:
         """Follow the log from the end of the copy, or wait for the link to be there."""
-        if not self._is_log_wanted or self.hello is None or self._log_line is None:
+        if not self._is_log_wanted or self.hello is None or self.log_line is None:
             return
         log_id = self.hello.log_id
         config = FollowerConfig(name=self._own_node, is_named=True, window_bytes=WINDOW_BYTES)
@@ -207,7 +202,7 @@ class Child:
                 self._moved(moment, turn, is_moved=self._states.role_told(line.member, message, moment, turn))
             case FeedAnswer() | FeedState() | FeedAlive() if sender == self._states.line:
                 self._states.heard(message, raw, moment, turn)
-            case FeedAnswer() | FeedData() | FeedAlive() if sender == self._log_line and self._log is not None:
+            case FeedAnswer() | FeedData() | FeedAlive() if sender == self.log_line and self._log is not None:
                 received = Received(message, sum(len(part) for part in raw))
                 self._followed(self._log, self._log.step(received, moment.now), raw, moment, turn)
             case _:
@@ -249,8 +244,8 @@ class Child:
         for effect in effects:
             match effect:
                 case TellLeader(message):
-                    if self._log_line is not None:
-                        turn.send(self._log_line, message)
+                    if self.log_line is not None:
+                        turn.send(self.log_line, message)
                 case Deliver(FeedData() as data):
                     self._take_log(data, raw, moment, turn)
                 case CutBack(position, _):

@@ -28,13 +28,14 @@ from albireo.model.force import Force
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
+from albireo.model.tree.session import SESSIONS_MAX, Session
 
 EPOCH: Final = 1
 """Epoch of a mirror's positions."""
 HISTORY: Final = EpochHistory().granted(EpochEntry(EPOCH, 1, 0))
 """Epochs of a mirror's positions, as its followers are told them."""
 CLOSED_MAX: Final = 1_000
-"""Closed cases of which viewers are still told; a viewer that lacks older ones takes the whole state."""
+"""Closed cases of which viewers are still told, and ended sessions; who lacks older ones takes the whole state."""
 
 
 DeclaredItems = Callable[[int], KnownItem | None]
@@ -56,7 +57,7 @@ class _Marked(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Mirrored:
-    """Items, values, cases and forces of the node."""
+    """Items, values, cases, forces and sessions of the node."""
 
     def __init__(self) -> None:
         self.dim = Dim()
@@ -68,6 +69,11 @@ class _Mirrored:
         self.forces: dict[int, Force] = {}
         self._forced_at: dict[int, int] = {}
         """Change that forced or released each item, by id."""
+        self.sessions: dict[int, Session] = {}
+        self._present_at: dict[int, int] = {}
+        """Change that brought each session as it is, by id; of those that go on and of those in `_ended`."""
+        self._ended: dict[int, None] = {}
+        """Ids of sessions that ended lately, the one that ended first coming first."""
         self.refused = 0
         self._marked: list[_Marked] = []
 
@@ -111,7 +117,31 @@ class _Mirrored:
         for item_id in state.released:
             self.forces.pop(item_id, None)
             self._forced_at[item_id] = change
+        for session in state.sessions:
+            self._present(session, change)
+        for session_id in state.ended:
+            forgotten_at = max(forgotten_at, self._end(session_id, change))
         return forgotten_at
+
+    def _present(self, session: Session, change: int) -> None:
+        number = session.session_id
+        if number not in self.sessions and len(self.sessions) >= SESSIONS_MAX:
+            self.refused += 1
+            return
+        self.sessions[number] = session
+        self._present_at[number] = change
+        self._ended.pop(number, None)
+
+    def _end(self, number: int, change: int) -> int:
+        if self.sessions.pop(number, None) is None:
+            return 0
+        self._ended[number] = None
+        self._present_at[number] = change
+        if len(self._ended) <= CLOSED_MAX:
+            return 0
+        oldest = next(iter(self._ended))
+        del self._ended[oldest]
+        return self._present_at.pop(oldest)
 
     def _note(self, case: Case, change: int) -> int:
         number = case.case_id
@@ -147,6 +177,12 @@ class _Mirrored:
         """Forces that began or changed after `change`, by item; None: it was released."""
         return [(one, self.forces.get(one)) for one, at in self._forced_at.items() if at > change]
 
+    def sessions_since(self, change: int) -> list[tuple[int, Session | None]]:
+        """Sessions that began or changed after `change`, by id; None: it ended."""
+        if change == WHOLE:
+            return list(self.sessions.items())
+        return [(one, self.sessions.get(one)) for one, at in self._present_at.items() if at > change]
+
 
 def _of_node(node: str, item: KnownItem) -> KnownItem:
     """The declaration with the one text of its node's name that all of them have."""
@@ -164,7 +200,7 @@ class NodeMirror:
         """Wall time since which nothing was heard of the node, here or where its state comes from; 0: never in this
         run; None: the state is live."""
         self.refused = 0
-        """Number of declarations of other nodes' items, which are not taken."""
+        """Number of declarations of other nodes' items, and of sessions beyond their bound, which are not taken."""
         self._changes = 1
         self._whole_at = 1
         """Change since which what is told can be told as changes; a viewer that is behind it takes the whole state."""
@@ -189,6 +225,11 @@ class NodeMirror:
     def forces(self) -> dict[int, Force]:
         """Forced items by id."""
         return self._table.forces
+
+    @property
+    def sessions(self) -> dict[int, Session]:
+        """Sessions by id."""
+        return self._table.sessions
 
     @property
     def position(self) -> Position:
@@ -246,5 +287,6 @@ class NodeMirror:
             lambda: list(table.open.values()) if since == WHOLE else table.cases_since(since),
             forces=lambda: table.forces_since(since),
             stale_since_ns=self.stale_since_ns,
+            sessions=lambda: table.sessions_since(since),
         )
         return cut(asked, changed)

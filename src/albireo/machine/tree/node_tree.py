@@ -23,6 +23,7 @@ from albireo.machine.message.events import MessageLimits, SendAsked, SendRefused
 from albireo.machine.message.forces import MessageForces
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.post import MessageCarrier, MessagePost, ReceiptTold
+from albireo.machine.message.sessions import MessageSessions
 from albireo.machine.message.writes import MessageWrites, encode_write
 from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
@@ -30,6 +31,7 @@ from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.pair.handover import FORCE_JUMP
 from albireo.machine.selection.bodies import MessageSelections
+from albireo.machine.session.sessions import Sessions
 from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
 from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
 from albireo.machine.tree.followed_states import Raw
@@ -40,7 +42,7 @@ from albireo.model.command import Receipt, id_reused
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.item import KnownItem
 from albireo.model.tree.course import CommandCourse
-from albireo.model.tree.message import DESELECT, FORCE, FORCE_RELEASE, SELECT, WRITE, Life, MessageName
+from albireo.model.tree.message import DESELECT, FORCE, FORCE_RELEASE, SELECT, SESSION_END, WRITE, Life, MessageName
 
 PARENT: Final = b"parent"
 """Stands for the node above as the sender of a letter, and as where one goes, whichever member of it acts: the shell
@@ -58,6 +60,7 @@ class TreeRoot(Protocol):
     orders: Orders
     forcing: Forcing
     registry: Registry
+    sessions: Sessions
 
     def log_time_ns(self, now: Instant) -> int:
         """Log time at this instant: that of the end of the log, and what has passed since."""
@@ -92,7 +95,7 @@ class NodeTree:
         forces = MessageForces(root.forcing, root.folds.forces)
         selections = MessageSelections(root.orders.selecting)
         carriers: dict[str, MessageCarrier] = {FORCE: forces, FORCE_RELEASE: forces}
-        carriers |= {SELECT: selections, DESELECT: selections}
+        carriers |= {SELECT: selections, DESELECT: selections, SESSION_END: MessageSessions(root.sessions)}
         self.post = MessagePost(messages, writes, carriers)
         self._courses = Courses(messages, root.folds.commands, root.folds.dim)
         self._retelling = Retelling(root.folds, root.registry)

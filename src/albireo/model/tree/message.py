@@ -32,7 +32,9 @@ SELECT: Final = "select"
 """Kind of a message that selects an item for an order."""
 DESELECT: Final = "deselect"
 """Kind of a message that gives a selection back."""
-ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE, SELECT, DESELECT})
+SESSION_END: Final = "session_end"
+"""Kind of a message that ends a session."""
+ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE, SELECT, DESELECT, SESSION_END})
 """Kinds that the owner carries out itself; any other names an inbox of programs."""
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from albireo.codec.frame import Frame, frames
-from albireo.codec.message import AnyMessage, Ask, Carry, HistoryTold, WriteOrder
+from albireo.codec.message import AnyMessage, Ask, Carry, FeedHello, HistoryTold, WriteOrder
 from albireo.codec.principal import NEIGHBOUR_WORDS
 from albireo.codec.register_block import VoterLost, VoterOffered, VoterRead, VoterWritten
 from albireo.log import (
@@ -66,6 +66,10 @@ FOR_MEMBERSHIP: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, 
 """Messages of the local link that the membership may want; all others are for the root machine."""
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
 """Most that one turn takes: some 20 batches of 1000 samples, 1 ms of checking and appending."""
+
+OWN_ASKERS: Final = (b"history#",)
+"""Begins of the identities of the node's own actors that ask CORE: nobody is present by them."""
+NOWHERE: Final[Mapping[bytes, str]] = {}
 
 
 def create(arguments: Mapping[str, object]) -> "Core":
@@ -257,6 +261,7 @@ class Core:
     def drained(self, letters: Sequence[Letter]) -> None:
         self._look_at_disk()
         own: list[OneLetter] = []
+        addresses: dict[bytes, str] = {}
         door = self._membership.door.link
         for one in letters:
             is_local = one.link is self._link
@@ -267,19 +272,23 @@ class Core:
                 continue
             if self._house.hears(one):
                 continue
-            if isinstance(one.message, Ask) and one.message.of and (is_local or one.link is door):
+            is_over = isinstance(one.message, Ask) and bool(self.root.sessions.objection(self._peers.sender_of(one)))
+            if isinstance(one.message, Ask) and one.message.of and not is_over and (is_local or one.link is door):
                 self._history.asked(one, one.message, self.root.access, self._moment())
                 continue
             is_outside = not is_local and one.link not in self._uplinks
-            if (is_outside or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
+            is_for_membership = is_outside or isinstance(one.message, FOR_MEMBERSHIP)
+            if is_for_membership and not is_over and self._membership.hears(one):
                 continue
             is_above = one.link in self._uplinks and type(one.message) in NEIGHBOUR_WORDS
             sender = self._uplinks.sender_of(one.link) if is_above else self._peers.sender_of(one)
+            if isinstance(one.message, Ask | FeedHello) and not (one.link in self._uplinks or _is_own(one, is_local)):
+                addresses[sender] = one.address
             own.append((sender, one.message, one.raw, one.principal))
         if self.private is not None:
             own = self.private.hold(own, self._actor.wall_ns(), self._is_admitted)
         if own:
-            self._tell_letters(own)
+            self._tell_letters(own, addresses)
         self._end_turn()
 
     def _is_admitted(self, letter: OneLetter) -> bool:
@@ -287,13 +296,13 @@ class Core:
         _, message, _, principal = letter
         return not self.root.admission.closed_because and not self.root.access.lacks(principal, message)
 
-    def _tell_letters(self, letters: Sequence[OneLetter]) -> None:
+    def _tell_letters(self, letters: Sequence[OneLetter], addresses: Mapping[bytes, str] = NOWHERE) -> None:
         is_described = any(isinstance(one, Ask) and one.what == "status" for _, one, _, _ in letters)
         if not is_described:
-            self.tell(LettersDrained(letters))
+            self.tell(LettersDrained(letters, addresses=addresses))
             return
         door = self._membership.door.describe() | {HISTORY: self._history.describe()}
-        self.tell(LettersDrained(letters, self._membership.describe(), door))
+        self.tell(LettersDrained(letters, self._membership.describe(), door, addresses))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:
         """Take letters whose private payloads are on the disk by now."""
@@ -423,3 +432,8 @@ class Core:
         parts = (self.root, self._house, self._membership, self._feeding, self._history, self._uplinks)
         deadlines = [one.deadline() for one in parts]
         self._actor.arm(soonest(*deadlines))
+
+
+def _is_own(letter: Letter, is_local: bool) -> bool:
+    """True: an actor of this node says it, and no person or program."""
+    return is_local and letter.sender.startswith(OWN_ASKERS)

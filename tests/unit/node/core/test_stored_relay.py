@@ -69,7 +69,10 @@ class Relay:
         return one
 
     def sender(self, node: str, *, is_bulk: bool = True) -> bytes:
-        return self.peers.way(self._any(self.door), "") + f"{node} {is_bulk}".encode()
+        identity = f"{node} {is_bulk}".encode()
+        return self.peers.sender_of(
+            Letter(link=self._any(self.door), sender=identity, message=RoleTold(is_acting=True, epoch=1), raw=[])
+        )
 
     def hear(self, message: AnyMessage, link: Any, sender: bytes = b"", raw: Sequence[bytes] = (b"word",)) -> bool:
         letter = Letter(link=link, sender=sender, message=message, raw=[*raw])
