@@ -11,6 +11,7 @@ from albireo.client.errors import (
     ClientClosed,
     ClientError,
     CommandIdReused,
+    FileNotSent,
     HistoryCutShort,
     KeyNotTrusted,
     NameTaken,
@@ -24,6 +25,7 @@ from albireo.client.errors import (
     TargetRefused,
 )
 from albireo.client.live import Changes, StateChange
+from albireo.client.message.messages import InboxMessage
 from albireo.client.producer import SampleProducer
 from albireo.client.requests import ItemCase, ItemReading
 from albireo.client.target import members_of
@@ -45,7 +47,9 @@ __all__ = [
     "ClientError",
     "CommandIdReused",
     "Delivered",
+    "FileNotSent",
     "HistoryCutShort",
+    "InboxMessage",
     "ItemCase",
     "ItemReading",
     "KeyNotTrusted",

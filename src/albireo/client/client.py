@@ -13,8 +13,9 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from albireo.client import orders, requests
 from albireo.client.consumer import RecordConsumer
@@ -23,6 +24,7 @@ from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
 from albireo.client.live import Changes, StateChange
+from albireo.client.message import files, messages
 from albireo.client.producer import CLOSE_S, SampleProducer
 from albireo.client.questions import NodeReply, Request
 from albireo.client.requests import Extent, ItemCase, ItemReading, Summing, TreeRow
@@ -34,6 +36,7 @@ from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.course import CommandCourse
+from albireo.model.tree.message import DEFAULT_INBOX
 from albireo.model.tree.proof import MessageProof
 from albireo.model.value import Value
 
@@ -168,28 +171,120 @@ class Client:
 
     # Messages.
 
+    @overload
     def send(
-        self, node: str, body: bytes, *, kind: str = "message", reason: str = "", expires_s: float = 10.0
-    ) -> MessageProof:
+        self,
+        node: str,
+        body: bytes,
+        *,
+        inbox: str = ...,
+        kind: str = ...,
+        reason: str = ...,
+        expires_s: float = ...,
+        wait: Literal[True] = ...,
+    ) -> MessageProof: ...
+    @overload
+    def send(
+        self,
+        node: str,
+        body: bytes,
+        *,
+        inbox: str = ...,
+        kind: str = ...,
+        reason: str = ...,
+        expires_s: float = ...,
+        wait: Literal[False],
+    ) -> str: ...
+    def send(
+        self,
+        node: str,
+        body: bytes,
+        *,
+        inbox: str = DEFAULT_INBOX,
+        kind: str = "message",
+        reason: str = "",
+        expires_s: float = 10.0,
+        wait: bool = True,
+    ) -> MessageProof | str:
         """Send at most 512 KiB to the programs that receive at another node, and say what became of it.
 
-        A receiver there has to take it within `expires_s`; `kind` is a word that receivers go by. Raises: as `write`.
-        """
-        message = orders.OutgoingMessage(node=node, body=body, kind=kind, reason=reason, expires_s=expires_s)
-        return self.converse(orders.send(message, self._core.user))
+        A receiver of that inbox there has to take it within `expires_s`; `kind` is a word that receivers go by.
 
-    def inbox(self, *, timeout_s: float | None = None) -> Iterator[orders.InboxMessage]:
-        """Messages to this node, each given to one of all clients that receive here.
+        Args:
+            wait: False: return its id once it is on record here; `message` tells what became of it. Raises: as `write`.
+        """
+        message = messages.OutgoingMessage(
+            node=node, body=body, kind=kind, reason=reason, expires_s=expires_s, inbox=inbox
+        )
+        if wait:
+            return self.converse(messages.send(message, self._core.user))
+        return self.converse(messages.send_off(message, self._core.user))
+
+    def message(self, command_id: str, *, timeout_s: float = 0.0) -> MessageProof | None:
+        """Tell what became of a message, and the reply; None: it has no end after `timeout_s`."""
+        return self.converse(messages.proof(command_id, timeout_s))
+
+    def inbox(self, inbox: str = DEFAULT_INBOX, *, timeout_s: float | None = None) -> Iterator[messages.InboxMessage]:
+        """Messages to this node, each given to one of all clients that receive from this inbox here.
 
         It is this client's for 30 s, and then given to another one, unless `take` says in time that it is taken. Ends
         after `timeout_s` without a message; None: never.
         """
-        while (found := self.converse(orders.receive(timeout_s))) is not None:
+        while (found := self.converse(messages.receive(inbox, timeout_s))) is not None:
             yield found
 
-    def take(self, message: orders.InboxMessage) -> None:
-        """Say that a message is taken: its sender hears `executed`. Raises NodeRefused: another one may have it."""
-        self.converse(orders.take(message))
+    def take(self, message: messages.InboxMessage, reply: bytes | None = None) -> None:
+        """Say that a message is taken: its sender hears `executed`, and `reply`, of at most 16 KiB.
+
+        Raises:
+            NodeRefused: another one may have it.
+        """
+        self.converse(messages.take(message, reply))
+
+    def send_file(
+        self,
+        node: str,
+        file: str | Path | bytes,
+        *,
+        name: str = "",
+        inbox: str = DEFAULT_INBOX,
+        reason: str = "",
+        expires_s: float = 600.0,
+        progress: files.Progress | None = None,
+        transfer: str = "",
+    ) -> MessageProof:
+        """Send a file of at most 64 MiB to a program that calls `receive_file` at another node.
+
+        Args:
+            file: its path, or what is in it.
+            name: its name there; empty: as here.
+            progress: is called with the number of bytes that were taken so far, and of all.
+            transfer: id of a transfer that did not end: what its receiver has is not sent again.
+        Returns:
+            `executed`: it is whole there, with the same sum.
+        Raises:
+            FileNotSent: it can't be sent, or is not taken there. And as `send`.
+        """
+        data = file if isinstance(file, bytes) else Path(file).read_bytes()
+        named = name or ("" if isinstance(file, bytes) else Path(file).name)
+        sent = files.OutgoingFile(
+            node=node,
+            name=named,
+            data=data,
+            inbox=inbox,
+            reason=reason,
+            expires_s=expires_s,
+            transfer=transfer or files.new_transfer(),
+        )
+        return self.converse(files.send_file(sent, self._core.user, progress))
+
+    def receive_file(self, message: messages.InboxMessage, directory: str | Path) -> Path | None:
+        """Take a message of kind `file`, and what belongs to it.
+
+        Returns:
+            Where the file is, whole and checked; None: not yet, or it was there before. Its sender announces it again.
+        """
+        return self.converse(files.receive_file(message, Path(directory)))
 
     # Cases.
 

@@ -21,7 +21,7 @@ from albireo.machine.node.answers import CasesAsked, ItemsAsked, Nothing
 from albireo.machine.node.orders import WriteAsked
 from albireo.machine.tree.force_answers import ForcesAsked
 from albireo.machine.tree.order_answers import CommandAsked, CommandsAsked
-from albireo.machine.tree.post_answers import CancelAsked, MessageAsked, ReceiveAsked, TakeAsked
+from albireo.machine.tree.post_answers import BecomeAsked, CancelAsked, MessageAsked, ReceiveAsked, TakeAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
 from albireo.model.command import Receipt
@@ -55,7 +55,7 @@ RECORDED: dict[type, str] = {
 SHAPES: tuple[type, ...] = (
     *PIECES.values(),
     *(Nothing, ItemsAsked, CasesAsked, WriteAsked, ActionAsked, HotQuestion, ItemQuestion, NodeQuestion),
-    *(CancelAsked, MessageAsked, ReceiveAsked, TakeAsked),
+    *(BecomeAsked, CancelAsked, MessageAsked, ReceiveAsked, TakeAsked),
     *(CommandAsked, CommandsAsked, ItemForceAsked, ReleaseAsked, ForcesAsked),
     *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),
 )

@@ -41,6 +41,7 @@ QUESTIONS: Final[dict[str, AccessRole]] = {
     "force_release": _OPERATE,
     "forces": _VIEW,
     "send": _OPERATE,
+    "message": _OPERATE,
     "receive": _OPERATE,
     "take": _OPERATE,
     "cancel": _OPERATE,

@@ -27,12 +27,12 @@ from albireo.model.instant import Instant, TimePassed
 READING: Final = frozenset(
     {"status", "items", "read", "cases", "flood", "stores", "quarantine", "actors", "history", "events", "stats"}
     | {"history_item", "history_piece", "events_piece", "gaps_piece", "access_list", "forces", "origins", "tree"}
-    | {"command", "commands"}
+    | {"command", "commands", "message"}
 )
 """Questions that change nothing."""
-REPEATABLE: Final = READING | {"write", "send", "receive"}
-"""Questions that do the same when they are asked twice. `write` and `send` are known by their command id; what was
-given to a receiver that is gone is given again."""
+REPEATABLE: Final = READING | {"write", "send", "receive", "take"}
+"""Questions that do the same when they are asked twice. `write` and `send` are known by their command id, `take` by its
+lease; what was given to a receiver that is gone is given again."""
 
 
 class QuestionAsked(msgspec.Struct, frozen=True):
