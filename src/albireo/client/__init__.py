@@ -12,6 +12,7 @@ from albireo.client.errors import (
     ClientClosed,
     ClientError,
     CommandIdReused,
+    FileNotSent,
     HistoryCutShort,
     KeyNotTrusted,
     NameTaken,
@@ -27,6 +28,7 @@ from albireo.client.errors import (
     TargetRefused,
 )
 from albireo.client.live import Changes, ItemCase, StateChange
+from albireo.client.message.messages import InboxMessage
 from albireo.client.producer import SampleProducer
 from albireo.client.requests import ItemReading
 from albireo.client.target import members_of
@@ -51,7 +53,9 @@ __all__ = [
     "ClientError",
     "CommandIdReused",
     "Delivered",
+    "FileNotSent",
     "HistoryCutShort",
+    "InboxMessage",
     "ItemCase",
     "ItemReading",
     "ItemSelection",

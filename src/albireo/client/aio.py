@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from albireo.client import orders, requests
 from albireo.client.consumer import Deliveries, Reader
@@ -22,6 +22,7 @@ from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
 from albireo.client.inbox import Inbox
 from albireo.client.live import Changes, ItemCase
+from albireo.client.message import messages
 from albireo.client.producer import CLOSE_S, Desk, Receipts
 from albireo.client.questions import Request
 from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
@@ -34,6 +35,7 @@ from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.tree.course import CommandCourse
+from albireo.model.tree.message import DEFAULT_INBOX
 from albireo.model.tree.proof import MessageProof
 from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
@@ -142,21 +144,63 @@ class AsyncClient:
         """The latest commands, the newest first."""
         return await self.converse(orders.commands(limit))
 
+    @overload
     async def send(
-        self, node: str, body: bytes, *, kind: str = "message", reason: str = "", expires_s: float = 10.0
-    ) -> MessageProof:
+        self,
+        node: str,
+        body: bytes,
+        *,
+        inbox: str = ...,
+        kind: str = ...,
+        reason: str = ...,
+        expires_s: float = ...,
+        wait: Literal[True] = ...,
+    ) -> MessageProof: ...
+    @overload
+    async def send(
+        self,
+        node: str,
+        body: bytes,
+        *,
+        inbox: str = ...,
+        kind: str = ...,
+        reason: str = ...,
+        expires_s: float = ...,
+        wait: Literal[False],
+    ) -> str: ...
+    async def send(
+        self,
+        node: str,
+        body: bytes,
+        *,
+        inbox: str = DEFAULT_INBOX,
+        kind: str = "message",
+        reason: str = "",
+        expires_s: float = 10.0,
+        wait: bool = True,
+    ) -> MessageProof | str:
         """Send something to the programs that receive at another node, as `Client.send` does."""
-        message = orders.OutgoingMessage(node=node, body=body, kind=kind, reason=reason, expires_s=expires_s)
-        return await self.converse(orders.send(message, self._core.user))
+        message = messages.OutgoingMessage(
+            node=node, body=body, kind=kind, reason=reason, expires_s=expires_s, inbox=inbox
+        )
+        if wait:
+            return await self.converse(messages.send(message, self._core.user))
+        return await self.converse(messages.send_off(message, self._core.user))
 
-    async def inbox(self, *, timeout_s: float | None = None) -> AsyncIterator[orders.InboxMessage]:
+    async def message(self, command_id: str, *, timeout_s: float = 0.0) -> MessageProof | None:
+        """Tell what became of a message, as `Client.message` tells."""
+        return await self.converse(messages.proof(command_id, timeout_s))
+
+    async def inbox(
+        self, inbox: str = DEFAULT_INBOX, *, timeout_s: float | None = None
+    ) -> AsyncIterator[messages.InboxMessage]:
         """Messages to this node, as `Client.inbox` gives them."""
-        while (found := await self.converse(orders.receive(timeout_s))) is not None:
+        while (found := await self.converse(messages.receive(inbox, timeout_s))) is not None:
             yield found
 
-    async def take(self, message: orders.InboxMessage) -> None:
+    async def take(self, message: messages.InboxMessage, reply: bytes | None = None) -> None:
         """Say that a message is taken, as `Client.take` does."""
-        await self.converse(orders.take(message))
+        await self.converse(messages.take(message, reply))
 
     async def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
         """Open cases, the most severe first; those of a node below, if one is named."""

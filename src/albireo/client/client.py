@@ -15,14 +15,13 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from albireo.client import orders, requests
+from albireo.client import requests
 from albireo.client.consumer import RecordConsumer
-from albireo.client.conversation import Conversation, held
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
 from albireo.client.live import Changes, ItemCase, StateChange
-from albireo.client.orders import OrderingClient
+from albireo.client.message.messaging import MessagingClient
 from albireo.client.producer import CLOSE_S, SampleProducer
 from albireo.client.questions import NodeReply, Request
 from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
@@ -31,7 +30,6 @@ from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
-from albireo.model.tree.proof import MessageProof
 from albireo.model.tree.session import SessionRow
 
 if TYPE_CHECKING:
@@ -73,7 +71,7 @@ def connect(
     return client
 
 
-class Client(OrderingClient):
+class Client(MessagingClient):
     """A connected client, for threads. Use as a context manager, or call `close`."""
 
     # Values.
@@ -116,31 +114,6 @@ class Client(OrderingClient):
                 yield reader.wait(timeout_s)
         finally:
             self._core.leave(reader)
-
-    # Messages.
-
-    def send(
-        self, node: str, body: bytes, *, kind: str = "message", reason: str = "", expires_s: float = 10.0
-    ) -> MessageProof:
-        """Send at most 512 KiB to the programs that receive at another node, and say what became of it.
-
-        A receiver there has to take it within `expires_s`; `kind` is a word that receivers go by. Raises: as `write`.
-        """
-        message = orders.OutgoingMessage(node=node, body=body, kind=kind, reason=reason, expires_s=expires_s)
-        return self.converse(orders.send(message, self._core.user))
-
-    def inbox(self, *, timeout_s: float | None = None) -> Iterator[orders.InboxMessage]:
-        """Messages to this node, each given to one of all clients that receive here.
-
-        It is this client's for 30 s, and then given to another one, unless `take` says in time that it is taken. Ends
-        after `timeout_s` without a message; None: never.
-        """
-        while (found := self.converse(orders.receive(timeout_s))) is not None:
-            yield found
-
-    def take(self, message: orders.InboxMessage) -> None:
-        """Say that a message is taken: its sender hears `executed`. Raises NodeRefused: another one may have it."""
-        self.converse(orders.take(message))
 
     # Cases.
 
@@ -376,10 +349,6 @@ class Client(OrderingClient):
                     yield None
         finally:
             self._core.leave(reader)
-
-    def converse(self, conversation: Conversation[_Wanted]) -> _Wanted:
-        """Ask what a conversation asks, and give what it comes to."""
-        return held(conversation, self._core.begin)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Give open producers `timeout_s` to have everything recorded, and end. Closing twice is fine.

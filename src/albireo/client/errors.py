@@ -16,6 +16,7 @@ ClientError
   |    +- QuestionUnknown  the node does not know the question: it is older than this client
   +- AnswerNotUnderstood the answer has another form than this version knows: the node is newer, or much older
   +- HistoryCutShort     a long answer ended before its end; says how far it came
+  +- FileNotSent         a file can't be sent, or its receiver does not take it
   +- QueueFull           earlier offers still wait; nothing was taken
   +- NotDelivered        a producer was closed before everything it had taken was recorded
   +- NameTaken           another program has this producer's name; it is superseded, for good
@@ -57,6 +58,10 @@ class ClientBusy(ClientError):
 
     def __init__(self, count: int) -> None:
         super().__init__(f"{count} questions wait for their answers", "wait for some of them, then ask again")
+
+
+class FileNotSent(ClientError):
+    """A file can't be sent, or its receiver does not take it."""
 
 
 class TargetRefused(ClientError):

@@ -28,6 +28,8 @@ class MessageEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time at the owner at which the selection began that the order used; 0: none."""
     ended_ns: int = 0
     """Wall time at the node that says it."""
+    reply: bytes | None = None
+    """Answer of the receiver that took it; None: nothing, or it is kept no more."""
 
 
 class MessageFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +110,8 @@ class MessageAccepted(MessageFact, frozen=True, kw_only=True, tag="message_accep
     """Wall time at the origin."""
     accepted_ns: int = 0
     """Wall time at the owner."""
+    left_ms: int = 0
+    """Time until its deadline, counted from this record."""
 
 
 class MessageRefused(MessageFact, frozen=True, kw_only=True, tag="message_refused"):
@@ -131,6 +135,8 @@ class MessageDone(MessageFact, frozen=True, kw_only=True, tag="message_done"):
     name: MessageName
     guid: str
     end: MessageEnd
+    lease: int = 0
+    """Number of the lease by which a receiver took it; 0: none did."""
 
 
 class LowTold(MessageFact, frozen=True, kw_only=True, tag="message_low"):
@@ -140,6 +146,8 @@ class LowTold(MessageFact, frozen=True, kw_only=True, tag="message_low"):
     owner: str
     life: Life
     low: int
+    inbox: str = ""
+    """Inbox whose messages are meant; empty: orders."""
     since: int = 0
     """Lowest epoch of a life of the origin with open messages; earlier lives are over."""
 

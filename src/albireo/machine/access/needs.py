@@ -46,6 +46,7 @@ QUESTIONS: Final[dict[str, AccessRole]] = {
     "sessions": _VIEW,
     "session_end": _VIEW,
     "send": _OPERATE,
+    "message": _OPERATE,
     "receive": _OPERATE,
     "take": _OPERATE,
     "cancel": _OPERATE,

@@ -35,12 +35,12 @@ PRESENT: Final = Ask(request_id=UNASKED, what="session")
 READING: Final = frozenset(
     {"status", "items", "read", "cases", "flood", "stores", "quarantine", "actors", "history", "events", "stats"}
     | {"history_item", "history_piece", "events_piece", "gaps_piece", "access_list", "forces", "origins", "tree"}
-    | {"command", "commands", "session", "sessions"}
+    | {"command", "commands", "message", "session", "sessions"}
 )
 """Questions that change nothing."""
-REPEATABLE: Final = READING | {"write", "select", "send", "receive"}
+REPEATABLE: Final = READING | {"write", "select", "send", "receive", "take"}
 """Questions that do the same when they are asked twice. `write` and `send` are known by their command id, `select` by
-that of the selection; what was given to a receiver that is gone is given again."""
+that of the selection, `take` by its lease; what was given to a receiver that is gone is given again."""
 
 
 class QuestionAsked(msgspec.Struct, frozen=True):

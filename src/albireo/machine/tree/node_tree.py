@@ -34,7 +34,7 @@ from albireo.machine.selection.bodies import MessageSelections
 from albireo.machine.session.sessions import Sessions
 from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
 from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
-from albireo.machine.tree.followed_states import Raw
+from albireo.machine.tree.followed_states import UNHEARD_NS, Raw
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.retelling import Retelling
@@ -100,6 +100,7 @@ class NodeTree:
         self._courses = Courses(messages, root.folds.commands, root.folds.dim)
         self._retelling = Retelling(root.folds, root.registry)
         self._has_begun = False
+        self._parent_heard_at = Instant(-UNHEARD_NS)
         self._seen: Moment | None = None
         """Last moment at which anything happened."""
 
@@ -125,6 +126,7 @@ class NodeTree:
         store is not an old copy.
         """
         self.below.serve(moment, turn, is_open=is_open)
+        self.post.messages.passes_on = True
         if is_open:
             self._retelling.go_on(turn)
         if not self._has_begun:
@@ -154,6 +156,9 @@ class NodeTree:
             if is_above and message.node == self._root.config.parent:
                 self.neighbours.heard(message, moment)
                 self.beyond.parent_there(PARENT_LINES.index(sender), moment, turn)
+                if moment.now - self._parent_heard_at >= UNHEARD_NS:
+                    self.post.heard_again(message.node)
+                self._parent_heard_at = moment.now
         elif is_above:
             self.beyond.hears(sender, message, raw, moment, turn)
         else:
@@ -207,13 +212,21 @@ class NodeTree:
         self._link_up()
         return self.post.take_back(question, command_id, self._log_time(question.moment), turn, told)
 
-    def receive(self, question: Question, wait_ns: int, turn: Turn) -> SendRefused | None:
-        """Give a receiver the next message of the inbox, as it comes."""
-        return self.post.receive(question, wait_ns, self._log_time(question.moment), turn)
+    def send_off(self, question: Question, sent: SendAsked, turn: Turn) -> SendRefused | None:
+        """Send a message to another node, and answer the question once it is on record here."""
+        if self._root.orders.knows(sent.command_id):
+            return SendRefused(id_reused(sent.command_id, "owner"))
+        self._link_up()
+        return self.post.post(question, sent, self._log_time(question.moment), turn)
 
-    def take(self, question: Question, name: MessageName, lease: int, turn: Turn) -> str:
-        """Take a receiver's word that a message is its own now; returns a refusal."""
-        return self.post.taken(question, name, lease, self._log_time(question.moment), turn)
+    def receive(self, question: Question, inbox: str, wait_ns: int, turn: Turn) -> SendRefused | None:
+        """Give a receiver the next message of an inbox, as it comes."""
+        self._link_up()
+        return self.post.receive(question, inbox, wait_ns, self._log_time(question.moment), turn)
+
+    def take(self, question: Question, name: MessageName, lease: int, reply: bytes | None, turn: Turn) -> str:
+        """Take a receiver's word that a message is its own now, and its reply; returns a refusal."""
+        return self.post.taken(question, name, lease, self._log_time(question.moment), turn, reply)
 
     def course(self, command_id: str, moment: Moment) -> CommandCourse | None:
         """Life cycle of a command; None: none of this id is remembered."""

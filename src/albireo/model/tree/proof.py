@@ -16,3 +16,5 @@ class MessageProof(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
     ended_ns: int = 0
     """Wall time at the node that says it."""
+    reply: bytes | None = None
+    """Answer of the receiver that took it; None: nothing, or it is kept no more."""

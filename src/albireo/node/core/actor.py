@@ -120,6 +120,8 @@ class Core:
         self._may_fold = False
         """True behind a sync or a tick: a follower may fold, though more of its log waits for the disk."""
         self._admission = ""
+        self._lost: list[PeerLost] = []
+        """Peers to which a send of this turn failed."""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._is_closed = False
 
@@ -377,13 +379,16 @@ class Core:
             appended = append_all(self.log, self.private, turn.drafts, turn.elapsed_ms, moment.wall)
             self.root.step(FramesAppended(appended), self.log.view(), moment)
         for send in turn.sends:
-            self._send(send, moment)
+            self._send(send)
         for note in turn.notes:
             getattr(self._actor.log, note.level)(note.event, **note.fields)
         if appended:
             self._membership.appended()
         if turn.pulls:
             self._feeding.give(turn.pulls, moment.now)
+        lost, self._lost = self._lost, []
+        for peer in lost:  # Not before all of this turn is said: what follows from it is a turn of its own.
+            self.tell(peer)
 
     def save_snapshot(self) -> None:
         """Have a snapshot saved soon."""
@@ -400,12 +405,12 @@ class Core:
     def _feed(self, to: bytes, message: AnyMessage, raw: bytes) -> bool:
         return self._peers.send(to, message, [raw])
 
-    def _send(self, send: Send, moment: Moment) -> None:
+    def _send(self, send: Send) -> None:
         if self._uplinks.say(send.to, send.message):
             return
         if not self._peers.send(send.to, send.message, send.raw):
             unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""
-            self.root.step(PeerLost(send.to, unsent), self.log.view(), moment)
+            self._lost.append(PeerLost(send.to, unsent))
 
     def _end_turn(self) -> None:
         """End a wake-up: look at the admission, fold, serve followers, arm the next deadline."""
