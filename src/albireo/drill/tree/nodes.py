@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from albireo.client import Client, ClientError, NodeRefused, connect
 from albireo.drill.ground import DrillError
+from albireo.drill.pair import HEARD_MS
 from albireo.drill.plcs import GUARDED, POLL_MS
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
@@ -149,6 +150,8 @@ class TreeNodes:
         self.wait_healthy(START_S)
 
     def _is_begun(self, primary: str) -> bool:
+        if not self._hears_voters(primary):  # A voter that comes later stays empty, and the majority is a smaller one.
+            return False
         try:
             self.ask(primary, "pair_init", timeout_s=5.0)
         except NodeRefused as refused:
@@ -177,6 +180,13 @@ class TreeNodes:
                 return self.ask(name, "status").get("pair") or {}
         return {}
 
+    def _hears_voters(self, name: str) -> bool:
+        """All voters of its pair have answered this member lately."""
+        seen = self._pair_of(name).get("voters_seen", {})
+        return bool(seen) and all(
+            one["answered_ms"] is not None and one["answered_ms"] < HEARD_MS for one in seen.values()
+        )
+
     def acting(self, node: str) -> str:
         """The member of a pair that leads, of the highest epoch if two believe so; empty: none says so."""
         seen = {name: self._pair_of(name) for name in self.members[node]}
@@ -193,10 +203,10 @@ class TreeNodes:
         return other
 
     def is_healthy(self) -> bool:
-        """Both members of each pair are in its set."""
+        """Both members of each pair are in its set, and hear all its voters."""
         for node in self._shape.voters:
             states = sorted(self.state(name) for name in self.members[node])
-            if states != ["active", "ready"]:
+            if states != ["active", "ready"] or not all(map(self._hears_voters, self.members[node])):
                 return False
         return True
 
