@@ -10,13 +10,14 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import cli
-from albireo.client import connect
+from albireo.client import SessionOver, connect
+from albireo.codec.record import ENVELOPE_LEVEL
 from albireo.model import quality as q
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
 from tests.interop.test_tree_orders import device
-from tests.parts.core_pair import aside
+from tests.parts.core_pair import aside, until
 from tests.parts.lone import Program, asked_until
 from tests.parts.tree import TreeNode, only, tree_of
 
@@ -176,5 +177,40 @@ def test_the_commands_at_a_site_show_items_and_cases_of_another_one(tmp_path: Pa
         assert "nord:*" in none.output
         assert stale["stale"][SOUTH] > 0
         assert [one["quality"] for one in stale["items"]] == ["UncertainNoCommunicationLastUsable"]
+
+    asyncio.run(story())
+
+
+def test_the_end_of_a_session_is_none_of_a_node_below_that_follows_from_the_same_address(tmp_path: Path) -> None:
+    """Without keys, programs and nodes of one machine have one name; its session is that of the programs."""
+    nodes = tree_of(tmp_path, ROOT, NORTH, beyond={NORTH: (ROOT,)})
+
+    def followed(value: float) -> None:
+        with nodes[NORTH].program() as program:
+            shown(program, ROOT, value)
+
+    def begun() -> None:
+        """A session goes on for 30 s when its links are gone."""
+        with connect(nodes[ROOT].endpoint) as one:
+            one.status()
+
+    def ended() -> None:
+        with connect(nodes[ROOT].endpoint) as chief, connect(nodes[ROOT].endpoint) as other:
+            other.status()
+            (row,) = chief.sessions("root")
+            chief.end_session(row)
+            with pytest.raises(SessionOver):
+                other.status()
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up() as root:
+            await until(lambda: root.root.folds.feature_level >= ENVELOPE_LEVEL, "level")
+            await aside(partial(recorded, nodes[ROOT], 1.0))
+            await aside(begun)
+            async with nodes[NORTH].core_up():
+                await aside(partial(followed, 1.0))
+                await aside(ended)
+                await aside(partial(nodes[ROOT].produce, [(0, 9, 3.0, q.GOOD)], "boiler5"))
+                await aside(partial(followed, 3.0))
 
     asyncio.run(story())

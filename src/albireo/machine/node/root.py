@@ -402,7 +402,7 @@ class Root:
                 self.commit_times.took((moment.wall - int(content.node_ns[-1])) / MS)
             return
         self.forcing.folded(content)
-        self.sessions.folded(content, turn)
+        self.sessions.folded(content, moment, turn)
         for record in content:
             match record:
                 case CaseChanged(cause="raised"):

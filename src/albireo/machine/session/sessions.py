@@ -38,6 +38,7 @@ from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.producer.asking import KEEP_NS, UNASKED
 from albireo.model.instant import Instant
+from albireo.model.principal import UNKEYED, kind_of
 from albireo.model.tree.session import OVER, SESSIONS_MAX, EndCause, Session, who_text
 
 SILENCE_NS: Final = 3 * KEEP_NS
@@ -90,6 +91,13 @@ class _Presence(msgspec.Struct, eq=False):
     """Links that spoke for it; True: it follows on this one."""
 
 
+class LinkUser(Protocol):
+    """Whoever has given something to links, and takes it back."""
+
+    def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
+        """A link is gone."""
+
+
 class SessionsRoot(Protocol):
     """The root machine, as far as sessions need it."""
 
@@ -99,6 +107,9 @@ class SessionsRoot(Protocol):
     admission: Admission
     access: AccessJudge
     feeds: Feeds
+
+    @property
+    def tree(self) -> LinkUser: ...
 
 
 class Sessions:
@@ -117,6 +128,8 @@ class Sessions:
         """Sessions whose end is not appended, the one not heard for longest first."""
         self._links: dict[bytes, _Presence] = {}
         """Session of each link, the link not heard for longest first."""
+        self._watching: dict[bytes, Place] = {}
+        """Where the followers are without a session: they belong to the one that begins there, the oldest first."""
         self._ending: dict[int, _Presence] = {}
         """Sessions whose end by somebody is appended and not folded."""
         self._begun = 0
@@ -164,12 +177,26 @@ class Sessions:
         is_hello = isinstance(message, FeedHello)
         if sender not in addresses or not (is_hello or (known is None and isinstance(message, Ask))):
             return
+        if isinstance(message, FeedHello) and self._is_child(message.follower, principal):
+            return
         place = (principal, addresses[sender])
         found = self._present.get(place)
-        if found is None and not is_hello:
+        if found is None and is_hello:
+            self._watch(sender, place)
+        elif found is None:
             found = self._begin(place, moment, turn)
         if found is not None:
             self._attach(sender, found, moment.now, follows=is_hello)
+
+    def _is_child(self, follower: str, principal: str) -> bool:
+        """True: a node below follows, which is no part of a session, whoever else has its key or its address."""
+        places = next((one.places for one in self._root.config.children if one.node == follower), ())
+        return bool(places) and (principal in places or kind_of(principal) in UNKEYED)
+
+    def _watch(self, sender: bytes, place: Place) -> None:
+        self._watching[sender] = place
+        if len(self._watching) > LINKS_MAX:
+            del self._watching[next(iter(self._watching))]
 
     def _freshen(self, one: _Presence, now: Instant) -> None:
         one.heard_at, one.is_returning = now, False
@@ -177,7 +204,7 @@ class Sessions:
 
     def _attach(self, sender: bytes, one: _Presence, now: Instant, *, follows: bool) -> None:
         self._freshen(one, now)
-        one.links[sender] = follows
+        one.links[sender] = follows or one.links.get(sender, False)
         self._links[sender] = one
         if len(self._links) > LINKS_MAX:
             oldest = next(iter(self._links))
@@ -194,6 +221,9 @@ class Sessions:
         role = self._root.access.role_of(principal).word
         began = SessionBegan(principal=principal, address=address, role=role, since_ns=moment.wall)
         one = self._present[place] = _Presence(turn.record(Stream.STATE, [began]), place, role, moment.now)
+        for sender in [sender for sender, where in self._watching.items() if where == place]:
+            del self._watching[sender]
+            self._attach(sender, one, moment.now, follows=True)
         return one
 
     # Who is gone, and who has another role.
@@ -273,13 +303,13 @@ class Sessions:
         self._ending[one.session_id] = one
         return session
 
-    def folded(self, content: Sequence[Record], turn: Turn) -> None:
+    def folded(self, content: Sequence[Record], moment: Moment, turn: Turn) -> None:
         """Turn the links of a session away, as the record of its end is committed."""
         for record in content:
             if isinstance(record, SessionEnded) and (one := self._ending.pop(record.session_id, None)) is not None:
-                self._turn_away(one, record, turn)
+                self._turn_away(one, record, moment, turn)
 
-    def _turn_away(self, one: _Presence, record: SessionEnded, turn: Turn) -> None:
+    def _turn_away(self, one: _Presence, record: SessionEnded, moment: Moment, turn: Turn) -> None:
         why = f": {record.reason}" if record.reason else ""
         words = f"{OVER}{record.by or 'somebody'}{why}; what to do: connect anew, or ask who ended it"
         for sender, follows in one.links.items():
@@ -288,6 +318,7 @@ class Sessions:
             if len(self._turned_away) > TURNED_AWAY_MAX:
                 del self._turned_away[next(iter(self._turned_away))]
             turn.send(sender, Answer(request_id=UNASKED, error=words))
+            self._root.tree.lost(sender, moment, turn)
             if follows:
                 turn.send(sender, FeedAnswer(verdict="refused", reason=words))
                 self._root.feeds.lost(sender)

@@ -144,7 +144,7 @@ class SessionAnswers:
             reason=asked.reason,
             subject=f"session {owner}:{asked.session_id}{whose}",
         )
-        known = tree.mirrors[owner].sessions.get(asked.session_id)
+        known = tree.all_mirrors[owner].sessions.get(asked.session_id)
 
         def told(request_id: int, receipt: MessageReceipt) -> Answer:
             if receipt.end.outcome is not MessageOutcome.EXECUTED:
