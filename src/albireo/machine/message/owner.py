@@ -211,8 +211,8 @@ class OwnerSide:
 
     def _fetch_more(self, times: MessageTimes) -> None:
         """Ask for the bodies that there is room for; those for receivers, who may be away, take no room of orders."""
-        for inbox, told in list(self._told.items()):
-            while told:
+        for inbox in ("", *self._wanted):  # Not through thousands of inboxes that nobody reads, with each letter.
+            while told := self._told.get(inbox):
                 name, size = next(iter(told.items()))
                 if not self._has_room(inbox, size):
                     break
