@@ -35,6 +35,8 @@ from albireo.model.tree.proof import MessageProof
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 PART_BYTES: Final = 480 * 1024
+NAME_BYTES_MAX: Final = 200
+"""Longest name: a file system takes 255 bytes, and a number may be added to it."""
 PARTS_MAX: Final = -(-FILE_BYTES_MAX // PART_BYTES)
 FILE: Final = "file"
 """Kind of the message that announces a file."""
@@ -64,9 +66,13 @@ class FileNotice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Body of `file`."""
 
     transfer: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
-    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\A[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*\Z")]
+    name: Annotated[str, Meta(min_length=1, pattern=r"\A[^./\\\x00-\x1f\x7f-\x9f][^/\\\x00-\x1f\x7f-\x9f]*\Z")]
     size: Annotated[int, Meta(ge=0, le=FILE_BYTES_MAX)]
     sha256: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+    def __post_init__(self) -> None:
+        if len(self.name.encode()) > NAME_BYTES_MAX:  # Told before the parts are sent, not when the file is whole.
+            raise ValueError(f"a name of more than {NAME_BYTES_MAX} bytes")
 
     @property
     def parts(self) -> int:
@@ -112,9 +118,9 @@ class OutgoingFile(msgspec.Struct, frozen=True, kw_only=True):
         if len(self.data) > FILE_BYTES_MAX:
             raise FileNotSent(f"{self.name} has {len(self.data)} bytes", f"send at most {FILE_BYTES_MAX} in one file")
         sha256 = hashlib.sha256(self.data).hexdigest()
-        notice = FileNotice(transfer=self.transfer, name=self.name, size=len(self.data), sha256=sha256)
+        told = {"transfer": self.transfer, "name": self.name, "size": len(self.data), "sha256": sha256}
         try:
-            return msgspec.convert(msgspec.to_builtins(notice), FileNotice)
+            return msgspec.convert(told, FileNotice)
         except msgspec.ValidationError as error:
             remedy = "name it without a folder, a dot in front, or control characters; an id has 32 digits 0-9a-f"
             raise FileNotSent(f"{self.name!r} can't be sent: {error}", remedy) from error
@@ -155,7 +161,7 @@ def _to(file: OutgoingFile, inbox: str, kind: str, body: bytes, left_s: float) -
 def _reply_of(proof: MessageProof) -> FileReply:
     try:
         return msgspec.msgpack.decode(proof.reply or b"", type=FileReply)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         remedy = "let `albireo message receive --out DIR`, or a program with `receive_file`, read that inbox"
         raise FileNotSent(f"{proof.name} was taken by a program that knows no files", remedy) from error
 
@@ -196,7 +202,7 @@ def receive_file(message: InboxMessage, directory: Path) -> Conversation[Path | 
     """Answer an announcement, and receive the parts that are missing; the path, once the file is whole there."""
     try:
         notice = msgspec.msgpack.decode(message.body, type=FileNotice)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         yield from messages.take(
             message, msgspec.msgpack.encode(FileReply(refusal=f"no announcement: {error}"[:1_000]))
         )
@@ -229,7 +235,11 @@ def _inbound(directory: Path, notice: FileNotice) -> "Iterator[HalfFile | FileRe
         except BlockingIOError:
             yield FileReply(is_busy=True)
             return
-        yield HalfFile(directory, notice)
+        half = HalfFile(directory, notice)
+        if half.is_other:
+            yield FileReply(refusal=f"another file came with the id {notice.transfer}; send this one without it")
+        else:
+            yield half
 
 
 class HalfFile:
@@ -240,8 +250,11 @@ class HalfFile:
         self._notice = notice
         own = directory / OWN
         self._part, self._have, self._had = (own / f"{notice.transfer}{end}" for end in (".part", ".have", ".had"))
-        self.is_had = self._had.exists()
+        had = self._had.read_text() if self._had.exists() else ""
+        self.is_had = had == notice.sha256
         """True: it was received before."""
+        self.is_other = bool(had) and not self.is_had
+        """True: a file with another sum was received under its id."""
         if not self._part.exists():
             self._have.unlink(missing_ok=True)
         has = set() if self.is_had else self._numbers()
@@ -258,7 +271,7 @@ class HalfFile:
 
     def put(self, body: bytes) -> None:
         """Write a part to the disk; what is none of this file is passed over."""
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             part = msgspec.msgpack.decode(body, type=FilePart)
             offset = part.index * PART_BYTES
             is_ours = part.transfer == self._notice.transfer and part.index in self.missing
@@ -293,7 +306,7 @@ class HalfFile:
             except FileExistsError:
                 number += 1
                 place = self._directory / f"{name.stem}.{number}{name.suffix}"
-        self._had.touch()
+        self._had.write_text(self._notice.sha256)
         self._part.unlink()
         self._have.unlink(missing_ok=True)
         self._forget_old()

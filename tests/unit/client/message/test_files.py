@@ -1,0 +1,90 @@
+"""Files as their receiver takes them from a sender that is broken, hostile, or has another file by now."""
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from albireo.client.conversation import Conversation
+from albireo.client.errors import FileNotSent
+from albireo.client.message.files import (
+    FILE,
+    OWN,
+    FileNotice,
+    FilePart,
+    FileReply,
+    HalfFile,
+    OutgoingFile,
+    new_transfer,
+    receive_file,
+)
+from albireo.client.message.messages import InboxMessage
+from albireo.client.questions import NodeReply
+from albireo.model.tree.message import Life, MessageName
+
+_Wanted = TypeVar("_Wanted")
+
+
+def notice_of(data: bytes, name: str = "recipe.bin", transfer: str = "") -> FileNotice:
+    file = OutgoingFile(
+        node="pump", name=name, data=data, inbox="files", reason="", expires_s=1.0, transfer=transfer or new_transfer()
+    )
+    return file.notice()
+
+
+def announced(body: bytes) -> InboxMessage:
+    name = MessageName("root", "root/pump", Life(1, 1), 1, "files")
+    return InboxMessage(name=name, lease=1, kind=FILE, body=body, user="", principal="", reason="")
+
+
+def held(conversation: Conversation[_Wanted]) -> tuple[list[FileReply], _Wanted]:
+    """Replies to the announcement, and what came of it; no part comes."""
+    replies = []
+    try:
+        request = next(conversation)
+        while True:
+            if request.what == "take":
+                replies.append(msgspec.msgpack.decode(request.arguments["reply"], type=FileReply))
+            request = conversation.send(NodeReply(result=None, raw=()))
+    except StopIteration as ended:
+        return replies, ended.value
+
+
+def test_an_announcement_with_a_text_that_is_none_is_answered_with_a_refusal(tmp_path: Path) -> None:
+    body = msgspec.msgpack.encode(notice_of(b"1", "xxxx")).replace(b"xxxx", b"\xff" * 4)
+    (reply,), path = held(receive_file(announced(body), tmp_path))
+    assert reply.refusal.startswith("no announcement") and path is None
+
+
+def test_a_part_with_a_text_that_is_none_is_passed_over(tmp_path: Path) -> None:
+    notice = notice_of(b"1")
+    (tmp_path / OWN).mkdir()
+    half = HalfFile(tmp_path, notice)
+    part = msgspec.msgpack.encode(FilePart(transfer=notice.transfer, index=0, data=b"1"))
+    half.put(part.replace(notice.transfer.encode(), b"\xff" * 32))
+    assert half.missing == [0]
+
+
+@pytest.mark.parametrize("name", ["\u00e4" * 101, "a\udcffb", "a\x9b2Jb"])
+def test_a_name_that_no_directory_takes_or_that_a_terminal_obeys_is_not_sent(name: str) -> None:
+    with pytest.raises(FileNotSent, match="can't be sent"):
+        notice_of(b"1", name)
+
+
+def test_a_longer_name_than_a_directory_takes_is_refused_before_any_part_comes(tmp_path: Path) -> None:
+    short = notice_of(b"", "x" * 4)
+    told = msgspec.to_builtins(short) | {"name": "\u00e4" * 200}
+    (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(told)), tmp_path))
+    assert "bytes" in reply.refusal and path is None
+
+
+def test_another_file_under_an_id_that_was_had_is_refused_and_never_called_whole(tmp_path: Path) -> None:
+    first = notice_of(b"")
+    (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(first)), tmp_path))
+    assert (reply, path) == (FileReply(), tmp_path / "recipe.bin")
+    (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(first)), tmp_path))
+    assert (reply, path) == (FileReply(), None), "the same file again is known"
+    other = notice_of(b"other", transfer=first.transfer)
+    (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(other)), tmp_path))
+    assert "another file came" in reply.refusal and path is None
