@@ -11,7 +11,7 @@ import msgspec
 from albireo.cli.output import Failure, emit, json_option, progress, say, show
 from albireo.cli.target import Place, node_client, place_option
 from albireo.client import Client, InboxMessage
-from albireo.client.message.files import FILE, PART_BYTES, new_transfer
+from albireo.client.message.files import FILE, PART_BYTES, new_transfer, write_durably
 from albireo.machine.tree.post_answers import SEND_BYTES_MAX
 from albireo.model.tree.message import DEFAULT_INBOX
 from albireo.model.tree.proof import MessageProof
@@ -164,7 +164,7 @@ def _received(client: Client, message: InboxMessage, out: Path | None, as_json: 
     elif out is not None:
         out.mkdir(parents=True, exist_ok=True)
         path = out / f"message-{message.name.life}-{message.name.number}-{message.origin.replace('/', '~')}"
-        path.write_bytes(message.body)
+        write_durably(path, message.body)  # Who takes a message answers for it.
         client.take(message)
     else:
         client.take(message)

@@ -55,11 +55,21 @@ HALVES_MAX: Final = 16
 HAD_MAX: Final = 1_000
 """Most ids of files that a directory notes as had; the oldest are forgotten."""
 DISK: Final = OsFileSystem()
+
 OWN: Final = ".albireo"
 """Folder in the receiver's directory for what is not whole yet."""
 
 Progress = Callable[[int, int], None]
 """Is called with the number of bytes that were taken so far, and of all."""
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Write a file that is there after a power cut, too."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        DISK.sync(file.fileno())
+    DISK.sync_directory(path.parent)
 
 
 class FileNotice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -297,15 +307,7 @@ class HalfFile:
             self._part.unlink()
             self._have.unlink(missing_ok=True)
             return None
-        name, number = Path(self._notice.name), 1
-        place = self._directory / name
-        while True:
-            try:
-                os.link(self._part, place)
-                break
-            except FileExistsError:
-                number += 1
-                place = self._directory / f"{name.stem}.{number}{name.suffix}"
+        place = self._placed() or self._place()
         self._had.write_text(self._notice.sha256)
         self._part.unlink()
         self._have.unlink(missing_ok=True)
@@ -313,6 +315,26 @@ class HalfFile:
         for folder in (self._directory, self._had.parent):
             DISK.sync_directory(folder)
         return place
+
+    def _placed(self) -> Path | None:
+        """Place of the file, if it is there already: its receiver ended right after it was put there."""
+        part = self._part.stat()
+        if part.st_nlink == 1:
+            return None
+        files = (one for one in self._directory.iterdir() if one.is_file())
+        return next((one for one in files if os.path.samestat(part, one.stat())), None)
+
+    def _place(self) -> Path:
+        name, number = Path(self._notice.name), 1
+        place = self._directory / name
+        while True:
+            try:
+                os.link(self._part, place)
+            except FileExistsError:
+                number += 1
+                place = self._directory / f"{name.stem}.{number}{name.suffix}"
+            else:
+                return place
 
     def _forget_old(self) -> None:
         had = sorted(self._had.parent.glob("*.had"), key=lambda one: one.stat().st_mtime_ns)

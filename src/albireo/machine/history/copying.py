@@ -42,6 +42,8 @@ ATTEMPTS_MAX: Final = 2
 GONE_MAX: Final = 3
 """Times a file of a group may be gone before the next try has to wait."""
 MISSED_MAX: Final = 1_000
+HOLES_MAX: Final = 2_000
+"""Most holes that come of cutting larger ones: each is a file, and a source may tell of any number of parts."""
 
 
 class CopyPhase(Enum):
@@ -284,10 +286,11 @@ class Copying:
 
     def _source_lacks(self, hole: Hole, open_parts: list[Hole], now: Instant) -> None:
         """The source lacks parts for now: the others are copied, and these once they are there."""
-        one = open_parts[0]
-        if (one.first_sequence, one.last_sequence) != (hole.first_sequence, hole.last_sequence):
+        one, parts = open_parts[0], tuple(parted(hole, open_parts))
+        is_whole = (one.first_sequence, one.last_sequence) == (hole.first_sequence, hole.last_sequence)
+        if not is_whole and len(self._holes) + len(parts) <= HOLES_MAX:
             self._go(CopyPhase.ENDING, None)
-            self._out.append(EndHole(hole, tuple(parted(hole, open_parts))))
+            self._out.append(EndHole(hole, parts))
             return
         self._turn += 1
         if self._turn % len(self._holes):

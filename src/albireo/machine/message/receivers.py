@@ -30,6 +30,9 @@ from albireo.model.tree.message import AddCause, MessageName, MessageOutcome
 
 LEASE_NS: Final = 30 * SECOND
 """Time in which a receiver says that it has taken what it was given, or that it is still there."""
+LEASES_MAX: Final = 4
+"""Leases for which a receiver that says that it is there keeps what it was given; then another one gets it. Who only
+passes over messages would keep them from all others."""
 RECEIVERS_MAX: Final = 64
 CREDIT_MAX: Final = 16
 """Most messages of one inbox that one receiver has at once."""
@@ -54,6 +57,8 @@ class Offer(msgspec.Struct):
     """Link of the receiver that has it, or will once its lease is committed; empty: none."""
     ends: Instant | None = None
     """Instant at which the lease is over; None: its record is not committed yet."""
+    until: Instant = Instant(0)
+    """Instant beyond which the lease is not made longer."""
     was_out: bool = False
     """True: a receiver had it."""
 
@@ -86,7 +91,7 @@ class MessageReceivers:
         """Take a receiver's word that it is there, and how much it takes at once."""
         for offer in self._offers.values():
             if offer.receiver == one.link and offer.ends is not None:
-                offer.ends = Instant(times.now + self.lease_ns)
+                offer.ends = min(Instant(times.now + self.lease_ns), offer.until)
         if one not in self._credit and len(self._credit) >= RECEIVERS_MAX:
             return []
         self._credit[one] = min(max(credit, 0), CREDIT_MAX)
@@ -156,6 +161,7 @@ class MessageReceivers:
             offer.receiver = ""
             return []
         offer.ends, offer.was_out = Instant(times.now + self.lease_ns), True
+        offer.until = Instant(times.now + LEASES_MAX * self.lease_ns)
         order = offer.order
         return [
             HandOut(

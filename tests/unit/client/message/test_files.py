@@ -88,3 +88,13 @@ def test_another_file_under_an_id_that_was_had_is_refused_and_never_called_whole
     other = notice_of(b"other", transfer=first.transfer)
     (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(other)), tmp_path))
     assert "another file came" in reply.refusal and path is None
+
+
+def test_a_file_arrives_once_though_its_receiver_dies_between_the_link_and_the_note(tmp_path: Path) -> None:
+    (tmp_path / OWN).mkdir()
+    notice = notice_of(b"1")
+    half = HalfFile(tmp_path, notice)
+    half.put(msgspec.msgpack.encode(FilePart(transfer=notice.transfer, index=0, data=b"1")))
+    (tmp_path / "recipe.bin").hardlink_to(tmp_path / OWN / f"{notice.transfer}.part")  # finish() got so far.
+    HalfFile(tmp_path, notice).finish()
+    assert not (tmp_path / "recipe.2.bin").exists()

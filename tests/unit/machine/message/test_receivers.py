@@ -476,3 +476,19 @@ def test_what_a_neighbour_could_not_hear_is_said_at_once_when_it_is_linked_anew(
     top.post.time_passed(top.moment, top.log_time, turn)
     top.settle(turn)
     assert [type(letter) for _, letter in top.letters] == [MessageTold]
+
+
+def test_sixteen_messages_that_one_receiver_passes_over_do_not_stop_the_inbox_for_all() -> None:
+    """The loop of docs/messages.md: it takes one kind, and asks on. Each question makes all its leases longer."""
+    cores = tree()
+    posted(cores, 20, expires_ms=3_600_000)
+    site, had = cores[SITE], set[bytes]()
+    for turn in range(60):  # 300 s: ten leases.
+        receive(cores, b"one", turn + 1, wait_ms=5_000)
+        if turn == 20:
+            receive(cores, b"two", 1, wait_ms=3_600_000)
+        for core in cores.values():
+            core.pass_ms(5_000)
+        exchange(cores)
+        had |= {bytes.fromhex(one) for one in site.post.receivers.holders()}
+    assert had == {b"one", b"two"}
