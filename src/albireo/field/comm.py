@@ -104,6 +104,7 @@ class Comm:
         draw = random.Random(secrets.randbits(64) if config.seed is None else config.seed)
         self._device = Device(self._adapter, config, actor, self, draw)
         self._carrier.role = self._device.role = self._role
+        actor.at_end(self._leave)
         self._begin_run()
         if self._role.is_acting:
             self._step(LinkOpened())
@@ -168,9 +169,7 @@ class Comm:
         self._step(TimePassed())
 
     async def stop(self) -> None:
-        # NB: asyncio.wait_for of Python 3.11 (in pymodbus) swallows a cancellation that meets an answer; the flag does
-        # not get lost.
-        self._device.is_stopping = self._carrier.is_stopping = True
+        self._leave()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -186,6 +185,11 @@ class Comm:
             dropped=self._producer.dropped,
             uncommitted_bytes=self._producer.queue_bytes,
         )
+
+    def _leave(self) -> None:
+        """Have the tasks end. NB: asyncio.wait_for of Python 3.11 (in pymodbus) swallows a cancellation that meets an
+        answer; the flag does not get lost. An actor that crashes cancels its tasks, too."""
+        self._device.is_stopping = self._carrier.is_stopping = True
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

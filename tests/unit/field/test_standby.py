@@ -1,6 +1,8 @@
 """What an adapter may do by its role: whose word it takes, when an order must not leave, and how it stands by."""
 
 import asyncio
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from albireo.codec.message import (
     WritesEnded,
 )
 from albireo.field.comm import Comm
-from albireo.field.contract import GOES_ON, WriteTenure
+from albireo.field.contract import GOES_ON, PolledColumns, WriteTenure
 from albireo.field.device import KNOCK_NS
 from albireo.field.role import AdapterRole
 from albireo.model.command import Outcome
@@ -513,6 +515,33 @@ def test_an_adapter_that_is_refused_for_good_ends_and_says_why(tmp_path: Path, w
         async with plc() as device, running(RefusingCore(word), tmp_path):
             with pytest.RaisesGroup(pytest.RaisesExc(ActorFailed, match=says)):
                 async with running(adapter(device.port), tmp_path):
+                    await asyncio.Event().wait()
+
+    in_loop(story)
+
+
+@pytest.mark.timeout(120)
+def test_an_adapter_that_crashes_ends_though_its_poll_swallows_a_cancellation(tmp_path: Path) -> None:
+    """asyncio.wait_for of Python 3.11 does so if the answer comes in the same moment; the loop then waited for good."""
+
+    async def story() -> None:
+        core = MemberCore(leads=True)
+        async with plc() as device, running(core, tmp_path):
+            one = adapter(device.port)
+            with pytest.RaisesGroup(pytest.RaisesExc(ActorFailed, match="planted")):
+                async with running(one, tmp_path) as actor:
+                    await leading(core)
+                    is_polling = asyncio.Event()
+
+                    async def polled() -> Sequence[PolledColumns]:
+                        is_polling.set()
+                        with contextlib.suppress(asyncio.CancelledError):
+                            await asyncio.Event().wait()
+                        return []
+
+                    one._adapter.poll = polled  # type: ignore[method-assign]  # The flaw is in what it awaits.
+                    await is_polling.wait()
+                    actor.fail("planted")
                     await asyncio.Event().wait()
 
     in_loop(story)
