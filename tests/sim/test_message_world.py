@@ -15,7 +15,7 @@ CAUGHT_BY: Final = {
     "window not kept": 3,
     "served on in a new life": 9,
     "restored store said to go on": 1,
-    "never said before the refusal is on record": 2,
+    "never said before the refusal is on record": 7,
 }
 """Seed that catches a shortcut, where it is not seed 0."""
 
