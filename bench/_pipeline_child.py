@@ -55,12 +55,13 @@ def lanes(history: str, out: str) -> dict[str, Any]:
 
     folder = Path(history)
     manifest = read_manifest(folder)
-    took = {}
-    with spark_session(SparkConfig(), Path(out)) as spark:
+    todo, took = plan(manifest, None, LateRows()), {}
+    config = SparkConfig(shuffle_tasks_local=SparkConfig().shuffle_tasks(todo.sample_rows))
+    with spark_session(config, Path(out)) as spark:
         work = staging.StagingWork(
             spark=spark,
             history=open_history(folder, manifest),
-            plan=plan(manifest, None, LateRows()),
+            plan=todo,
             run=1,
             states={table.name: TableState() for table in tables.TABLES},
             tables=Path(out) / "tables",

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 
+import msgspec
 import pytest
 
 from albireo.client import NodeRefused, aconnect, connect
@@ -39,8 +40,9 @@ def test_a_message_is_taken_by_one_of_two_receivers_and_proven_at_both_ends(tmp_
                 for one in client.inbox(timeout_s=0.5):
                     assert (one.origin, one.kind, one.user, one.reason) == (ROOT, "poem", "ann", "for fun")
                     client.take(one)
+                    client.take(one)
                     with pytest.raises(NodeRefused, match="lease is over"):
-                        client.take(one)
+                        client.take(msgspec.structs.replace(one, lease=one.lease + 1))
                     found.append(one.body)
         return found
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,9 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.item import DataItem
 from albireo.model.quality import name as quality_name
 from albireo.model.value import ValueType
+from albireo.node.core.actor import Core
 from albireo.runtime import SyncLink
-from tests.parts.core_pair import aside
+from tests.parts.core_pair import aside, until
 from tests.parts.lone import asked_until
 from tests.parts.tree import TreeNode, tree_of
 from tests.parts.waiting import PATIENCE_S
@@ -39,14 +40,15 @@ SET_POINT = DataItem(name="speed", value_type=ValueType.FLOAT64, is_writable=Tru
 class Device(threading.Thread):
     """An adapter that carries out every order at once, and counts them."""
 
-    def __init__(self, node: TreeNode) -> None:
+    def __init__(self, data: Path, item: DataItem = SET_POINT) -> None:
         super().__init__(daemon=True)
         self.orders: list[WriteOrder] = []
+        self._item = item
         self._ends = threading.Event()
-        self._link = SyncLink(node.data, "core")
+        self._link = SyncLink(data, "core")
 
     def run(self) -> None:
-        self._link.send(ProducerHello(producer="p1", items=(SET_POINT,), run=1, takes_orders=True))
+        self._link.send(ProducerHello(producer="p1", items=(self._item,), run=1, takes_orders=True))
         while not self._ends.is_set():
             received = self._link.receive(0.1)
             if received is not None and isinstance(received[0], WriteOrder):
@@ -62,16 +64,26 @@ class Device(threading.Thread):
 
 
 @contextlib.contextmanager
-def device(node: TreeNode, above: TreeNode) -> Iterator[Device]:
+def device(node: TreeNode, above: TreeNode, item: DataItem = SET_POINT) -> Iterator[Device]:
     """The adapter, once the node above knows its item."""
-    one = Device(node)
+    one = Device(node.data, item)
     one.start()
     try:
         with above.program() as program:
-            asked_until(program, lambda rows: "speed" in {row["item"]["name"] for row in rows}, "items", node=node.node)
+            asked_until(
+                program, lambda rows: item.name in {row["item"]["name"] for row in rows}, "items", node=node.node
+            )
         yield one
     finally:
         one.end()
+
+
+@contextlib.asynccontextmanager
+async def up(node: TreeNode) -> AsyncIterator[Core]:
+    """The node, once it takes orders to other nodes: the record of its messages' life is committed."""
+    async with node.core_up() as core:
+        await until(lambda: core.root.tree.post.messages.is_serving, "messages")
+        yield core
 
 
 def told(log: Log, kind: type) -> list[Any]:
@@ -92,7 +104,7 @@ def test_an_order_of_the_root_is_verified_two_levels_down(tmp_path: Path) -> Non
             return receipt, len(adapter.orders)
 
     async def story() -> None:
-        async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up(), nodes[PUMP].core_up() as pump:
+        async with up(nodes[ROOT]) as root, up(nodes[NORTH]), up(nodes[PUMP]) as pump:
             receipt, count = await aside(story_of)
             assert (receipt.outcome, receipt.read_back, count) == (Outcome.VERIFIED, 42.0, 1)
             (done,), (ended,) = told(pump.log, MessageDone), told(root.log, MessageEnded)
@@ -118,7 +130,7 @@ def test_what_can_not_be_meant_is_refused_at_the_root(tmp_path: Path) -> None:
             return len(adapter.orders)
 
     async def story() -> None:
-        async with nodes[ROOT].core_up(), nodes[NORTH].core_up():
+        async with up(nodes[ROOT]), up(nodes[NORTH]):
             assert await aside(story_of) == 0
 
     asyncio.run(story())
@@ -141,11 +153,11 @@ def test_an_order_to_a_site_that_is_away_expires_and_is_never_carried_out(tmp_pa
             return [one.value for one in adapter.orders] == [2.0]
 
     async def story() -> None:
-        async with nodes[ROOT].core_up():
-            async with nodes[NORTH].core_up():
+        async with up(nodes[ROOT]):
+            async with up(nodes[NORTH]):
                 await aside(known)
             assert (await aside(ordered)).outcome is Outcome.EXPIRED
-            async with nodes[NORTH].core_up():
+            async with up(nodes[NORTH]):
                 assert await aside(later)
 
     asyncio.run(story())
@@ -199,7 +211,7 @@ def test_the_course_of_an_order_is_shown_at_both_ends(tmp_path: Path) -> None:
             return one.state
 
     async def story() -> None:
-        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+        async with up(nodes[ROOT]), up(nodes[NORTH]), up(nodes[PUMP]):
             await aside(story_of)
             assert await awaited() == "verified"
 
@@ -248,7 +260,7 @@ def test_an_item_two_levels_down_is_forced_listed_and_released_from_the_root(tmp
             story_of()
 
     async def story() -> None:
-        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
+        async with up(nodes[ROOT]), up(nodes[NORTH]), up(nodes[PUMP]):
             await aside(with_device)
 
     asyncio.run(story())
@@ -274,11 +286,11 @@ def test_a_force_that_does_not_reach_its_owner_in_time_never_comes_to_be(
             assert client.forces() == []
 
     async def story() -> None:
-        async with nodes[ROOT].core_up():
-            async with nodes[NORTH].core_up():
+        async with up(nodes[ROOT]):
+            async with up(nodes[NORTH]):
                 await aside(known)
             await aside(forced)
-            async with nodes[NORTH].core_up():
+            async with up(nodes[NORTH]):
                 await aside(later)
 
     asyncio.run(story())
@@ -311,11 +323,11 @@ def test_an_order_to_a_site_that_is_away_is_taken_back_and_never_carried_out(tmp
             assert [one.value for one in adapter.orders] == [2.0]
 
     async def story() -> None:
-        async with nodes[ROOT].core_up():
-            async with nodes[NORTH].core_up():
+        async with up(nodes[ROOT]):
+            async with up(nodes[NORTH]):
                 await aside(known)
             await aside(taken_back)
-            async with nodes[NORTH].core_up():
+            async with up(nodes[NORTH]):
                 await aside(later)
 
     asyncio.run(story())

@@ -30,7 +30,7 @@ from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
-ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
+ROOT, NORTH, PUMP, SOUTH = "root", "root/north", "root/north/pump", "root/south"
 LONG_MS = 3_600_000
 """Time in which an order is wanted, if a busy machine is not to end it."""
 SHAPES: Mapping[str, Mapping[str, bool]] = {
@@ -121,6 +121,41 @@ def test_an_order_under_way_in_a_takeover_is_carried_out_once_and_told(tmp_path:
             assert [one.end.outcome.value for one in ended] == [outcome.value, "verified"]
 
     asyncio.run(story())
+
+
+def test_a_pair_sees_a_sibling_on_while_the_pair_above_it_is_taken_over_and_while_it_is_itself(tmp_path: Path) -> None:
+    """Its items go on at the other members, and never vanish meanwhile."""
+    beyond = {NORTH: (ROOT, SOUTH)}
+    tree = PairTree(tmp_path, {ROOT: True, NORTH: True, SOUTH: False}, beyond)
+    source = ProducerWorker(0, tree.lines(SOUTH), None)
+
+    def seen(*, is_known: bool) -> None:
+        with connect(tree.lines(NORTH), timeout_s=PATIENCE_S) as client:
+            if is_known:
+                assert client.items("south:number_1"), "the items of the sibling are gone"
+            else:
+                until_item(client, "south:number_1")
+            until_live(client, "south:number_1")
+            until_item(client, "root:core/turn_ms")
+
+    async def story() -> None:
+        async with tree.up():
+            source.start()
+            source.offer(is_on=True)
+            await aside(partial(seen, is_known=False))
+            await tree.kill_acting_of(ROOT)
+            await aside(partial(seen, is_known=True))
+            await tree.kill_acting_of(NORTH)
+            await aside(partial(seen, is_known=True))
+            for core in tree.pairs[NORTH].cores.values():
+                assert not any(one.refused for one in core.root.tree.seen())
+                assert {one.node for one in core.root.folds.dim} == {NORTH}
+
+    try:
+        asyncio.run(story())
+    finally:
+        source.stop()
+    assert not source.failure
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -241,3 +241,40 @@ class ForkingFiles(DyingFiles):
         shutil.copytree(self._data, data)
         if is_power_cut:
             self.lose(lambda path: data / path.relative_to(self._data))
+
+
+def crash_at_each_step(
+    home: Path,
+    stride: int,
+    life: Callable[[Path, DyingFiles], None],
+    looks: Callable[[Path], object],
+    checks: Callable[[Path], object],
+    *,
+    is_power_cut: bool,
+) -> None:
+    """One life in `home / "whole"`; what a crash leaves at each step, or at some, is the start of another one.
+
+    Args:
+        stride: steps from one crash to the next.
+        life: one life of a history over a file system.
+        looks: judges what a crash left.
+        checks: judges what a whole life left.
+    """
+    tried = 0
+
+    def at_step() -> None:
+        nonlocal tried
+        if files.steps % stride == is_power_cut % stride:
+            data = home / f"{files.steps}"
+            files.leave(data, is_power_cut=is_power_cut)
+            looks(data)
+            life(data, DyingFiles())
+            checks(data)
+            shutil.rmtree(data)
+            tried += 1
+
+    files = ForkingFiles(home / "whole", at_step)
+    life(home / "whole", files)
+    checks(home / "whole")
+    assert files.steps > 100
+    assert tried >= files.steps // stride

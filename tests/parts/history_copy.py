@@ -10,6 +10,7 @@ from albireo.codec.history import DAY_NS, FileKind
 from albireo.codec.history_copy import GroupAsked, PieceAsked, Word, decode_word, encode_word
 from albireo.codec.record import Audited, GapFound, Stream
 from albireo.log.files import FileSystem
+from albireo.machine.history.copy_pace import FROM_MEMBER, CopyConfig
 from albireo.machine.history.copying import (
     AskPeer,
     Copying,
@@ -31,7 +32,7 @@ from albireo.machine.history.sealing import merge_plan
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.value import ValueType
 from albireo.node.history.copy_work import CopyWork, read_piece
-from albireo.node.history.errors import FileRefused
+from albireo.node.history.errors import FileRefused, HoleGone
 from albireo.node.history.files import merging
 from albireo.node.history.files.store import HistoryStore
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, stored
@@ -56,9 +57,9 @@ def some_days(blocks: int, days: int, seed: int = 1) -> MemoryLog:
     return log
 
 
-def source_of(data: Path, log: MemoryLog, seal_every: int = 2) -> HistoryStore:
+def source_of(data: Path, log: MemoryLog, seal_every: int = 2, node: str = "root") -> HistoryStore:
     """A history that has everything, sealed every so many blocks."""
-    store, _ = HistoryStore.open(data, "root")
+    store, _ = HistoryStore.open(data, node)
     ends = [one.header.last_sequence for one in log.frames][4::5]
     for end in (*ends[seal_every - 1 :: seal_every], log.end):
         hot = hot_of(store)
@@ -103,11 +104,15 @@ def merge_once(store: HistoryStore, complete_to_ns: int | None = None, wall_ns: 
 class Copy:
     """One life of the copying side, and what the other one answers."""
 
-    def __init__(self, source: HistoryStore, target: HistoryStore) -> None:
+    def __init__(
+        self, source: HistoryStore, target: HistoryStore, *, config: CopyConfig = FROM_MEMBER, is_final: bool = False
+    ) -> None:
+        """`is_final`: nobody is asked for what the source lacks."""
         self.source = source
         self.target = target
+        self.is_final = is_final
         self.now = Instant(0)
-        self.machine = Copying(0)
+        self.machine = Copying(0, config)
         self.refused: Counter[str] = Counter()
         self.asked: list[GroupAsked | PieceAsked] = []
         self.tamper: Tamper = lambda word, piece: (word, piece)
@@ -165,6 +170,8 @@ class Copy:
             work()
         except FileRefused as error:
             return Worked(error.fault)
+        except HoleGone:
+            return Worked("hole_gone")
         except OSError as error:
             return Worked(str(error.strerror), is_disk=True)
         return Worked()
@@ -175,7 +182,7 @@ class Copy:
         answer: Word
         piece: Piece = b""
         if isinstance(heard, GroupAsked):
-            answer = group_sent(self.source.manifest, heard)
+            answer = group_sent(self.source.manifest, heard, is_final=self.is_final)
         else:
             assert isinstance(heard, PieceAsked)
             answer, piece = read_piece(self.source, heard)

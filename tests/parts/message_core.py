@@ -14,12 +14,15 @@ from albireo.machine.message.post import MessagePost
 from albireo.machine.message.writes import MessageWrites
 from albireo.machine.node.command_waiters import CommandWaiters
 from albireo.machine.node.orders import Orders
+from albireo.machine.node.registry import Registry
 from albireo.machine.node.turn import Moment, Question, Turn
+from albireo.machine.selection.bodies import MessageSelections
+from albireo.machine.selection.fold import SelectionWatch
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime, WallTime
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import EpochEntry, EpochHistory
-from albireo.model.tree.message import Life
+from albireo.model.tree.message import DESELECT, SELECT, Life
 from albireo.model.value import ItemId, ValueType
 from tests.parts.drafted import frames_of, view_of
 
@@ -43,6 +46,7 @@ class MessageCore:
         self.letters: deque[tuple[bytes, TreeMessage]] = deque()
         self.epoch = 0
         self.refused: SendRefused | None = None
+        self.watch = SelectionWatch()
         self.begin()
         turn = self.turn()
         turn.record(Stream.STATE, [ItemDeclared(item_id=FAN.item_id, node=node, item=FAN.item)])
@@ -58,14 +62,16 @@ class MessageCore:
         before = self.epoch if continues else 0
         self.epoch += 1
         waiters = CommandWaiters()
-        self.orders = Orders(self.folds.commands, self.folds.dim, waiters)
+        registry = Registry(self.node, self.folds, Instant(self.now))
+        self.orders = Orders(self.folds, registry, waiters, self.watch)
         writes = MessageWrites(self.orders, self.folds.commands, self._item, lambda _principal: self.lacks)
         messages = NodeMessages(self.node, self.folds.messages, random.Random(f"{self.node} {self.epoch}"))
-        self.post = MessagePost(messages, writes)
+        selections = MessageSelections(self.orders.selecting)
+        self.post = MessagePost(messages, writes, {SELECT: selections, DESELECT: selections})
         turn = self.turn()
         life = Life(self.epoch, random.Random(f"{self.node} branch {self.epoch}").getrandbits(64))
         assert self.post.begin(life, self.moment, self.log_time, turn, continues=before)
-        self.orders.restarted(self.moment, turn)
+        self.orders.restarted(self.log_time, self.moment, turn)
         self.settle(turn)
 
     def _item(self, name: str) -> KnownItem | None:

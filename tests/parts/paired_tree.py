@@ -83,10 +83,16 @@ class Device(threading.Thread):
 
 
 class PairTree:
-    """A chain of nodes, the root first."""
+    """Nodes of a tree, the root first."""
 
-    def __init__(self, home: Path, nodes: Mapping[str, bool]) -> None:
-        """`nodes`: True: a pair; by id, the root first, each below the one before."""
+    def __init__(
+        self, home: Path, nodes: Mapping[str, bool], beyond: Mapping[str, tuple[str, ...]] | None = None
+    ) -> None:
+        """
+        Args:
+            nodes: True: a pair; by id, each behind the one above it.
+            beyond: nodes whose states a node follows at its parent, by its id.
+        """
         self.ids = list(nodes)
         self.pairs: dict[str, Plant] = {}
         self.lone: dict[str, TreeNode] = {}
@@ -95,10 +101,16 @@ class PairTree:
         names = {one: self._places(one, is_pair=nodes[one]) for one in nodes}
         (home / "lone").mkdir()
         alone = tree_of(home / "lone", *nodes)
-        for depth, node in enumerate(self.ids):
-            below = self.ids[depth + 1 :]
-            children = (ChildConfig(node=below[0], places=names[below[0]], nodes=tuple(below[1:])),) if below else ()
-            uplink = self._uplink(self.ids[depth - 1]) if depth else None
+        for node in self.ids:
+            children = tuple(
+                ChildConfig(
+                    node=one, places=names[one], nodes=tuple(two for two in self.ids if two.startswith(f"{one}/"))
+                )
+                for one in self.ids
+                if one.rpartition("/")[0] == node
+            )
+            parent = node.rpartition("/")[0]
+            uplink = self._uplink(parent, (beyond or {}).get(node, ())) if parent else None
             if nodes[node]:
                 place = home / node.replace("/", "~")
                 place.mkdir()
@@ -112,8 +124,9 @@ class PairTree:
     def _places(node: str, *, is_pair: bool) -> tuple[str, ...]:
         return (f"{node}[primary]", f"{node}[backup]") if is_pair else (node,)
 
-    def _uplink(self, parent: str) -> UplinkArguments:
-        return UplinkArguments(parent=parent, endpoints={one.peer: one.endpoint for one in self.lines(parent)})
+    def _uplink(self, parent: str, beyond: tuple[str, ...]) -> UplinkArguments:
+        endpoints = {one.peer: one.endpoint for one in self.lines(parent)}
+        return UplinkArguments(parent=parent, endpoints=endpoints, beyond=beyond)
 
     def lines(self, node: str) -> tuple[LineTo, ...]:
         """Where clients reach a node."""

@@ -1,7 +1,7 @@
 """Nodes above and below each other in one loop: their COREs and histories, over real links, on real logs."""
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,20 @@ CO = DataItem(name="co", value_type=ValueType.FLOAT64)
 class TreeNode:
     """One lone node of a tree, its door open on loopback."""
 
-    def __init__(self, home: Path, nodes: Sequence[str], node: str, ports: dict[str, int]) -> None:
+    def __init__(
+        self, home: Path, nodes: Sequence[str], node: str, ports: dict[str, int], beyond: Sequence[str] = ()
+    ) -> None:
         """
         Args:
             nodes: ids of all nodes.
             ports: port of each node's door.
+            beyond: nodes outside its subtree whose states it follows at its parent.
         """
         self.node = node
         self.endpoint = f"tcp://127.0.0.1:{ports[node]}"
         parent = node.rpartition("/")[0]
         above = {parent: f"tcp://127.0.0.1:{ports[parent]}"} if parent else {}
-        uplink = UplinkArguments(parent=parent, endpoints=above) if above else None
+        uplink = UplinkArguments(parent=parent, endpoints=above, beyond=tuple(beyond)) if above else None
         below = [one for one in nodes if one.rpartition("/")[0] == node]
         children = tuple(
             ChildConfig(node=one, places=(one,), nodes=tuple(two for two in nodes if two.startswith(f"{one}/")))
@@ -77,10 +80,10 @@ class TreeNode:
         return Program(self.endpoint, None)
 
 
-def tree_of(home: Path, *nodes: str) -> dict[str, TreeNode]:
-    """The nodes of a tree by their ids."""
+def tree_of(home: Path, *nodes: str, beyond: Mapping[str, Sequence[str]] | None = None) -> dict[str, TreeNode]:
+    """The nodes of a tree by their ids. `beyond`: as in `TreeNode`, by id."""
     ports = dict(zip(nodes, free_ports(len(nodes)), strict=True))
-    return {one: TreeNode(home, nodes, one, ports) for one in nodes}
+    return {one: TreeNode(home, nodes, one, ports, (beyond or {}).get(one, ())) for one in nodes}
 
 
 def only(rows: Any, node: str) -> Any:

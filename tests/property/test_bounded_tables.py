@@ -26,14 +26,17 @@ from albireo.codec.message import (
 )
 from albireo.machine.feed.leader import FOLLOWERS_MAX
 from albireo.machine.fold.producers import EARLIER_MAX
+from albireo.machine.node.events import LettersDrained, LevelAgreed
 from albireo.machine.node.hellos import DECLARING_MAX
 from albireo.machine.node.outputs import SENDERS_MAX
 from albireo.machine.node.receipts import ANSWERS_MAX
 from albireo.machine.node.role import STANDING_BY_MAX
+from albireo.machine.session.sessions import LINKS_MAX, TURNED_AWAY_MAX
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
 from albireo.model.settings import LimitSettings
+from albireo.model.tree.session import SESSIONS_MAX
 from tests.long_form import IS_LONG
 from tests.unit.machine.node.test_root import World, append, hello
 
@@ -95,7 +98,8 @@ def hostile(world: World, number: int) -> None:
         Append(entries=(AppendEntry(number % 7, 1, 1, 0),)),
         ProducerHello(producer=text, run=number, takes_orders=True),
     ):
-        world.letter(sender, message, [b"x"] if isinstance(message, Append) else [])
+        letter = (sender, message, [b"x"] if isinstance(message, Append) else [], "local:0")
+        world.step(LettersDrained([letter], addresses={sender: text}))
     world.pass_time(SECOND // 20)
     world.sent.clear()
     world.notes.clear()
@@ -103,6 +107,9 @@ def hostile(world: World, number: int) -> None:
 
 def test_thousands_of_hostile_texts_leave_bounded_tables() -> None:
     world = World(limits=LIMITS)
+    for level in (2, 3):
+        world.step(LevelAgreed(level))
+        world.sync()
     welcome = hello(world)
     for number in range(ROUNDS):
         hostile(world, number)
@@ -115,6 +122,9 @@ def test_thousands_of_hostile_texts_leave_bounded_tables() -> None:
         ("_hellos._declaring", DECLARING_MAX),
         ("_receipts._answers", ANSWERS_MAX),
         ("registry._adapters", PRODUCERS_MAX + 1),
+        ("sessions._present", SESSIONS_MAX),
+        ("sessions._links", LINKS_MAX),
+        ("sessions._turned_away", TURNED_AWAY_MAX),
     ):
         assert before[f"root.{name}"] <= most, name
     for number in range(ROUNDS, ROUNDS + 300):

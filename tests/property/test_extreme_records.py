@@ -36,6 +36,7 @@ from albireo.codec.record import (
     ItemDeclared,
     ItemForced,
     ItemForgotten,
+    ItemSelected,
     Kind,
     LowWater,
     Marked,
@@ -46,6 +47,10 @@ from albireo.codec.record import (
     ProducerForgotten,
     ProducerOpened,
     Record,
+    SelectionEnded,
+    SessionBegan,
+    SessionEnded,
+    SessionRoleChanged,
     Stream,
 )
 from albireo.codec.tree.records import (
@@ -114,6 +119,17 @@ EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
         ItemForced(item_id=1, measured_id=2, value=1, user="u", reason="r", since_ns=1, for_ms=1),
     ),
     ForceEnded: (Stream.STATE, ForceEnded(item_id=1, cause="expired")),
+    ItemSelected: (
+        Stream.COMMAND,
+        ItemSelected(item_id=1, selection_id="s1", user="u", principal="", since_ns=1, for_ms=1),
+    ),
+    SelectionEnded: (Stream.COMMAND, SelectionEnded(item_id=1, selection_id="s1", cause="expired")),
+    SessionBegan: (
+        Stream.STATE,
+        SessionBegan(principal="anna@desk", address="10.0.0.4", role="view", since_ns=1),
+    ),
+    SessionRoleChanged: (Stream.STATE, SessionRoleChanged(session_id=1, role="admin")),
+    SessionEnded: (Stream.STATE, SessionEnded(session_id=1, cause="link", by="mes-1", reason="r")),
     EpochGranted: (Stream.CONTROL, EpochGranted(epoch=1, branch_id=1, node="root", reason="start")),
     NodeStopped: (Stream.CONTROL, NodeStopped(at_ns=1)),
     Marked: (Stream.CONTROL, Marked()),

@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import shutil
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,8 @@ from tests.parts.history import (
     LOG_ID,
     Died,
     DyingFiles,
-    ForkingFiles,
     MemoryLog,
+    crash_at_each_step,
     fill,
     listed_files_are_there,
 )
@@ -90,25 +89,14 @@ def test_a_crash_of_the_copying_side_at_any_step_loses_and_doubles_nothing(tmp_p
     log = story()
     source = source_of(tmp_path / "source", log)
     lacking(tmp_path / "whole", log)
-
-    tried = 0
-
-    def at_step() -> None:
-        nonlocal tried
-        if files.steps % STRIDE == is_power_cut % STRIDE:
-            data = tmp_path / f"{files.steps}"
-            files.leave(data, is_power_cut=is_power_cut)
-            no_row_twice(data, source)
-            life(data, source, DyingFiles())
-            check(data, source)
-            shutil.rmtree(data)
-            tried += 1
-
-    files = ForkingFiles(tmp_path / "whole", at_step)
-    life(tmp_path / "whole", source, files)
-    check(tmp_path / "whole", source)
-    assert files.steps > 100
-    assert tried >= files.steps // STRIDE
+    crash_at_each_step(
+        tmp_path,
+        STRIDE,
+        lambda data, files: life(data, source, files),
+        lambda data: no_row_twice(data, source),
+        lambda data: check(data, source),
+        is_power_cut=is_power_cut,
+    )
 
 
 def test_life_after_life_of_the_copying_side(tmp_path: Path) -> None:

@@ -6,28 +6,35 @@ from albireo.client.client import Client, connect
 from albireo.client.consumer import Delivered, Rewound
 from albireo.client.errors import (
     AccessRefused,
+    AlreadySelected,
     AnswerNotUnderstood,
     ClientBusy,
     ClientClosed,
     ClientError,
     CommandIdReused,
+    FileNotSent,
     HistoryCutShort,
     KeyNotTrusted,
     NameTaken,
     NodeRefused,
     NodeUnreachable,
     NotDelivered,
+    NotSelected,
     OutcomeUnknown,
     ProducerRefused,
     QuestionUnknown,
     QueueFull,
+    SessionOver,
     TargetRefused,
 )
-from albireo.client.live import Changes, StateChange
+from albireo.client.live import Changes, ItemCase, StateChange
+from albireo.client.message.messages import InboxMessage
 from albireo.client.producer import SampleProducer
-from albireo.client.requests import ItemCase, ItemReading
+from albireo.client.requests import ItemReading
 from albireo.client.target import members_of
 from albireo.machine.producer.sending import Acknowledged, BatchRefused
+from albireo.model.command import ItemSelection
+from albireo.model.tree.session import SessionRow
 
 if TYPE_CHECKING:
     from albireo.client.aio import AsyncClient, aconnect
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessRefused",
     "Acknowledged",
+    "AlreadySelected",
     "AnswerNotUnderstood",
     "AsyncClient",
     "BatchRefused",
@@ -45,20 +53,26 @@ __all__ = [
     "ClientError",
     "CommandIdReused",
     "Delivered",
+    "FileNotSent",
     "HistoryCutShort",
+    "InboxMessage",
     "ItemCase",
     "ItemReading",
+    "ItemSelection",
     "KeyNotTrusted",
     "NameTaken",
     "NodeRefused",
     "NodeUnreachable",
     "NotDelivered",
+    "NotSelected",
     "OutcomeUnknown",
     "ProducerRefused",
     "QuestionUnknown",
     "QueueFull",
     "Rewound",
     "SampleProducer",
+    "SessionOver",
+    "SessionRow",
     "StateChange",
     "TargetRefused",
     "aconnect",

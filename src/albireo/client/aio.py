@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from albireo.client import orders, requests
 from albireo.client.consumer import Deliveries, Reader
@@ -21,20 +21,23 @@ from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
 from albireo.client.inbox import Inbox
-from albireo.client.live import Changes
+from albireo.client.live import Changes, ItemCase
+from albireo.client.message import messages
 from albireo.client.producer import CLOSE_S, Desk, Receipts
 from albireo.client.questions import Request
-from albireo.client.requests import Extent, ItemCase, ItemReading, Summing, TreeRow
+from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
-from albireo.model.command import Receipt
+from albireo.model.command import SELECT_MS, ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.tree.course import CommandCourse
+from albireo.model.tree.message import DEFAULT_INBOX
 from albireo.model.tree.proof import MessageProof
+from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
 
 if TYPE_CHECKING:
@@ -89,9 +92,25 @@ class AsyncClient:
         finally:
             self._core.leave(reader)
 
-    async def write(self, item: str, value: Value, reason: str = "", *, expires_s: float = 10.0) -> Receipt:
+    async def write(
+        self,
+        item: str,
+        value: Value,
+        reason: str = "",
+        *,
+        expires_s: float = 10.0,
+        selection: ItemSelection | None = None,
+    ) -> Receipt:
         """Set an item, and say what became of it."""
-        return await self.converse(requests.write(item, value, self._core.user, reason, expires_s))
+        return await self.converse(requests.write(item, value, self._core.user, reason, expires_s, selection))
+
+    async def select(self, item: str, reason: str = "", *, for_s: float = SELECT_MS / 1000) -> ItemSelection:
+        """Have an item for this client alone for a moment, as `Client.select` does."""
+        return await self.converse(requests.select(item, self._core.user, reason, for_s))
+
+    async def deselect(self, selection: ItemSelection, reason: str = "") -> None:
+        """Give a selection back, as `Client.deselect` does."""
+        await self.converse(requests.deselect(selection, self._core.user, reason))
 
     async def force(self, item: str, value: Value, reason: str, *, for_s: float) -> ForcedItem:
         """Put a value to an item for a time, as `Client.force` does."""
@@ -105,40 +124,90 @@ class AsyncClient:
         """Forced items here and at the nodes below, by name."""
         return await self.converse(requests.forces())
 
+    async def sessions(self, pattern: str = "*") -> list[SessionRow]:
+        """Who is present, as `Client.sessions` says."""
+        return await self.converse(requests.sessions(pattern))
+
+    async def end_session(self, session: SessionRow | int, reason: str = "", *, node: str = "") -> None:
+        """End a session, as `Client.end_session` does."""
+        await self.converse(requests.end_session(session, self._core.user, reason, node))
+
     async def command(self, command_id: str) -> CommandCourse:
         """The life of one command."""
         return await self.converse(orders.command(command_id))
 
     async def cancel(self, command_id: str, reason: str = "") -> MessageProof:
-        """Take an order to another node back, or a message, as `Client.cancel` does."""
+        """Take an order back, or a message, as `Client.cancel` does."""
         return await self.converse(orders.cancel(command_id, self._core.user, reason))
 
     async def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:
         """The latest commands, the newest first."""
         return await self.converse(orders.commands(limit))
 
+    @overload
     async def send(
-        self, node: str, body: bytes, *, kind: str = "message", reason: str = "", expires_s: float = 10.0
-    ) -> MessageProof:
+        self,
+        node: str,
+        body: bytes,
+        *,
+        inbox: str = ...,
+        kind: str = ...,
+        reason: str = ...,
+        expires_s: float = ...,
+        wait: Literal[True] = ...,
+    ) -> MessageProof: ...
+    @overload
+    async def send(
+        self,
+        node: str,
+        body: bytes,
+        *,
+        inbox: str = ...,
+        kind: str = ...,
+        reason: str = ...,
+        expires_s: float = ...,
+        wait: Literal[False],
+    ) -> str: ...
+    async def send(
+        self,
+        node: str,
+        body: bytes,
+        *,
+        inbox: str = DEFAULT_INBOX,
+        kind: str = "message",
+        reason: str = "",
+        expires_s: float = 10.0,
+        wait: bool = True,
+    ) -> MessageProof | str:
         """Send something to the programs that receive at another node, as `Client.send` does."""
-        message = orders.OutgoingMessage(node=node, body=body, kind=kind, reason=reason, expires_s=expires_s)
-        return await self.converse(orders.send(message, self._core.user))
+        message = messages.OutgoingMessage(
+            node=node, body=body, kind=kind, reason=reason, expires_s=expires_s, inbox=inbox
+        )
+        if wait:
+            return await self.converse(messages.send(message, self._core.user))
+        return await self.converse(messages.send_off(message, self._core.user))
 
-    async def inbox(self, *, timeout_s: float | None = None) -> AsyncIterator[orders.InboxMessage]:
+    async def message(self, command_id: str, *, timeout_s: float = 0.0) -> MessageProof | None:
+        """Tell what became of a message, as `Client.message` tells."""
+        return await self.converse(messages.proof(command_id, timeout_s))
+
+    async def inbox(
+        self, inbox: str = DEFAULT_INBOX, *, timeout_s: float | None = None
+    ) -> AsyncIterator[messages.InboxMessage]:
         """Messages to this node, as `Client.inbox` gives them."""
-        while (found := await self.converse(orders.receive(timeout_s))) is not None:
+        while (found := await self.converse(messages.receive(inbox, timeout_s))) is not None:
             yield found
 
-    async def take(self, message: orders.InboxMessage) -> None:
+    async def take(self, message: messages.InboxMessage, reply: bytes | None = None) -> None:
         """Say that a message is taken, as `Client.take` does."""
-        await self.converse(orders.take(message))
+        await self.converse(messages.take(message, reply))
 
     async def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
         """Open cases, the most severe first; those of a node below, if one is named."""
         return await self.converse(requests.cases(node, include_closed=include_closed))
 
     async def tree(self) -> list[TreeRow]:
-        """The nodes below."""
+        """The other nodes that are known here."""
         return await self.converse(requests.tree())
 
     async def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:

@@ -10,32 +10,27 @@ For users: docs/client.md. Decision: ADR-0156.
 """
 
 import contextlib
-import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from albireo.client import orders, requests
+from albireo.client import requests
 from albireo.client.consumer import RecordConsumer
-from albireo.client.conversation import Conversation
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
-from albireo.client.live import Changes, StateChange
+from albireo.client.live import Changes, ItemCase, StateChange
+from albireo.client.message.messaging import MessagingClient
 from albireo.client.producer import CLOSE_S, SampleProducer
 from albireo.client.questions import NodeReply, Request
-from albireo.client.requests import Extent, ItemCase, ItemReading, Summing, TreeRow
+from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
-from albireo.model.command import Receipt
-from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
-from albireo.model.tree.course import CommandCourse
-from albireo.model.tree.proof import MessageProof
-from albireo.model.value import Value
+from albireo.model.tree.session import SessionRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,12 +71,8 @@ def connect(
     return client
 
 
-class Client:
+class Client(MessagingClient):
     """A connected client, for threads. Use as a context manager, or call `close`."""
-
-    def __init__(self, core: ClientCore) -> None:
-        """Use `connect`."""
-        self._core = core
 
     # Values.
 
@@ -114,7 +105,7 @@ class Client:
         again (`is_whole`).
 
         Args:
-            names: full or local names, with * and ?.
+            names: full or local names, with * and ?, of items of any node, as for `items`.
             timeout_s: time after which empty changes come if there are none; None: never.
         """
         reader = self._core.watching(self.converse(requests.by_node(requests.patterns_of(names))))
@@ -124,81 +115,14 @@ class Client:
         finally:
             self._core.leave(reader)
 
-    def write(self, item: str, value: Value, reason: str = "", *, expires_s: float = 10.0) -> Receipt:
-        """Set an item, and say what became of it.
-
-        Raises:
-            NodeRefused: the item is unknown or takes no orders; `AccessRefused`: our role does not suffice.
-            OutcomeUnknown: no answer came, and nobody here knows whether the order was carried out.
-        """
-        return self.converse(requests.write(item, value, self._core.user, reason, expires_s))
-
-    def force(self, item: str, value: Value, reason: str, *, for_s: float) -> ForcedItem:
-        """Put a value to an item in the place of what its device measures, for a time.
-
-        Everybody sees it with the quality `Good_LocalOverride`; what is measured goes on as `<item>/measured`. Nothing
-        is written to the device.
-
-        Raises: as `write`.
-        """
-        return self.converse(requests.force(item, value, self._core.user, reason, for_s))
-
-    def release(self, item: str, reason: str = "") -> None:
-        """End the force of an item before its time; a moment later it shows what is measured.
-
-        Raises: as `write`.
-        """
-        self.converse(requests.release(item, self._core.user, reason))
-
-    def forces(self) -> list[ForcedItem]:
-        """Forced items here and at the nodes below, with what is measured of each, by name."""
-        return self.converse(requests.forces())
-
-    def command(self, command_id: str) -> CommandCourse:
-        """The life of one command. Raises NodeRefused: this node neither gave nor has it, or has forgotten it."""
-        return self.converse(orders.command(command_id))
-
-    def cancel(self, command_id: str, reason: str = "") -> MessageProof:
-        """Take an order to another node back, or a message; says what became of it: `cancelled` is a promise."""
-        return self.converse(orders.cancel(command_id, self._core.user, reason))
-
-    def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:
-        """The latest commands that this node gave, or carried out for others, the newest first."""
-        return self.converse(orders.commands(limit))
-
-    # Messages.
-
-    def send(
-        self, node: str, body: bytes, *, kind: str = "message", reason: str = "", expires_s: float = 10.0
-    ) -> MessageProof:
-        """Send at most 512 KiB to the programs that receive at another node, and say what became of it.
-
-        A receiver there has to take it within `expires_s`; `kind` is a word that receivers go by. Raises: as `write`.
-        """
-        message = orders.OutgoingMessage(node=node, body=body, kind=kind, reason=reason, expires_s=expires_s)
-        return self.converse(orders.send(message, self._core.user))
-
-    def inbox(self, *, timeout_s: float | None = None) -> Iterator[orders.InboxMessage]:
-        """Messages to this node, each given to one of all clients that receive here.
-
-        It is this client's for 30 s, and then given to another one, unless `take` says in time that it is taken. Ends
-        after `timeout_s` without a message; None: never.
-        """
-        while (found := self.converse(orders.receive(timeout_s))) is not None:
-            yield found
-
-    def take(self, message: orders.InboxMessage) -> None:
-        """Say that a message is taken: its sender hears `executed`. Raises NodeRefused: another one may have it."""
-        self.converse(orders.take(message))
-
     # Cases.
 
     def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
-        """Open cases, the most severe first. `node`: a node below, of which the open ones are known here."""
+        """Open cases, the most severe first. `node`: another node, of which the open ones are known here."""
         return self.converse(requests.cases(node, include_closed=include_closed))
 
     def tree(self) -> list[TreeRow]:
-        """The nodes below: whether they are heard, and how much of what they recorded lies here."""
+        """The other nodes known here: whether they are heard, and of those below how much of their log lies here."""
         return self.converse(requests.tree())
 
     def ack(self, case: Case | int, comment: str = "", *, activation: int | None = None) -> list[Case]:
@@ -245,6 +169,19 @@ class Client:
         Raises: as `write`.
         """
         return self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation))
+
+    # Sessions.
+
+    def sessions(self, pattern: str = "*") -> list[SessionRow]:
+        """Who is present here and at the nodes below, since when. `pattern`: only at nodes that it means."""
+        return self.converse(requests.sessions(pattern))
+
+    def end_session(self, session: SessionRow | int, reason: str = "", *, node: str = "") -> None:
+        """End a session: another principal's as an admin of its node, or one of our own here; its key stays trusted.
+
+        `node`: where the session is, if only its id is given. Raises: as `write`.
+        """
+        self.converse(requests.end_session(session, self._core.user, reason, node))
 
     # History.
 
@@ -412,23 +349,6 @@ class Client:
                     yield None
         finally:
             self._core.leave(reader)
-
-    def converse(self, conversation: Conversation[_Wanted]) -> _Wanted:
-        """Ask what a conversation asks, and give what it comes to."""
-        try:
-            request = next(conversation)
-            while True:
-                if request.pause_s:
-                    time.sleep(request.pause_s)
-                try:
-                    reply = self._core.begin(request).result()
-                except ClientError as error:
-                    request = conversation.throw(error)
-                else:
-                    request = conversation.send(reply)
-        except StopIteration as ended:
-            wanted: _Wanted = ended.value
-            return wanted
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
         """Give open producers `timeout_s` to have everything recorded, and end. Closing twice is fine.

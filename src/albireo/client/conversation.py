@@ -1,14 +1,16 @@
 """Conversation: a generator that yields requests, is sent their replies, and returns what the caller wanted.
 
-Whoever runs it decides how to wait: a thread (client.py) or a coroutine (aio.py).
+Whoever runs it decides how to wait: a thread (`held`) or a coroutine (aio.py).
 """
 
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from typing import TypeVar
 
 import msgspec
 
-from albireo.client.errors import AnswerNotUnderstood
+from albireo.client.errors import AnswerNotUnderstood, ClientError
 from albireo.client.questions import NodeReply, Request
 
 _Wanted = TypeVar("_Wanted")
@@ -25,3 +27,25 @@ def understood(what: str, result: object, shape: type[_Wanted]) -> _Wanted:
         return msgspec.convert(result, shape)
     except msgspec.ValidationError as error:
         raise AnswerNotUnderstood(what, str(error)) from error
+
+
+def held(conversation: Conversation[_Wanted], begin: "Callable[[Request], Future[NodeReply]]") -> _Wanted:
+    """The end of a conversation that this thread holds.
+
+    Args:
+        begin: asks one question.
+    """
+    try:
+        request = next(conversation)
+        while True:
+            if request.pause_s:
+                time.sleep(request.pause_s)
+            try:
+                reply = begin(request).result()
+            except ClientError as error:
+                request = conversation.throw(error)
+            else:
+                request = conversation.send(reply)
+    except StopIteration as ended:
+        wanted: _Wanted = ended.value
+        return wanted

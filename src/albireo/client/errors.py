@@ -9,10 +9,14 @@ ClientError
   |    +- OutcomeUnknown   an order went out, and its answer did not come: nobody here knows whether it was done
   +- NodeRefused         the node answered no, with the reason and the remedy
   |    +- AccessRefused    the role of our key does not suffice
+  |    +- SessionOver      somebody has ended our session: make another client
   |    +- CommandIdReused  the id of an order names another order already; nothing of this one is done
+  |    +- NotSelected      an item that has to be selected first is not, or not by us
+  |    +- AlreadySelected  somebody has selected the item
   |    +- QuestionUnknown  the node does not know the question: it is older than this client
   +- AnswerNotUnderstood the answer has another form than this version knows: the node is newer, or much older
   +- HistoryCutShort     a long answer ended before its end; says how far it came
+  +- FileNotSent         a file can't be sent, or its receiver does not take it
   +- QueueFull           earlier offers still wait; nothing was taken
   +- NotDelivered        a producer was closed before everything it had taken was recorded
   +- NameTaken           another program has this producer's name; it is superseded, for good
@@ -26,6 +30,8 @@ from typing import Any, Final
 from albireo.codec.message import Successor
 from albireo.model.command import ID_REUSED
 from albireo.model.instant import SECOND
+from albireo.model.tree.message import AddCause
+from albireo.model.tree.session import OVER
 
 WHAT_TO_DO: Final = "; what to do: "
 """Stands between a cause and its remedy, here and in the refusals of a node."""
@@ -52,6 +58,10 @@ class ClientBusy(ClientError):
 
     def __init__(self, count: int) -> None:
         super().__init__(f"{count} questions wait for their answers", "wait for some of them, then ask again")
+
+
+class FileNotSent(ClientError):
+    """A file can't be sent, or its receiver does not take it."""
 
 
 class TargetRefused(ClientError):
@@ -92,8 +102,20 @@ class AccessRefused(NodeRefused):
     """The role of the key does not suffice."""
 
 
+class SessionOver(NodeRefused):
+    """Somebody has ended the session of this client; the next one that is made begins another."""
+
+
 class CommandIdReused(NodeRefused):
-    """An order came under the id of another order, with another item, value or principal."""
+    """An order, or a message, came under the id of another one, with another item, value, content or principal."""
+
+
+class NotSelected(NodeRefused):
+    """The item has to be selected before it is written, or the selection is over or somebody else's."""
+
+
+class AlreadySelected(NodeRefused):
+    """Somebody has selected the item; the text says who, and for how long still."""
 
 
 class QuestionUnknown(NodeRefused):
@@ -176,8 +198,14 @@ def refusal(what: str, reason: str) -> NodeRefused:
     """The error that an answer's error text means."""
     if " needs the role " in reason or reason.endswith(" and may not"):
         return AccessRefused(what, reason)
+    if reason.startswith(OVER):
+        return SessionOver(what, reason)
     if reason.startswith("unknown question "):
         return QuestionUnknown(what, reason)
-    if reason.startswith("command id ") and f" {ID_REUSED} " in reason:
+    if "command id " in reason and f" {ID_REUSED} " in reason:
         return CommandIdReused(what, reason)
+    if reason.startswith(f"{AddCause.OBJECT_NOT_SELECTED.value}: "):
+        return NotSelected(what, reason)
+    if reason.startswith(f"{AddCause.OBJECT_ALREADY_SELECTED.value}: "):
+        return AlreadySelected(what, reason)
     return NodeRefused(what, reason)

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from albireo.client.engine import log
-from albireo.client.errors import ClientClosed
+from albireo.client.errors import ClientError, SessionOver
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
 from albireo.codec.errors import DecodeError
@@ -29,6 +29,7 @@ from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
+from albireo.model.tree.session import OVER
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.link.lines import LineNews
 
@@ -43,14 +44,27 @@ class StateChange(msgspec.Struct, frozen=True, eq=False):
     batches: Sequence[SampleBatch]
 
 
+class ItemCase(Case, frozen=True, kw_only=True, gc=False):
+    """A case, with the full name of its item."""
+
+    item: str = ""
+
+    @property
+    def node(self) -> str:
+        """Node that has the case; empty: its item is not known."""
+        return self.item.rpartition(":")[0]
+
+
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """The latest readings and cases that changed since the last ones that were taken."""
 
     items: list[KnownItem] = []
     """Items that were declared, or declared anew; one that nobody declares any more says so (`is_retired`)."""
     readings: list[Reading] = []
-    cases: list[Case] = []
+    cases: list[ItemCase] = []
     """Cases that changed; a closed one comes once."""
+    stale: dict[str, int] = {}
+    """Other nodes of which nothing is heard right now, with the wall time since when, in ns; 0: never."""
     joined: int = 0
     """Number of readings that were replaced by later ones before they were taken."""
     is_whole: bool = False
@@ -76,7 +90,8 @@ class Watching(Inbox[Changes]):
         self._items: dict[tuple[str, int], KnownItem] = {}
         """Items, and below readings and cases, by node and id."""
         self._readings: dict[tuple[str, int], Reading] = {}
-        self._cases: dict[tuple[str, int], Case] = {}
+        self._cases: dict[tuple[str, int], ItemCase] = {}
+        self._stale: dict[str, int] = {}
         self._joined = 0
         self._whole: set[str] = set()
         """Nodes of which all is new since the last take."""
@@ -110,6 +125,8 @@ class Watching(Inbox[Changes]):
             self._readings.update(((node, one.item_id), one) for one in readings)
             self._joined += before + len(readings) - len(self._readings)
             self._cases.update(((node, one.case_id), one) for one in cases)
+            self._stale.pop(node, None)
+            self._stale.update(told.stale)
             self._position = told.position
             is_empty = self._is_empty()
         if not is_empty:
@@ -125,6 +142,7 @@ class Watching(Inbox[Changes]):
             items=list(self._items.values()),
             readings=list(self._readings.values()),
             cases=list(self._cases.values()),
+            stale=dict(self._stale),
             joined=self._joined,
             is_whole=self._whole == self._wanted.keys(),
             is_live=all(self._heard.values()),
@@ -180,8 +198,10 @@ class StateView:
         self._named: dict[int, tuple[str, str]] = {}
         """Full name and unit by item id."""
         self._readings: dict[int, Reading] = {}
-        self._cases: dict[int, Case] = {}
+        self._cases: dict[int, ItemCase] = {}
         """Open cases by case id."""
+        self._stale: dict[str, int] = {}
+        """The node, and since when nothing is heard of it; empty: it is heard."""
         self._position = Position()
         self._is_known = False
         """True: a snapshot was taken."""
@@ -201,6 +221,7 @@ class StateView:
                     items=list(self._items.values()),
                     readings=list(self._readings.values()),
                     cases=list(self._cases.values()),
+                    stale=self._stale,
                     position=self._position,
                     is_whole=True,
                 ),
@@ -225,6 +246,8 @@ class StateView:
         if news.is_up is not None:
             self._perform(self._machine.step((LineUp if news.is_up else LineDown)(news.line), now), ())
         elif isinstance(message, FeedAnswer | FeedData | FeedState | FeedAlive):
+            if isinstance(message, FeedAnswer) and message.reason.startswith(OVER):
+                self.ended(SessionOver("watch", message.reason))
             size_bytes = sum(len(part) for part in news.raw)
             self._perform(self._machine.step(Fed(news.line, message, size_bytes), now), news.raw)
         elif message is not None:
@@ -233,7 +256,7 @@ class StateView:
     def ticked(self, now: Instant) -> None:
         self._perform(self._machine.step(TimePassed(), now), ())
 
-    def ended(self, error: ClientClosed) -> None:
+    def ended(self, error: ClientError) -> None:
         for watching in self._watching:
             watching.fail(error)
         for states in self._states:
@@ -270,12 +293,13 @@ class StateView:
             self._perform(self._machine.step(Digested(state.position), boot_ns()), ())
             return
         state, batches = whole
-        readings = self._taken(state, batches)
+        readings, cases = self._taken(state, batches)
         self._hear(is_live=True)
         told = Changes(
             items=list(state.items),
             readings=readings,
-            cases=list(state.cases),
+            cases=cases,
+            stale=self._stale,
             position=state.position,
             is_whole=state.is_snapshot,
         )
@@ -287,8 +311,8 @@ class StateView:
         if not all(are_kept):
             self._perform(self._machine.restart(boot_ns()), ())
 
-    def _taken(self, state: FeedState, batches: Sequence[SampleBatch]) -> list[Reading]:
-        """Take the delta into the tables; the readings in it."""
+    def _taken(self, state: FeedState, batches: Sequence[SampleBatch]) -> tuple[list[Reading], list[ItemCase]]:
+        """Take the delta into the tables; the readings and cases in it."""
         if state.is_snapshot:
             self._items.clear()
             self._named.clear()
@@ -296,17 +320,23 @@ class StateView:
             self._cases.clear()
             self._is_known = True
         self._position = state.position
+        self._stale = {} if state.stale_since_ns is None else {self._node: state.stale_since_ns}
         for known in state.items:
             self._items[known.item_id] = known
             self._named[known.item_id] = (known.full_name, known.item.unit)
-        for case in state.cases:
+        cases = [self._named_case(case) for case in state.cases]
+        for case in cases:
             if case.lifecycle_status == "closed":
                 self._cases.pop(case.case_id, None)
             else:
                 self._cases[case.case_id] = case
         readings = [one for batch in batches for one in self._read(batch)]
         self._readings.update((one.item_id, one) for one in readings)
-        return readings
+        return readings, cases
+
+    def _named_case(self, case: Case) -> ItemCase:
+        name, _ = self._named.get(case.item_id, ("", ""))
+        return ItemCase(**msgspec.structs.asdict(case), item=name)
 
     def _read(self, batch: SampleBatch) -> list[Reading]:
         named = self._named

@@ -19,6 +19,7 @@ from albireo.client.way import Target, Way
 from albireo.codec.message import Answer, Ask
 from albireo.machine.producer.asking import (
     READING,
+    UNASKED,
     AnswerCame,
     Effects,
     GivenUp,
@@ -30,6 +31,7 @@ from albireo.machine.producer.asking import (
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.instant import SECOND, Instant, TimePassed
+from albireo.model.tree.session import OVER
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.directory import RunDirectory
 from albireo.runtime.errors import NodeSilent
@@ -93,6 +95,8 @@ class Questions:
         self._waiting: dict[int, _Waiting] = {}
         self._due: list[tuple[int, int]] = []
         """Heap of (instant, request id): when it is looked whether a question is given up."""
+        self.over = ""
+        """Words with which the node ended the session of this client; empty: it did not."""
         self._aside: dict[tuple[int, str], int] = {}
         """Lines to the parts of a member of this machine that have a link of their own."""
 
@@ -158,6 +162,8 @@ class Questions:
         if news.is_up is not None:
             self._tell_line(news)
             self._perform(self.machine.step((LineUp if news.is_up else LineDown)(news.line), now), ())
+        elif isinstance(news.message, Answer) and news.message.request_id == UNASKED:
+            self._told_unasked(news.message)
         elif news.message is not None:
             self._perform(self.machine.step(Heard(news.line, news.message), now), news.raw)
         if self.machine.chosen != before:
@@ -173,6 +179,12 @@ class Questions:
         for one in self._waiting.values():
             one.future.set_exception(error)
         self._waiting.clear()
+
+    def _told_unasked(self, answer: Answer) -> None:
+        """Take a word that no question waits for: the answer to "I am there", or that the session was ended."""
+        if answer.error.startswith(OVER) and answer.error != self.over:
+            self.over = answer.error
+            log.warning("%s", answer.error)
 
     def _tell_line(self, news: LineNews) -> None:
         if news.line < len(self._target.lines):

@@ -14,14 +14,15 @@ import msgspec
 from albireo.client.conversation import Conversation, understood
 from albireo.client.errors import NodeRefused
 from albireo.client.history import ToldRows, pieces
-from albireo.client.live import matches
+from albireo.client.live import ItemCase, matches
 from albireo.client.questions import Request
 from albireo.codec.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action, Case
-from albireo.model.command import Receipt
+from albireo.model.command import ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem, KnownItem, Reading
+from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ NAMES_MAX: Final = PIECE_ENTRIES_MAX
 """Names in one question: as many rows as a node gives in one piece."""
 WILD: Final = frozenset("*?[")
 """Characters that make a name a pattern."""
+END_S: Final = 20.0
+"""Longest time until it is known whether a session at a node below was ended."""
 ACTION_S: Final = 20.0
 """Longest time that an action which has to be committed may take."""
 
@@ -49,12 +52,6 @@ class ItemReading(msgspec.Struct, frozen=True, kw_only=True):
     reading: Reading
 
 
-class ItemCase(Case, frozen=True, kw_only=True, gc=False):
-    """A case, with the full name of its item."""
-
-    item: str = ""
-
-
 class _Rows(msgspec.Struct, kw_only=True):
     """One piece of a long answer of CORE."""
 
@@ -63,11 +60,11 @@ class _Rows(msgspec.Struct, kw_only=True):
 
 
 class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node below, as the node that is asked sees it."""
+    """Another node, as the node that is asked sees it: one below, or one whose state it follows at its parent."""
 
     node: str
     by: str
-    """Child through which it is reached."""
+    """Child through which it is reached, or the parent."""
     stale_since_ns: int | None
     """Wall time since which nothing was heard of it; 0: never in this run; None: it is heard."""
     items: int
@@ -84,7 +81,7 @@ class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tree() -> Conversation[list[TreeRow]]:
-    """The nodes below; none is below a node of a version that does not know the question."""
+    """The other nodes; none is known to a node of a version that does not know the question."""
     try:
         reply = yield Request(what="tree")
     except NodeRefused as error:
@@ -207,7 +204,9 @@ def _readings_of(node: str, names: Sequence[str]) -> Conversation[list[Reading]]
     return found
 
 
-def write(item: str, value: Value, user: str, reason: str, expires_s: float) -> Conversation[Receipt]:
+def write(
+    item: str, value: Value, user: str, reason: str, expires_s: float, selection: ItemSelection | None
+) -> Conversation[Receipt]:
     """Order a write."""
     arguments: dict[str, Any] = {
         "item": item,
@@ -217,8 +216,29 @@ def write(item: str, value: Value, user: str, reason: str, expires_s: float) -> 
         "reason": reason,
         "expires_ms": round(expires_s * 1000),
     }
+    if selection is not None:  # A node of an earlier version knows none, and has no item that asks for one.
+        arguments["selection"] = selection.selection_id
     reply = yield Request(what="write", arguments=arguments, wait_s=expires_s + GRACE_S)
     return understood("write", reply.result, Receipt)
+
+
+def select(item: str, user: str, reason: str, for_s: float) -> Conversation[ItemSelection]:
+    """Have an item for oneself for a moment."""
+    arguments: dict[str, Any] = {
+        "item": item,
+        "selection_id": str(uuid.uuid4()),
+        "for_ms": round(for_s * 1000),
+        "user": user,
+        "reason": reason,
+    }
+    reply = yield Request(what="select", arguments=arguments, wait_s=ACTION_S)
+    return understood("select", reply.result, ItemSelection)
+
+
+def deselect(selection: ItemSelection, user: str, reason: str) -> Conversation[None]:
+    """Give a selection back."""
+    named = {"item": selection.item, "selection_id": selection.selection_id}
+    yield Request(what="deselect", arguments={**named, "user": user, "reason": reason}, wait_s=ACTION_S)
 
 
 def force(item: str, value: Value, user: str, reason: str, for_s: float) -> Conversation[ForcedItem]:
@@ -233,6 +253,30 @@ def release(item: str, user: str, reason: str) -> Conversation[None]:
     yield Request(what="force_release", arguments={"item": item, "user": user, "reason": reason}, wait_s=ACTION_S)
 
 
+def sessions(pattern: str) -> Conversation[list[SessionRow]]:
+    """Sessions of this node and of those below, by node and id; `pattern`: only of nodes that it means."""
+    reply = yield Request(what="status")
+    own = str(reply.result["node"])
+    found: list[SessionRow] = []
+    if _means(pattern, own):
+        found += yield from _all_rows("sessions", list[SessionRow])
+    for row in (yield from tree()):
+        if _means(pattern, row.node):
+            found += yield from _all_rows("sessions", list[SessionRow], node=row.node)
+    return sorted(found, key=lambda one: (one.node, one.session_id))
+
+
+def end_session(session: SessionRow | int, user: str, reason: str, node: str) -> Conversation[None]:
+    """End a session. `node`: the node that has it, by its id or the end of that; empty: the one that is asked.
+
+    A row says itself which node has it.
+    """
+    number, where = (session.session_id, session.node) if isinstance(session, SessionRow) else (session, node)
+    found = [row.node for row in (yield from tree()) if where and _means(where, row.node)]
+    asked = {"session_id": number, "reason": reason, "user": user}
+    yield Request(what="session_end", arguments=asked | _of(found[0] if len(found) == 1 else where), wait_s=END_S)
+
+
 def forces() -> Conversation[list[ForcedItem]]:
     """Forced items of the node that is asked and of those below, by name."""
     found = yield from _all_rows("forces", list[ForcedItem])
@@ -245,6 +289,21 @@ def cases(node: str = "", *, include_closed: bool) -> Conversation[list[ItemCase
     """Cases of a node below ("": of the node that is asked), the most severe first."""
     found = yield from _all_rows("cases", list[ItemCase], include_closed=include_closed, **_of(node))
     return sorted(found, key=lambda one: (-one.severity, -one.case_id))
+
+
+def nodes_of(patterns: Sequence[str]) -> Conversation[list[str]]:
+    """Other nodes that these name: by an id, its end (`north` for `root/north`), or a pattern of either.
+
+    Raises:
+        NodeRefused: one of them names none.
+    """
+    rows = yield from tree()
+    nodes = [row.node for row in rows if any(_means(one, row.node) for one in patterns)]
+    for one in patterns:
+        if one != "*" and not any(_means(one, node) for node in nodes):
+            listed = ", ".join(row.node for row in rows) or "none"
+            raise NodeRefused("tree", f"no other node is called {one!r} here; there are: {listed}")
+    return nodes
 
 
 def seen_activation(case: Case | int, activation: int | None) -> tuple[int, int]:

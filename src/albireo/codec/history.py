@@ -235,7 +235,8 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True):
 class Hole(msgspec.Struct, frozen=True, kw_only=True):
     """Records that retention took from the log before they were taken into the history.
 
-    The other member of a pair may have them. They are copied group by group (`group_of`), the newest first.
+    The other member of a pair may have them, or the node below whose records they are. They are copied group by group
+    (`group_of`), the newest first.
     """
 
     first_sequence: int
@@ -253,9 +254,15 @@ class Hole(msgspec.Struct, frozen=True, kw_only=True):
     missed: tuple[str, ...] = ()
     """Groups that could not be copied, and are tried again."""
     reason: str = "overflow"
-    """Reason of the gap: `let_go` where a node below let go of its records before they were copied."""
+    """Reason of the gap: `let_go` where a node below let go of its records before they were copied into the log."""
     is_settled: bool = False
-    """True: the other member lacks these records too, and nobody is asked for them any more."""
+    """True: whoever was asked lacks these records too, and nobody is asked for them any more."""
+
+
+def cut_hole(hole: Hole, last_sequence: int) -> Hole:
+    """The hole up to a sequence within it, without a gap file: behind it the log went another way."""
+    behind = Position(hole.behind.epoch, last_sequence + 1)
+    return msgspec.structs.replace(hole, last_sequence=last_sequence, behind=behind, gap="")
 
 
 class Enclosed(msgspec.Struct, frozen=True, kw_only=True):

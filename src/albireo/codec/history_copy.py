@@ -1,4 +1,5 @@
-"""Words of the histories of the two members of a pair to each other. Their COREs carry them and do not look inside.
+"""Words of two histories to each other: of the members of a pair, or of a node and one below it. Their COREs carry them
+and do not look inside.
 
     part 0   one msgpack map, tagged: a word
     part 1   of `PieceSent`: the bytes of the piece
@@ -15,7 +16,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.history import FileEntry, Hole
 
 PIECE_BYTES: Final = 256 << 10
-"""Bytes of one piece. One piece is under way at a time, and heartbeats wait behind it: 2 ms at 1 Gbit/s."""
+"""Most bytes of one piece. One piece is under way at a time, and heartbeats wait behind it: 2 ms at 1 Gbit/s."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,6 +37,8 @@ class GroupAsked(Said, frozen=True, kw_only=True, tag="group_asked"):
     """True: the group `before` itself is meant."""
     missed: int = 0
     """Number of groups that could not be copied so far; for people."""
+    node: str = ""
+    """Node below whose rows are meant, and its items with them; empty: all rows, as members of a pair ask."""
 
 
 class GroupSent(Said, frozen=True, kw_only=True, tag="group"):
@@ -55,10 +58,11 @@ class GroupSent(Said, frozen=True, kw_only=True, tag="group"):
 
 
 class PieceAsked(Said, frozen=True, kw_only=True, tag="piece_asked"):
-    """Question for the next bytes of a file, PIECE_BYTES or fewer at its end."""
+    """Question for the next bytes of a file, `size_bytes` or fewer at its end."""
 
     path: str
     offset: int
+    size_bytes: int = PIECE_BYTES
 
 
 class PieceSent(Said, frozen=True, kw_only=True, tag="piece"):

@@ -19,12 +19,14 @@ from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, Pee
 from albireo.codec.register_block import RegisterMessage
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
+from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model import bounded
 from albireo.model.case import Case
 from albireo.model.command import Receipt
 from albireo.model.force import Force
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
+from albireo.model.tree.session import Session
 from albireo.model.value import Value
 
 
@@ -282,8 +284,13 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     forces: Annotated[tuple[Force, ...], Meta(max_length=ENTRIES_MAX)] = ()
     released: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Ids of items that are not forced any more; `forces` began or changed."""
+    sessions: Annotated[tuple[Session, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    ended: Annotated[tuple[bounded.Count, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    """Ids of sessions that are over; `sessions` began or changed."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()
     """(value type, row count) of each raw part: sample columns as in codec.samples."""
+    stale_since_ns: bounded.Signed64 | None = None
+    """Wall time since which whoever says this hears nothing of the node that it is about; 0: never; none: it does."""
 
 
 class FeedAck(FeedMessage, frozen=True, tag="feed_ack"):
@@ -359,7 +366,7 @@ AnyMessage = (
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
     | ChildHello | ParentHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
     | VoteMessage | PeerMessage | RoleTold | RoleAsked | WritesEnded
-    | TreeMessage | RegisterMessage
+    | TreeMessage | StoredAsked | StoredGiven | RegisterMessage
 )  # fmt: skip
 
 OPEN: Final = (Ask, Answer, Logged, Frames, FoldsSent, RangeSent)

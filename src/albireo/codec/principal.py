@@ -29,6 +29,7 @@ from albireo.codec.message import (
 from albireo.codec.pair_message import Carried, PeerMessage, Question, Voted, VoterHello
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
+from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model.principal import PrincipalKind, kind_of
 
 
@@ -52,11 +53,14 @@ PEER_WORDS: Final[Messages] = frozenset({*get_args(PeerMessage), Carried})
 QUESTIONS: Final[Messages] = frozenset({Ask})
 PROGRAM_WORDS: Final[Messages] = frozenset({Ask, RoleAsked, ProducerHello, Append, FeedHello, FeedAck})
 TREE_LETTERS: Final[Messages] = frozenset(get_args(TreeMessage))
-CHILD_WORDS: Final[Messages] = TREE_LETTERS | {ChildHello, RoleTold, FeedAnswer, FeedData, FeedState, FeedAlive}
-"""Said beside the words of its kind by a node below, which is followed on the link that it dialled."""
-PARENT_WORDS: Final[Messages] = TREE_LETTERS | {ParentHello, RoleAsked, FeedHello, FeedAck}
-NEIGHBOUR_WORDS: Final[Messages] = CHILD_WORDS | {ParentHello}
-"""Said by neighbours in the tree only."""
+FOLLOWER_WORDS: Final[Messages] = frozenset({RoleAsked, FeedHello, FeedAck})
+FOLLOWED_WORDS: Final[Messages] = frozenset({RoleTold, FeedAnswer, FeedData, FeedState, FeedAlive})
+CHILD_WORDS: Final[Messages] = TREE_LETTERS | FOLLOWER_WORDS | FOLLOWED_WORDS | {ChildHello, StoredGiven}
+"""Said beside the words of its kind by a node below, which is followed, and follows, on the link that it dialled."""
+PARENT_WORDS: Final[Messages] = TREE_LETTERS | FOLLOWER_WORDS | FOLLOWED_WORDS - {FeedData} | {ParentHello, StoredAsked}
+"""Said by the node above, whose log nobody below follows."""
+NEIGHBOUR_WORDS: Final[Messages] = TREE_LETTERS | FOLLOWED_WORDS | {ChildHello, ParentHello, StoredAsked, StoredGiven}
+"""Said to a node by neighbours in the tree only."""
 VOTER_WORDS: Final[Messages] = frozenset({VoterHello, Voted})
 """Said beside the words of its kind by a node below that votes for the pair, on the link that it dialled."""
 VOTER_QUESTIONS: Final[Messages] = frozenset(get_args(Question))

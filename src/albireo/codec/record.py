@@ -30,10 +30,10 @@ from albireo.codec.tree.records import (
     OwnerHeard,
 )
 from albireo.model.case import Case
-from albireo.model.command import Command, Receipt
+from albireo.model.command import Command, Receipt, Selection
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.force import Force
-from albireo.model.item import DataItem, KnownItem
+from albireo.model.item import Control, DataItem, KnownItem
 from albireo.model.value import Gap
 
 PRODUCER: Final = struct.Struct("<QQ")
@@ -156,6 +156,50 @@ class ForceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="force_ended"):
     the samples of this pair are not replicated any more."""
 
 
+class ItemSelected(Selection, frozen=True, kw_only=True, tag="selected"):
+    """Somebody has selected an item, and nobody else may order until that ends. Stream COMMAND."""
+
+
+class SelectionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="select_ended"):
+    """An item is not selected any more. Stream COMMAND."""
+
+    item_id: int
+    selection_id: str
+    cause: str
+    """`operated`: the order that used it stands right behind this record; `cancelled`; `expired`; `restarted`: the node
+    that began to lead read it from a store, so nobody can tell how old it is."""
+
+
+class SessionBegan(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
+    """A principal is present from here on; the session's id is the sequence of this record. Stream STATE."""
+
+    principal: str
+    address: str
+    """Address that it speaks from; empty: not known."""
+    role: str
+    """Word of its role at this node (model.access)."""
+    since_ns: int
+    """Wall time at this node."""
+
+
+class SessionRoleChanged(msgspec.Struct, frozen=True, kw_only=True, tag="session_role"):
+    """The principal of a session has another role from here on. Stream STATE."""
+
+    session_id: int
+    role: str
+
+
+class SessionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="session_ended"):
+    """A session is over. Stream STATE."""
+
+    session_id: int
+    cause: str
+    """`link`, `ended`, `takeover` or `start` (model.tree.session.EndCause)."""
+    by: str = ""
+    """Who ended it; empty: nobody did, or somebody without a name."""
+    reason: str = ""
+
+
 class EpochGranted(msgspec.Struct, frozen=True, kw_only=True, tag="epoch"):
     """First record of an epoch; a standalone node grants itself one at each start. Stream CONTROL."""
 
@@ -258,6 +302,11 @@ Record = (
     | ItemForgotten
     | ItemForced
     | ForceEnded
+    | ItemSelected
+    | SelectionEnded
+    | SessionBegan
+    | SessionRoleChanged
+    | SessionEnded
     | EpochGranted
     | NodeStopped
     | Marked
@@ -284,6 +333,11 @@ LEVELS: Final[dict[type[Record], int]] = {
     ItemForgotten: 3,
     ItemForced: 3,
     ForceEnded: 3,
+    ItemSelected: 3,
+    SelectionEnded: 3,
+    SessionBegan: 3,
+    SessionRoleChanged: 3,
+    SessionEnded: 3,
     EpochGranted: FIRST_LEVEL,
     NodeStopped: FIRST_LEVEL,
     Marked: FIRST_LEVEL,
@@ -311,7 +365,8 @@ REFERENCE_LEVEL: Final = 2
 ENVELOPE_LEVEL: Final = 3
 """Feature level that brought envelopes (`Kind.ENVELOPE`)."""
 FROZEN_LEVEL: Final = 3
-"""Feature level that brought the settings `frozen_s` and `counter_range` of an item, and so the condition `frozen`."""
+"""Feature level that brought the settings `frozen_s`, `counter_range` and `control` of an item, and so the condition
+`frozen`."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Record])
@@ -331,6 +386,8 @@ def item_at(item: DataItem, level: int) -> DataItem:
         item = msgspec.structs.replace(item, alarm=msgspec.structs.replace(alarm, frozen_s=None))
     if level < FROZEN_LEVEL and item.counter_range is not None:
         item = msgspec.structs.replace(item, counter_range=None)
+    if level < FROZEN_LEVEL and item.control is not Control.DIRECT:
+        item = msgspec.structs.replace(item, control=Control.DIRECT)
     return item
 
 

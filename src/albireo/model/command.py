@@ -1,6 +1,7 @@
 """Command: an order to an item, with a proof of its outcome.
 
-A command ends in exactly one of the named outcomes; `unknown` is one of them and is never guessed away.
+A command ends in exactly one of the named outcomes; `unknown` is one of them and is never guessed away. Some items have
+to be selected first: somebody has the item to himself for a moment, looks at it, and orders next.
 """
 
 from enum import StrEnum
@@ -12,6 +13,24 @@ from albireo.model.value import Value
 
 ID_REUSED: Final = "was given to an order with another"
 """Words of the refusal of an id that names an order already; a client knows the refusal by them."""
+SELECT_MS: Final = 30_000
+"""Time of a selection if nobody says how long."""
+SELECT_MS_MAX: Final = 300_000
+"""Longest time of a selection: nobody else can order meanwhile."""
+SELECTIONS_MAX: Final = 1_000
+"""Most items of a node that are selected at once."""
+
+
+def id_reused(command_id: str, other: str) -> str:
+    """Refusal of an id that names another order already.
+
+    Args:
+        other: word for what differs.
+    """
+    return (
+        f"command id {command_id!r} {ID_REUSED} {other}, and nothing of this order is done; "
+        "what to do: give every order an id of its own (a UUID)"
+    )
 
 
 class Outcome(StrEnum):
@@ -53,6 +72,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     principal: str | msgspec.UnsetType = msgspec.UNSET
     """Name of the key, or the local user, behind the order (model.principal); `user` is what was claimed. Unset, and
     left out of its bytes, in an order of 0.1.0."""
+    selected_ns: int | msgspec.UnsetType = msgspec.UNSET
+    """Wall time at which the selection began that the order used; unset, and left out of its bytes: it used none."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,3 +86,39 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     finished_ns: int = 0
     ack_guid: str = ""
     """Drawn by the node that executed it: the proof of delivery."""
+    cause: str | msgspec.UnsetType = msgspec.UNSET
+    """Cause in the words of AddCause (model.tree.message); unset, and left out of its bytes: the usual one of the
+    outcome."""
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """An item is selected."""
+
+    item_id: int
+    selection_id: str
+    """Drawn by whoever selects; the order that uses the selection names it."""
+    user: str
+    """Who was claimed to select it."""
+    principal: str
+    """Name of the key, or the local user, behind it (model.principal)."""
+    since_ns: int
+    """Wall time at the node that owns the item."""
+    for_ms: int
+    """Elapsed time after which it ends by itself."""
+    reason: str = ""
+
+
+class ItemSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """A selected item as people and programs see it."""
+
+    selection_id: str
+    item: str
+    """Full name."""
+    user: str
+    principal: str
+    reason: str
+    since_ns: int
+    """Wall time at the node that owns the item."""
+    for_ms: int
+    left_ms: int
+    """Time that is left of it, at the node that owns the item; after an answer of a node above, all of it."""

@@ -3,8 +3,9 @@
     1    everything before there were levels; software that does not tell its level
     2    levels themselves (the record `FeatureRaised`), and references to samples that are not replicated
     3    that producers and items are forgotten, roles on record (`AccessGranted`, `AccessRevoked`), retired items,
-         cases that are unasked or have a message, forced items, messages between nodes, settings of items that
-         0.1.0 does not know (`codec.record.item_at`), and records of the nodes below (`OriginDeclared`, envelopes)
+         cases that are unasked or have a message, forced items, selected items, messages between nodes, settings of
+         items that 0.1.0 does not know (`codec.record.item_at`), and records of the nodes below (`OriginDeclared`,
+         envelopes)
 
 A log has the level of its last `FeatureRaised`. Nothing of a higher level is written into it, so both members of a
 pair, one version apart, can read all of it. Whoever adds a record kind, or anything else that the previous version

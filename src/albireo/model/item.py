@@ -36,6 +36,14 @@ class Condition(StrEnum):
     FROZEN = "frozen"
 
 
+class Control(StrEnum):
+    """How an item takes orders. After the control models of IEC 61850-7-2."""
+
+    DIRECT = "direct"
+    SELECT = "select"
+    """Only from whoever has selected it (select before operate with normal security)."""
+
+
 class AlarmSettings(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False
 ):
@@ -99,6 +107,8 @@ class DataItem(
     """Least value of a set point; a write below it is refused."""
     maximum: float | None = None
     """Largest value of a set point; a write above it is refused."""
+    control: Control = Control.DIRECT
+    """Whether it has to be selected before an order."""
     counter_range: float | None = None
     """Values that it can count before it begins again, in engineering units; negative if its scale is. A change that
     passing the end explains within `rate_per_s` is no rate."""

@@ -55,6 +55,11 @@ def kind_of(name: str) -> PrincipalKind:
     return PrincipalKind.PROGRAM if name else PrincipalKind.ANYBODY
 
 
+def may_be_one(first: str, second: str) -> bool:
+    """True: the two names may mean one program: they are one, or one has a name and the other none, and none a key."""
+    return first == second or (ANYBODY in (first, second) and {kind_of(first), kind_of(second)} <= UNKEYED)
+
+
 def is_key_name(name: str) -> bool:
     """Whether a key may have this name."""
     return re.fullmatch(KEY_NAME_PATTERN[1:-1], name) is not None and not name.startswith(LOCAL_PREFIX)

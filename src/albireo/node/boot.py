@@ -23,7 +23,7 @@ from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology, places_of
-from albireo.model.tree.nodes import children, dialled, subtree
+from albireo.model.tree.nodes import asked_of_parent, children, dialled, subtree
 from albireo.node.apply import ReadAgain, TopologyInUse
 from albireo.node.core.door import DoorArguments
 from albireo.node.lone import logger_of, supervision_of
@@ -169,6 +169,7 @@ def _tree(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
             "keys": "" if keys is None else str(keys),
             "member": 1 if place.member == "backup" else 0,
             "bytes_per_s": round(node.uplink.rate_mib_per_s * MIB),
+            "beyond": [one.id for one in asked_of_parent(topology, node.id)],
         }
     return found
 

@@ -7,8 +7,16 @@ import msgspec
 
 MASTER_VARIABLE: Final = "ALBIREO_SPARK_MASTER"
 MEMORY_VARIABLE: Final = "ALBIREO_SPARK_MEMORY"
-SHORT_PARTITIONS: Final = 2
-"""Tasks of a shuffle of a short run: each writes a file per day."""
+SHORT_ROWS_MAX: Final = 3_000_000
+"""Samples up to which a run counts as short: about a minute of work on two cores."""
+SHORT_TASKS: Final = 2
+"""Fewest tasks of a shuffle of a short run: each writes a file per day."""
+ROWS_OF_TASK: Final = 400_000
+"""Samples of one task of a shuffle. Two tasks at once, each with a few times as many, leave so little of a heap of 1 GB
+to the windows that these write to disk over and over, and no room is left to read that again (ADR-0070)."""
+TASKS_MAX: Final = 1_000
+LOG_BYTES_MAX: Final = 8 * 1024 * 1024
+"""The log of Spark is begun anew beyond this size; one older part is kept."""
 
 
 class SparkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,9 +25,9 @@ class SparkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     master: str = "local[*]"
     """Spark's master URL. A cluster must see the history and the output under the same paths as the driver."""
     driver_memory: str = "1g"
-    """Heap of the driver's JVM. 1 GB carried 20 million rows in the measurement of ADR-0070; sorts beyond it spill."""
-    shuffle_partitions_local: int = 4
-    """Tasks of a shuffle on one machine: few, because each costs more than it saves on a day of one site."""
+    """Heap of the driver's JVM. 1 GB carries any number of rows, in as many tasks as `shuffle_tasks` says."""
+    shuffle_tasks_local: int = 4
+    """Fewest tasks of a shuffle on one machine: few, because each costs more than it saves on a day of one site."""
     read_partition_bytes: int = 32 * 1024 * 1024
     """Input of one task. A quarter of Spark's default, so that a day of 100 MB still uses every core."""
 
@@ -30,12 +38,16 @@ class SparkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         if not self.master:
             raise ValueError("master must not be empty")
-        if not 1 <= self.shuffle_partitions_local <= 10_000:
-            raise ValueError("shuffle_partitions_local must be within 1..10000")
+        if not 1 <= self.shuffle_tasks_local <= TASKS_MAX:
+            raise ValueError(f"shuffle_tasks_local must be within 1..{TASKS_MAX}")
 
     @property
     def is_local(self) -> bool:
         return self.master.startswith("local")
+
+    def shuffle_tasks(self, sample_rows: int) -> int:
+        """Tasks of a shuffle on one machine in a run over so many samples."""
+        return min(TASKS_MAX, max(self.shuffle_tasks_local, -(-sample_rows // ROWS_OF_TASK)))
 
 
 def spark_config(environment: Mapping[str, str], master: str | None = None, *, is_short: bool = False) -> SparkConfig:
@@ -44,6 +56,6 @@ def spark_config(environment: Mapping[str, str], master: str | None = None, *, i
     return SparkConfig(
         master=master or environment.get(MASTER_VARIABLE) or defaults.master,
         driver_memory=environment.get(MEMORY_VARIABLE) or defaults.driver_memory,
-        shuffle_partitions_local=SHORT_PARTITIONS if is_short else defaults.shuffle_partitions_local,
+        shuffle_tasks_local=SHORT_TASKS if is_short else defaults.shuffle_tasks_local,
         is_short=is_short,
     )

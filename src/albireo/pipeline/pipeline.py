@@ -24,7 +24,7 @@ import albireo
 from albireo.codec.history import BELOW, MANIFEST_NAME, BelowFolder, FileKind
 from albireo.pipeline import delta, pins, tables
 from albireo.pipeline.commit import Change, TableFiles, check, commit, tended
-from albireo.pipeline.config import spark_config
+from albireo.pipeline.config import SHORT_ROWS_MAX, SparkConfig, spark_config
 from albireo.pipeline.delta import StagedFile, TableState, Watermark
 from albireo.pipeline.errors import OutputBusy, OutputUnusable, PipelineError
 from albireo.pipeline.plan import LateRows, WorkPlan, base_of, is_known, news, open_from_ns, plan, with_partials
@@ -41,8 +41,6 @@ Progress = Callable[[int, int, str], None]
 STEPS: Final = 8
 REPORT_HEAD_BYTES: Final = 2_000
 """Bytes of the page in which its mark stands."""
-SHORT_ROWS_MAX: Final = 3_000_000
-"""Samples up to which a run counts as short: about a minute of work on two cores."""
 
 
 class _Steps:
@@ -184,7 +182,7 @@ def _brought_up_to_date(begun: _Begun, out: Path, spark: "_Spark", steps: _Steps
         staged: dict[str, list[StagedFile]] = {}
         if not all(map(begun.has, tables.TABLES)):
             steps.begin("starting Spark")
-            session = spark.session(is_short=todo.sample_rows <= SHORT_ROWS_MAX)
+            session = spark.session(todo.sample_rows)
             with named_failures(begun.history, spark.log):
                 work = StagingWork(
                     spark=session,
@@ -252,18 +250,23 @@ class _Spark(contextlib.ExitStack):
         self._given = given
         self._master = master
         self._directory = directory
-        self._started: tuple[SparkSession, bool] | None = None
+        self._started: tuple[SparkSession, SparkConfig] | None = None
 
-    def session(self, *, is_short: bool) -> SparkSession:
-        """The session; one that was started for short work is ended for long work, which it would do slowly."""
+    def session(self, sample_rows: int) -> SparkSession:
+        """The session for a run over so many samples; one that was started for short work is ended for long work, which
+        it would do slowly."""
         if self._given is not None:
             return self._given
-        if self._started is not None and self._started[1] and not is_short:
+        is_short = sample_rows <= SHORT_ROWS_MAX
+        if self._started is not None and self._started[1].is_short and not is_short:
             self.end()
         if self._started is None:
             config = spark_config(os.environ, self._master, is_short=is_short)
-            self._started = self.enter_context(spark_session(config, self._directory)), is_short
-        return self._started[0]
+            self._started = self.enter_context(spark_session(config, self._directory)), config
+        session, config = self._started
+        if config.is_local:  # Elsewhere Spark fits the tasks of each query to what it finds.
+            session.conf.set("spark.sql.shuffle.partitions", str(config.shuffle_tasks(sample_rows)))
+        return session
 
     def end(self) -> None:
         """End what was started; the next work starts anew."""

@@ -22,14 +22,12 @@ from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from albireo.pipeline.config import SparkConfig
+from albireo.pipeline.config import LOG_BYTES_MAX, SparkConfig
 from albireo.pipeline.errors import SparkFailed
 from albireo.pipeline.java import Java, find_java, java_home
 
 END_TIMEOUT_S: Final = 10.0
 """A JVM that has not ended this long after its end was asked for is killed."""
-LOG_BYTES_MAX: Final = 8 * 1024 * 1024
-"""The log of Spark is begun anew beyond this size; one older part is kept."""
 
 _LOGGING: Final = """status = error
 appender.file.type = RollingFile
@@ -133,8 +131,8 @@ def _local_settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(scratch),
-        "spark.sql.shuffle.partitions": str(config.shuffle_partitions_local),
-        "spark.default.parallelism": str(config.shuffle_partitions_local),
+        "spark.sql.shuffle.partitions": str(config.shuffle_tasks_local),
+        "spark.default.parallelism": str(config.shuffle_tasks_local),
         # It plans the rest of a query anew behind each shuffle, as a job of its own. With a few tasks there is nothing
         # to win by that: partitions are as many as cores, and we say ourselves which side of a join is small.
         "spark.sql.adaptive.enabled": "false",

@@ -5,9 +5,9 @@ an error that names it before Spark starts to work. Offsets are positions: a fil
 watermark holds nothing new.
 """
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from albireo.codec import history as stored
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.history import FileEntry, FileKind, Manifest
+from albireo.pipeline.config import LOG_BYTES_MAX, MEMORY_VARIABLE
 from albireo.pipeline.errors import OutputUnusable, SourceDamaged, SourceMissing, SparkFailed
 
 _NAMED_FILE: Final = re.compile(r"file:/+(?P<path>[^\s,'\"]+?\.parquet)")
@@ -30,6 +31,8 @@ _NAMED_FILE: Final = re.compile(r"file:/+(?P<path>[^\s,'\"]+?\.parquet)")
 _VERIFY_PAGES: Final = "parquet.page.verify-checksum.enabled"
 _READ_BYTES: Final = 1 << 20
 RESTORE: Final = "restore it from a backup, or move it away and start the node, which rebuilds what its log still holds"
+_OUT_OF_MEMORY: Final = b"java.lang.OutOfMemoryError"
+_MORE_MEMORY: Final = f"give it more with {MEMORY_VARIABLE}, such as 2g (docs/pipeline.md); see {{log}}"
 _REPORT_TEXT_MAX: Final = 300
 """Characters of a foreign error's text that go into ours."""
 
@@ -138,7 +141,7 @@ def items_of(history: HistoryFolder) -> pa.Table:
     return pa.concat_tables(found)
 
 
-@contextmanager
+@contextlib.contextmanager
 def named_damage(history: HistoryFolder, entry: FileEntry) -> Iterator[None]:
     """Turns what pyarrow raises inside the block into an error that names the file and the remedy."""
     try:
@@ -175,21 +178,32 @@ def literal(path: Path) -> str:
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", str(path))
 
 
-@contextmanager
+@contextlib.contextmanager
 def named_failures(history: HistoryFolder, log: Path) -> Iterator[None]:
     """Turns what Spark raises inside the block into an error that names the file and the remedy.
 
     Raises:
         HistoryDamaged: a task could not read a file of the history.
         OutputUnusable: a task could not write.
-        SparkFailed: anything else.
+        SparkFailed: Spark had too little memory, or anything else.
     """
+    begins = log.stat().st_size if log.exists() else 0
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, *_py4j_errors()) as error:
+        # A JVM without memory ends before it has told us why.
+        if _OUT_OF_MEMORY in _written_since(begins, log):
+            raise SparkFailed("Spark ran out of memory", _MORE_MEMORY.format(log=log)) from error
         raise _named(str(error), history, log) from error
-    except _py4j_errors() as error:
-        raise _named(str(error), history, log) from error
+
+
+def _written_since(begins: int, log: Path) -> bytes:
+    try:
+        with log.open("rb") as written:
+            written.seek(begins)
+            return written.read(LOG_BYTES_MAX)
+    except OSError:
+        return b""
 
 
 def _py4j_errors() -> tuple[type[Exception], ...]:

@@ -8,12 +8,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from albireo.drill.tree.shapes import SHAPES
+from tests.long_form import IS_LONG
+
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
 DRILL = [sys.executable, "-c", "from albireo.cli import main; main()", "drill"]
 
 
-@pytest.mark.parametrize("fault", ["stale-parent", "stale-child", "pair-under-pair"])
+@pytest.mark.parametrize("fault", SHAPES if IS_LONG else ["stale-parent", "stale-child", "pairs-everywhere"])
 def test_one_round_holds(tmp_path: Path, fault: str) -> None:
     directory = tmp_path / "drill"
     command = [*DRILL, fault, "--rounds", "1", "--json", "--keep", str(directory)]

@@ -30,14 +30,15 @@ from albireo.cli.view.screen import (
     shown_items,
     value_of,
 )
-from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, LiveState, ShownOrder, natural
+from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, LiveState, ShownOrder, natural, own_number
 from albireo.cli.view.trend import STEP_NS, STEPS, Trend
 from albireo.cli.view.view import keys_of
+from albireo.client import Changes, ItemCase
 from albireo.codec.message import FeedState
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND, Instant
-from albireo.model.item import Condition, DataItem, KnownItem
+from albireo.model.item import Condition, DataItem, KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.quality import BAD_NO_COMMUNICATION, GOOD, GOOD_LOCAL_OVERRIDE
 from albireo.model.samples import SampleBatch, Strings
@@ -74,6 +75,68 @@ def batch(name: str, *values: float, quality: int = GOOD) -> SampleBatch:
         value=np.array(values, np.float64),
         quality=np.full(len(values), quality, np.uint32),
     )
+
+
+def of_node(node: str, number: int = 1, quality: int = GOOD) -> Changes:
+    """Changes of one node with an item and a case of this number."""
+    item = KnownItem(item_id=ItemId(number), node=node, item=ITEMS[3])
+    reading = Reading(
+        item_id=ItemId(number),
+        name=item.full_name,
+        value=float(number),
+        quality=quality,
+        source_ns=WALL,
+        node_ns=WALL,
+        unit="ppm",
+    )
+    case = ItemCase(case_id=number, item_id=ItemId(number), condition=Condition.HI, severity=700, item=item.full_name)
+    return Changes(items=[item], readings=[reading], cases=[case])
+
+
+def several(*changes: Changes, **fields: object) -> LiveState:
+    live = LiveState()
+    live.status = {"core": {"node": "root"}}
+    for one in changes:
+        live.take(msgspec.structs.replace(one, **fields), Instant(10 * SECOND))
+    return live
+
+
+def test_items_and_cases_of_several_nodes_with_the_same_numbers_are_told_apart() -> None:
+    live = several(of_node("root/north"), of_node("root/south", quality=GOOD_LOCAL_OVERRIDE))
+    lines = drawn(live)
+    assert {known.item.name for known in live.items.values()} == {"root/north:co_setpoint", "root/south:co_setpoint"}
+    assert len(live.cases) == 2
+    assert [own_number(one) for one in live.cases] == [1, 1]
+    assert "2 nodes" in lines[0]
+    assert ["south:" in line for line in lines if "= forced" in line] == [True]
+    closed = msgspec.structs.replace(of_node("root/north").cases[0], lifecycle_status=LifecycleStatus.CLOSED)
+    live.take(Changes(cases=[closed]), Instant(10 * SECOND))
+    assert [live.items[one.item_id].node for one in live.cases.values()] == ["root/south"]
+
+
+def test_a_node_that_is_not_heard_is_named_with_the_time_since_when() -> None:
+    live = several(of_node("root/north"), stale={"root/north": WALL - 90 * SECOND, "root/south": 0})
+    assert "NOT HEARD: root/north for 90 s, root/south (never in this run)" in drawn(live, size=Size(120, 24))[1]
+    assert "NOT HEARD" not in drawn(several(of_node("root/north")))[1]
+
+
+@pytest.mark.parametrize("node", ["root", "root/north"])
+def test_a_case_of_another_node_is_not_acted_upon_here(node: str) -> None:
+    live = several(of_node("root/other"), of_node(node, 7))
+    cases = Screen(pane=Pane.CASES, case_id=next(one for one in live.cases if own_number(one) == 7))
+    screen, wishes = pressed(live, cases, "a")
+    if node == "root":
+        assert wishes == [CaseActed(action=Action.ACK, case_id=7)]
+    else:
+        assert not wishes
+        assert "root/north" in screen.message
+
+
+def test_a_set_point_of_another_node_is_written_by_its_full_name() -> None:
+    live = several(of_node("root/other"), of_node("root/north"))
+    _, (wish,) = typed(live, Screen(item=0), "w9", ["enter"])
+    assert isinstance(wish, WriteOrdered)
+    assert (wish.order.name, wish.order.value) == ("root/north:co_setpoint", 9.0)
 
 
 def state(sequence: int, **fields: object) -> FeedState:

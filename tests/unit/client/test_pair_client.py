@@ -767,3 +767,19 @@ def test_records_of_a_batch_decode() -> None:
     (sent,) = one.step(Offered(batches=(numbers(1, 2),)), at(0))
     assert isinstance(sent, SayTo)
     assert samples.decode_body(sent.raw[0], Kind.INT64, 2).values() == [1, 2]
+
+
+def test_a_client_that_has_asked_says_every_ten_seconds_that_it_is_there_and_no_other_does() -> None:
+    one = asker()
+    one.step(Heard(0, acts(2)), at(0))
+    for second in range(40):
+        assert said(one.step(TimePassed(), at(1000 * second))) == [], "it has asked nothing"
+    one.step(asked("status"), at(40_000))
+    one.step(Heard(0, Answer(request_id=7)), at(40_001))
+    told = [ms for ms in range(40_000, 71_000, 1000) if said(one.step(TimePassed(), at(ms)))]
+    assert told == [50_000, 60_000, 70_000]
+    assert one.step(Heard(0, Answer(request_id=0)), at(70_001)) == [], "nobody waits for an answer"
+    one.step(LineDown(0), at(70_002))
+    assert said(one.step(TimePassed(), at(90_000))) == [], "nobody acts"
+    one.step(Heard(1, acts(3)), at(90_001))
+    assert said(one.step(TimePassed(), at(100_000))) == [(1, "Ask")], "the member that acts now"

@@ -20,8 +20,10 @@ from albireo.machine.force.forcing import ItemForceAsked, ReleaseAsked
 from albireo.machine.node.answers import CasesAsked, ItemsAsked, Nothing
 from albireo.machine.node.orders import WriteAsked
 from albireo.machine.tree.force_answers import ForcesAsked
-from albireo.machine.tree.order_answers import CommandAsked, CommandsAsked
-from albireo.machine.tree.post_answers import CancelAsked, MessageAsked, ReceiveAsked, TakeAsked
+from albireo.machine.tree.order_answers import CancelAsked, CommandAsked, CommandsAsked
+from albireo.machine.tree.post_answers import BecomeAsked, MessageAsked, ReceiveAsked, TakeAsked
+from albireo.machine.tree.select_answers import DeselectAsked, SelectAsked
+from albireo.machine.tree.session_answers import OwnSessionAsked, SessionEndAsked, SessionsAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
 from albireo.model.command import Receipt
@@ -55,8 +57,10 @@ RECORDED: dict[type, str] = {
 SHAPES: tuple[type, ...] = (
     *PIECES.values(),
     *(Nothing, ItemsAsked, CasesAsked, WriteAsked, ActionAsked, HotQuestion, ItemQuestion, NodeQuestion),
-    *(CancelAsked, MessageAsked, ReceiveAsked, TakeAsked),
+    *(BecomeAsked, CancelAsked, MessageAsked, ReceiveAsked, TakeAsked),
+    *(SelectAsked, DeselectAsked),
     *(CommandAsked, CommandsAsked, ItemForceAsked, ReleaseAsked, ForcesAsked),
+    *(OwnSessionAsked, SessionsAsked, SessionEndAsked),
     *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),
 )
 """Arguments of all questions."""

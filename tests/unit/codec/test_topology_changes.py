@@ -104,6 +104,12 @@ def test_each_change_is_named_with_what_has_to_be_restarted(
 HALL = '[[node]]\nid = "root/north/hall"\n'
 
 
+def test_nodes_between_start_anew_with_one_that_wants_other_states() -> None:
+    old, new = (SITE + HALL + more for more in ("", 'uplink = { state = "tree" }\n'))
+    (change,) = changes_of(load(old), load(new))
+    assert (change.name, change.restart) == ("uplink.state", ("root/north/hall", "root/north"))
+
+
 def over_a_hall(voter: str, client: str = "10.0.0.2", hall: str = HALL) -> str:
     text = SITE.replace('["witness:w1"]', f'["{voter}"]').replace("10.0.0.2", client)
     return text.replace('[[node]]\nid = "root/north"\n', f'{hall}[[node]]\nid = "root/north"\n')

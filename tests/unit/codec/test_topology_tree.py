@@ -5,7 +5,7 @@ import pytest
 from albireo.codec.topology.item_table import AdapterKind
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import LoadedTopology, load_topology
-from albireo.model.tree.nodes import wanted_from_above
+from albireo.model.tree.nodes import asked_of_parent, wanted_from_above
 
 CLUSTER = 'cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"\n'
 WITNESS = '[[witness]]\nname = "w1"\nendpoint = "tcp://10.0.0.9:5000"\n'
@@ -67,6 +67,18 @@ def test_a_child_wants_nothing_the_whole_tree_or_parts_of_it_from_above(state: s
     assert isinstance(answer, LoadedTopology)
     assert [node.id for node in wanted_from_above(answer.topology, "root/north")] == wanted
     assert answer.topology.node[1].uplink.hold_days == 7
+
+
+def test_a_node_between_asks_its_parent_for_what_a_node_below_it_wants() -> None:
+    answer = load(changed(HALL, f'{HALL}uplink = {{ state = "tree" }}\n'))
+    assert isinstance(answer, LoadedTopology)
+    asked = {node.id: [one.id for one in asked_of_parent(answer.topology, node.id)] for node in answer.topology.node}
+    assert asked == {
+        "root": [],
+        "root/north": ["root", "root/south"],
+        "root/north/hall": ["root", "root/north", "root/south"],
+        "root/south": [],
+    }
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,11 @@ def test_a_string_takes_a_register_for_two_characters() -> None:
     assert found.words == 5
 
 
+@pytest.mark.parametrize(("cell", "control"), [("", "direct"), ("direct", "direct"), ("Select", "select")])
+def test_an_item_takes_orders_directly_unless_it_asks_to_be_selected(cell: str, control: str) -> None:
+    assert declared(writable="true", control=cell).control.value == control
+
+
 def test_no_alarm_where_no_limit_is_given() -> None:
     assert declared(severity="900", hysteresis="1").alarm is None
 
@@ -75,7 +80,8 @@ def test_no_alarm_where_no_limit_is_given() -> None:
         ({"minimum": "5", "maximum": "1"}, "minimum"), ({"hi": "5", "lo": "9"}, "hi"),
         ({"off_normal": "true"}, "off_normal"), ({"type": "string", "length": "2", "hi": "5"}, "hi"),
         ({"severity": "2000"}, "severity"), ({"device_id": "256"}, "device_id"), ({"adress": "5"}, "adress"),
-        ({"stale_s": "0"}, "hi"),
+        ({"stale_s": "0"}, "hi"), ({"control": "select"}, "control"),
+        ({"writable": "true", "control": "sbo"}, "control"),
     ],
 )  # fmt: skip
 def test_a_mistake_names_its_column_and_a_remedy(cells: dict[str, str], column: str) -> None:
@@ -114,7 +120,7 @@ def test_every_type_of_register_can_be_named() -> None:
 
 
 def test_the_columns_are_those_of_the_manual() -> None:
-    assert len(set(COLUMNS)) == len(COLUMNS) == 32
+    assert len(set(COLUMNS)) == len(COLUMNS) == 33
 
 
 @pytest.mark.parametrize(

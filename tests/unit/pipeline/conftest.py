@@ -13,5 +13,5 @@ from albireo.pipeline.session import spark_session
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     directory: Path = tmp_path_factory.mktemp("spark")
-    with spark_session(SparkConfig(master="local[2]", shuffle_partitions_local=2, is_short=True), directory) as session:
+    with spark_session(SparkConfig(master="local[2]", shuffle_tasks_local=2, is_short=True), directory) as session:
         yield session

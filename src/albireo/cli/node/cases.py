@@ -10,6 +10,7 @@ import msgspec
 from albireo.cli.display import time_text, value_text
 from albireo.cli.output import emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
+from albireo.client.requests import nodes_of
 from albireo.model.case import Action, Shelving, case_label, label_parts
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -21,13 +22,21 @@ def command() -> None:
 
 
 @command.command("list")
+@click.argument("nodes", nargs=-1)
 @click.option("--all", "include_closed", is_flag=True, help="Closed cases as well, as long as they are remembered.")
 @place_option
 @json_option
-def list_cases(include_closed: bool, place: Place, as_json: bool) -> None:
-    """List open cases, the most severe first. 12.2 is case 12 at its second activation."""
+def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_json: bool) -> None:
+    """List open cases, the most severe first. 12.2 is case 12 at its second activation.
+
+    NODES are other nodes that are known here, such as `north` or `*`, of which the open cases are listed too; without
+    one it is the node itself alone. A case is acted upon at its own node.
+    """
     with node_client(place) as client:
-        cases: Any = msgspec.to_builtins(client.cases(include_closed=include_closed))
+        found = client.cases(include_closed=include_closed)
+        for node in client.converse(nodes_of(nodes)) if nodes else ():
+            found += client.cases(node=node)
+    cases: Any = msgspec.to_builtins(sorted(found, key=lambda one: -one.severity))
     if as_json:
         emit({"cases": cases})
         return

@@ -87,7 +87,8 @@ def _given_text(one: CommandCourse) -> str:
 @place_option
 @json_option
 def cancel_command(command_id: str, reason: str, user: str, place: Place, as_json: bool) -> None:
-    """Take an order to another node back, if its owner has not begun it.
+    """Take an order back where it was given: one to this node's own items until it is accepted for their adapter, one
+    to another node until its owner has it.
 
     `cancelled` is a promise: nothing was done, and nothing will be. Any other outcome came first.
     """

@@ -56,12 +56,14 @@ def page_of(status: dict[str, Any]) -> StatusPage:
     is_safe, safe = _safety(status, rows)
     cases, forced = status["cases"], status.get("forced_items", 0)
     by_hand = f", {forced} forced (albireo forces)" if forced else ""
+    present = status.get("sessions", 0)
+    who = f"; {present} {'session' if present == 1 else 'sessions'} (albireo sessions list)" if present else ""
     return StatusPage(
         leads=_leads(status, rows),
         is_safe=is_safe,
         safe=safe,
         plant=f"{status['items']} items, {status['bad_items']} bad (albireo items){by_hand}; "
-        f"{cases['open']} open alarms, {cases['unacked']} not acknowledged (albireo cases list)",
+        f"{cases['open']} open alarms, {cases['unacked']} not acknowledged (albireo cases list){who}",
         wrong=tuple(_wrong(status, rows)),
     )
 

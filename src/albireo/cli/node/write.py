@@ -3,14 +3,17 @@
 import contextlib
 import getpass
 import re
+import sys
 
 import click
 import msgspec
 
-from albireo.cli.display import value_text
-from albireo.cli.output import Failure, emit, json_option, show
+from albireo.cli.display import quality_text, value_text
+from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
 from albireo.cli.target import Place, node_client, place_option
-from albireo.model.command import Outcome
+from albireo.client import Client, ClientError, ItemReading, ItemSelection, NodeRefused
+from albireo.model.command import Outcome, Receipt
+from albireo.model.item import Control
 from albireo.model.value import Value, ValueType
 
 
@@ -24,37 +27,93 @@ class NegativeNumbers(click.Command):
         return super().parse_args(ctx, args)
 
 
+class OrderOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The order as the command line has it, besides the value."""
+
+    item: str
+    reason: str
+    expires_s: float
+
+
 @click.command("write", cls=NegativeNumbers)
 @click.argument("item")
 @click.argument("value")
 @click.option("--reason", default="", help="Why; kept in the audit journal.")
 @click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
 @click.option("--expires", "expires_s", default=10.0, show_default=True, help="Seconds after which it is not sent.")
+@click.option("--yes", "is_sure", is_flag=True, help="Write an item that asks to be selected first without asking.")
 @place_option
 @json_option
-def command(item: str, value: str, reason: str, user: str, expires_s: float, place: Place, as_json: bool) -> None:
+def command(
+    item: str, value: str, reason: str, user: str, expires_s: float, is_sure: bool, place: Place, as_json: bool
+) -> None:
     """Set ITEM to VALUE: a number, true or false (on, off), or text, as the item's type asks.
+
+    An item whose table says `control` = `select` is selected first: nobody else can write it then. Its present value
+    and the new one are shown, and it is written only if you say yes; if not, it is given back.
 
     Exit code 0 only if the device took the value (verified, or executed where there is no read-back).
     """
+    order = OrderOptions(item=item, reason=reason, expires_s=expires_s)
+    selection: ItemSelection | None = None
     with node_client(place, user) as client:
         known = client.items(item)
         if not known:
             raise Failure(f"no item {item}", "`albireo items` lists them")
         wanted = parsed(value, known[0].item.value_type)
-        receipt = client.write(item, wanted, reason, expires_s=expires_s)
+        if known[0].item.control is Control.SELECT:
+            selection, receipt = _selected_and_written(client, order, known[0], wanted, is_sure=is_sure)
+        else:
+            receipt = client.write(item, wanted, reason, expires_s=expires_s)
     text = f"{item} = {value}: {receipt.outcome}"
     if receipt.read_back is not None:
         text += f", read back {value_text(receipt.read_back)}"
     if receipt.detail:
         text += f" ({receipt.detail})"
     told = msgspec.to_builtins(receipt)
+    step = {} if selection is None else {"selection": msgspec.to_builtins(selection)}
     if receipt.outcome not in (Outcome.VERIFIED, Outcome.EXECUTED):
-        raise Failure(text, remedy_of(receipt.outcome, item, receipt.command_id), details={"receipt": told})
+        raise Failure(text, remedy_of(receipt.outcome, item, receipt.command_id), details={**step, "receipt": told})
     if as_json:
-        emit(told)
+        emit({**step, **told})
     else:
         show(text)
+
+
+def _selected_and_written(
+    client: Client, order: OrderOptions, known: ItemReading, wanted: Value, *, is_sure: bool
+) -> tuple[ItemSelection, Receipt]:
+    """Select the item, have somebody say yes, and write it; whatever else happens gives it back."""
+    if not is_sure and not sys.stdin.isatty():
+        remedy = "run it in a terminal and answer there, or say beforehand that it is to be written: --yes"
+        raise Failure(
+            f"{order.item} is selected before it is written, and nobody can be asked here", remedy, ExitCode.USAGE
+        )
+    selection = client.select(order.item, order.reason)
+    try:
+        if not is_sure:
+            _confirm(client, order.item, known, wanted, selection)
+        return selection, client.write(order.item, wanted, order.reason, expires_s=order.expires_s, selection=selection)
+    except (click.Abort, KeyboardInterrupt, Failure, NodeRefused):
+        with contextlib.suppress(ClientError):  # It is over, or ends by itself.
+            client.deselect(selection)
+        raise
+
+
+def _confirm(client: Client, item: str, known: ItemReading, wanted: Value, selection: ItemSelection) -> None:
+    """Show what is there and what will be, and ask.
+
+    Raises:
+        Failure: the answer is no.
+        click.Abort: the question was broken off.
+    """
+    now = client.read(item)
+    unit = f" {known.item.unit}" if known.item.unit else ""
+    say(f"{known.name}" + (f"  ({known.item.description})" if known.item.description else ""))
+    say(f"  now   {'-' if now.value is None else f'{now.value}{unit}'}  {quality_text(now.quality)}")
+    say(f"  then  {wanted}{unit}")
+    if not click.confirm(f"Write it? It is yours for {selection.left_ms / 1000:g} s", default=False, err=True):
+        raise Failure("nothing was written", f"albireo write {item} {wanted}")
 
 
 def parsed(text: str, value_type: ValueType) -> Value:

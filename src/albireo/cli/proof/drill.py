@@ -12,8 +12,9 @@ from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, 
 from albireo.drill import unruly
 from albireo.drill.fault.faults import FAULTS
 from albireo.drill.rehearsal import DrillReport, Rehearsal, Round, objection
-from albireo.drill.tree import lone, takeover
+from albireo.drill.tree import lone
 from albireo.drill.tree.lone import TreeDrill, TreeReport, TreeRound
+from albireo.drill.tree.shapes import SHAPES
 from albireo.drill.tree.takeover import TakeoverDrill, TakeoverReport, TakeoverRound
 from albireo.drill.unruly import GatewayAccount, GatewayDrill, GatewayReport
 
@@ -24,7 +25,7 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
         for name, entry in FAULTS.items():
             click.echo(f"{name}\t{entry.what}")
-        for name, what in (*lone.FAULTS.items(), *takeover.FAULTS.items()):
+        for name, what in (*lone.FAULTS.items(), *((name, one.what) for name, one in SHAPES.items())):
             click.echo(f"{name}\t{what}")
         click.echo(f"{unruly.NAME}\t{unruly.WHAT}")
         context.exit()
@@ -32,7 +33,7 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
 
 @click.command("drill")
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Every fault in a line.")
-@click.argument("fault", type=click.Choice([*FAULTS, *lone.FAULTS, *takeover.FAULTS, unruly.NAME]), metavar="FAULT")
+@click.argument("fault", type=click.Choice([*FAULTS, *lone.FAULTS, *SHAPES, unruly.NAME]), metavar="FAULT")
 @click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True, help="How often.")
 @click.option(
     "--voters",
@@ -66,7 +67,7 @@ def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bo
             report = GatewayDrill(directory, say).run(rounds)
         elif fault in lone.FAULTS:
             report = TreeDrill(fault, directory, say).run(rounds)
-        elif fault in takeover.FAULTS:
+        elif fault in SHAPES:
             report = TakeoverDrill(fault, directory, say).run(rounds)
         else:
             report = Rehearsal(fault, directory, say, voters).run(rounds)

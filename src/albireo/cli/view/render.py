@@ -16,7 +16,7 @@ from albireo.cli.node.cases import state_text
 from albireo.cli.safe_text import plain
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
 from albireo.cli.view.screen import SHELVE_MS, Mode, Pane, Screen, case_row, range_text, shown_items
-from albireo.cli.view.state import Current, LiveState, ShownOrder, is_put_away
+from albireo.cli.view.state import Current, LiveState, ShownOrder, is_put_away, own_number
 from albireo.cli.view.trend import STEPS
 from albireo.model import quality
 from albireo.model.case import Case
@@ -153,8 +153,16 @@ def _pulse(live: LiveState, width: int, clock: Clock) -> Text:
     wrong = actors_in_trouble(live)
     if wrong:
         return _line(f"!! actors: {', '.join(wrong)}   {counts}", width, _HIGH)
+    if live.stale:
+        away = ", ".join(_away(node, since_ns, clock.wall_ns) for node, since_ns in sorted(live.stale.items()))
+        return _line(f"!! NOT HEARD: {away}   {counts}", width, _HIGH)
     running = actor_count(live)
     return _line(f"{counts}   actors {running} running" if running else counts, width)
+
+
+def _away(node: str, since_ns: int, wall_ns: int) -> str:
+    """A node that is not heard, and for how long."""
+    return f"{node} for {_age(max(0, wall_ns - since_ns) // SECOND)}" if since_ns else f"{node} (never in this run)"
 
 
 def admission(live: LiveState) -> str:
@@ -259,7 +267,7 @@ def case_line(case: Case, known: KnownItem | None, current: Current | None, wall
     mark, style = severity_mark(case.severity)
     if is_put_away(case) or (case.is_acked and not case.is_active):
         mark, style = "   ", _OLD
-    name = known.item.name if known is not None else f"item {case.item_id}"
+    name = known.item.name if known is not None else f"item {own_number(case.item_id)}"
     age = _age(max(0, wall_ns - case.raised_ns) // SECOND)
     unit = known.item.unit if known is not None else ""
     state = state_text(msgspec.to_builtins(case))

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.cli.view.state import LiveState, ShownOrder
+from albireo.cli.view.state import LiveState, ShownOrder, own_number
 from albireo.model.case import Action, Case
 from albireo.model.item import KnownItem
 from albireo.model.value import Value, ValueType
@@ -261,11 +261,14 @@ def _acted(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wish
         chosen = msgspec.structs.replace(screen, pane=Pane.CASES, case_id=first)
         return _told(chosen, f"choose the case with the arrows, then {key}"), []
     case = selected_case(live, screen)
+    number, other = own_number(case.case_id), live.other_node_of(case)
+    if other:
+        return _told(screen, f"case {number} is one of {other}: `albireo cases` there acts on it"), []
     action = {"a": Action.ACK, "s": Action.SHELVE, "r": Action.RESET, "u": Action.UNSHELVE}[key]
     duration_ms = SHELVE_MS if action is Action.SHELVE else None
     activation = case.activations if action is Action.ACK else 1
-    wish = CaseActed(action=action, case_id=case.case_id, activation=activation, duration_ms=duration_ms)
-    return _told(screen, f"{action.value} case {case.case_id}"), [wish]
+    wish = CaseActed(action=action, case_id=number, activation=activation, duration_ms=duration_ms)
+    return _told(screen, f"{action.value} case {number}"), [wish]
 
 
 def selected_item(live: LiveState, screen: Screen) -> KnownItem | None:

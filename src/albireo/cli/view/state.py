@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from albireo.cli.view.trend import Trend
+from albireo.client import Changes
 from albireo.codec.message import FeedState
 from albireo.model import quality
 from albireo.model.case import Case, LifecycleStatus, Shelving
@@ -18,19 +19,22 @@ from albireo.model.instant import SECOND, Instant
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
-from albireo.model.value import Value
+from albireo.model.value import ItemId, Value
 
 RATE_WINDOW_NS: Final = 3 * SECOND
 """Rates are means over this: shorter ones flicker."""
 SILENT_NS: Final = 2 * SECOND
 """Nothing from the node for this long: what is shown is old, and says so."""
 RECEIPTS_MAX: Final = 50
+NUMBERS_OF_NODE: Final = 1 << 64
+"""More than there are ids of items, or of cases, of one node."""
 
 
 class Current(msgspec.Struct, frozen=True, gc=False):
     """Latest value of one item."""
 
-    value: Value
+    value: Value | None
+    """None: no usable value was seen yet."""
     quality: int
     source_ns: int
 
@@ -46,10 +50,18 @@ class ShownOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveState:
-    """Items, values, cases and position of one node. `apply` takes deltas in their order."""
+    """Items, values, cases and position of one node, or of several.
+
+    `apply` takes deltas of one node in their order, `take` the changes of several. Items and cases of several nodes
+    have ids here that tell their nodes apart (`own_number`), and full names.
+    """
 
     def __init__(self) -> None:
         self.node = ""
+        self.stale: dict[str, int] = {}
+        """Other nodes of which nothing is heard, and wall time since when; 0: never."""
+        self._numbers: dict[str, int] = {}
+        """Number of each node of several."""
         self.items: dict[int, KnownItem] = {}
         self.values: dict[int, Current] = {}
         self.cases: dict[int, Case] = {}
@@ -71,12 +83,7 @@ class LiveState:
     def apply(self, state: FeedState, batches: Sequence[SampleBatch], now: Instant) -> None:
         """Takes one message of the feed; a snapshot replaces everything but our own orders."""
         if state.is_snapshot:
-            self.items.clear()
-            self.values.clear()
-            self.trends.clear()
-            self.cases.clear()
-            self._progress.clear()
-            self._names = None
+            self._clear()
         if state.items:
             self._names = None
         for known in state.items:
@@ -94,6 +101,42 @@ class LiveState:
         self.position = state.position
         self.heard(now)
 
+    def take(self, changes: Changes, now: Instant) -> None:
+        """Takes changes of several nodes; whole ones replace everything but our own orders."""
+        if changes.is_whole:
+            self._clear()
+        if changes.items:
+            self._names = None
+        for known in changes.items:
+            key = ItemId(self._key(known.node, known.item_id))
+            named = msgspec.structs.replace(known.item, name=known.full_name)
+            self.items[key] = msgspec.structs.replace(known, item_id=key, item=named)
+        for case in changes.cases:
+            number = self._key(case.node, case.case_id)
+            if case.lifecycle_status is LifecycleStatus.CLOSED:
+                self.cases.pop(number, None)
+            else:
+                item_id = ItemId(self._key(case.node, case.item_id))
+                self.cases[number] = msgspec.structs.replace(case, case_id=number, item_id=item_id)
+        for one in changes.readings:
+            self._show(self._key(one.name.rpartition(":")[0], one.item_id), one.value, one.quality, one.source_ns)
+            self.newest_ns = max(self.newest_ns, one.source_ns)
+        count = len(self._numbers)
+        self.node = next(iter(self._numbers), "") if count == 1 else f"{count} nodes"
+        self.stale = changes.stale
+        self.position = changes.position
+        if changes.is_live:
+            self.heard(now)
+
+    def _key(self, node: str, number: int) -> int:
+        """Id of an item or a case of one of several nodes."""
+        return self._numbers.setdefault(node, len(self._numbers)) * NUMBERS_OF_NODE + number
+
+    def _clear(self) -> None:
+        for kept in (self.items, self.values, self.trends, self.cases, self._progress):
+            kept.clear()
+        self._names = None
+
     def heard(self, now: Instant) -> None:
         """The node is there, with or without news."""
         self.heard_at = now
@@ -106,10 +149,13 @@ class LiveState:
             batch.item_id.tolist(), batch.values(), batch.quality.tolist(), batch.source_ns.tolist(), strict=True
         )
         for item_id, value, code, source_ns in rows:
-            self.values[item_id] = Current(value, code, source_ns)
-            self.trends.setdefault(item_id, Trend()).add(source_ns, None if quality.is_bad(code) else value)
+            self._show(item_id, value, code, source_ns)
         if len(batch):
             self.newest_ns = max(self.newest_ns, int(batch.source_ns.max()))
+
+    def _show(self, item_id: int, value: Value | None, code: int, source_ns: int) -> None:
+        self.values[item_id] = Current(value, code, source_ns)
+        self.trends.setdefault(item_id, Trend()).add(source_ns, None if quality.is_bad(code) else value)
 
     def ordered(self, command_id: str, order: ShownOrder) -> None:
         """The operator gave an order here."""
@@ -145,6 +191,13 @@ class LiveState:
     def sorted_cases(self) -> list[Case]:
         """Cases by urgency: unacked before acked, shelved and suppressed last, then severity, then age."""
         return sorted(self.cases.values(), key=_urgency)
+
+    def other_node_of(self, case: Case) -> str:
+        """Node that has this case, if that is not the one that is asked; empty: it is."""
+        core = self.status.get("core")
+        asked = core.get("node") if isinstance(core, dict) else None
+        node = next((node for node, at in self._numbers.items() if at == case.case_id // NUMBERS_OF_NODE), asked)
+        return "" if node == asked else str(node)
 
     def alarmed(self) -> dict[int, Case]:
         """The most severe active case of each item that is neither shelved nor suppressed."""
@@ -186,8 +239,16 @@ def _urgency(case: Case) -> tuple[bool, bool, bool, int, int]:
 
 
 def is_diagnostic(name: str) -> bool:
-    """Whether a node, an adapter or the machine says it of itself: such names have a slash, no item of a plant has."""
-    return "/" in name
+    """Whether a node, an adapter or the machine says it of itself: such names have a slash, no item of a plant has.
+
+    The name of a node before it does not count.
+    """
+    return "/" in name.rpartition(":")[2]
+
+
+def own_number(number: int) -> int:
+    """Id of an item or a case as its own node knows it."""
+    return number % NUMBERS_OF_NODE
 
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:

@@ -18,7 +18,7 @@ import threading
 import time
 import tty
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -30,7 +30,7 @@ from albireo.cli.target import Place, opened
 from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
 from albireo.cli.view.screen import CaseActed, Quit, ScenarioBegun, Screen, Wish, WriteOrdered, pressed
 from albireo.cli.view.state import LiveState
-from albireo.client import Client, ClientError, NodeRefused, StateChange
+from albireo.client import Changes, Client, ClientError, NodeRefused, StateChange
 from albireo.model.command import Outcome
 from albireo.plant.tunnel.processes import TunnelError
 from albireo.plant.tunnel.scenario import Scenario
@@ -46,6 +46,8 @@ INBOX_MAX: Final = 64
 """Messages between the threads. Overflow rule: block; the feed then conflates on the node's side."""
 ORDERS_MAX: Final = 16
 """Orders on their way. Overflow rule: refuse, and say so."""
+LOOK_S: Final = 0.2
+"""Time after which changes of several nodes come though there are none: the member may be another one now."""
 WRITE_S: Final = 10.0
 JOIN_S: Final = 3.0
 
@@ -74,14 +76,21 @@ class OperatorLine(msgspec.Struct, frozen=True):
     text: str
 
 
-News = StateChange | StatusKnown | OrderEnded | OperatorLine
+News = StateChange | Changes | StatusKnown | OrderEnded | OperatorLine
 
 
 class LiveView:
     """The live view of the node that `where` names. `run` returns when the operator leaves or `is_over` says so."""
 
-    def __init__(self, where: Callable[[], Place], begin: BeginScenario | None = None) -> None:
-        """`begin` is there when a simulated plant can be reached."""
+    def __init__(
+        self, where: Callable[[], Place], begin: BeginScenario | None = None, patterns: Sequence[str] = ()
+    ) -> None:
+        """
+        Args:
+            begin: is there when a simulated plant can be reached.
+            patterns: items that are shown, of any nodes; empty: the whole node itself.
+        """
+        self._patterns = patterns
         self._where = where
         self._begin = begin
         self._live = LiveState()
@@ -183,6 +192,8 @@ class LiveView:
         match news:
             case StateChange():
                 self._live.apply(news.state, news.batches, boot_ns())
+            case Changes():
+                self._live.take(news, boot_ns())
             case StatusKnown():
                 self._live.status = news.status
                 self._live.heard(boot_ns())
@@ -213,15 +224,18 @@ class LiveView:
             try:
                 where = self._where()
                 with opened(where) as client:
-                    for change in client.follow_state():
+                    for change in self._changes(client):
                         if self._stop.is_set():
                             return
                         if change is not None:
                             self._put(change)
-                        elif self._where() != where:
+                        if self._where() != where:
                             break  # Another member acts now.
             except (ClientError, RuntimeFault):
                 self._stop.wait(RETRY_S)  # The node starts, or starts again; the silence is on the screen.
+
+    def _changes(self, client: Client) -> Iterator[Changes] | Iterator[StateChange | None]:
+        return client.watch(self._patterns, timeout_s=LOOK_S) if self._patterns else client.follow_state()
 
     def _ask_status(self) -> None:
         while not self._stop.is_set():

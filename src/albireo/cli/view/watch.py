@@ -1,6 +1,7 @@
 """`albireo watch`: the live view of a node."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,11 @@ import msgspec
 from albireo.cli.display import quality_text
 from albireo.cli.output import ExitCode, Failure, emit, json_option
 from albireo.cli.target import FarNode, Place, node_client, place_option
-from albireo.cli.view.state import LiveState
+from albireo.cli.view.state import LiveState, own_number
 from albireo.cli.view.view import BeginScenario, LiveView
 from albireo.client import Client
+from albireo.model import quality
+from albireo.model.case import Case
 from albireo.plant.tunnel.processes import begin
 from albireo.plant.tunnel.wire import SOCKET_NAME
 from albireo.runtime.actor.clock import boot_ns
@@ -25,18 +28,32 @@ FIRST_STATE_S = 5.0
 
 
 @click.command("watch")
+@click.argument("patterns", nargs=-1)
 @click.option("--for", "seconds", type=float, default=None, help="End after so many seconds.")
 @place_option
 @json_option
-def command(seconds: float | None, place: Place, as_json: bool) -> None:
-    """Live view of items and cases; ? shows the keys. With --json: the state as it is now, and the end."""
+def command(patterns: tuple[str, ...], seconds: float | None, place: Place, as_json: bool) -> None:
+    """Live view of items and their cases; ? shows the keys. With --json: the state as it is now, and the end.
+
+    PATTERNS are names with * and ?, of items of any node that is known here: `north:*` are those of a node below, `*`
+    those of the node itself, and `*:*` those of all nodes. Without one the whole node itself is shown.
+    """
     with node_client(place) as client:
         client.status()
+        if patterns:
+            check_named(client, patterns)
         if as_json:
-            emit(snapshot(_first_state(client)))
+            emit(snapshot(_first_changes(client, patterns) if patterns else _first_state(client)))
             return
     ends = time.monotonic() + seconds if seconds is not None else float("inf")
-    LiveView(lambda: place, _scenarios_of(place)).run(lambda _live: time.monotonic() >= ends)
+    LiveView(lambda: place, _scenarios_of(place), patterns).run(lambda _live: time.monotonic() >= ends)
+
+
+def check_named(client: Client, patterns: Sequence[str]) -> None:
+    """Raises Failure: no item is called by any of these."""
+    if not client.items(patterns):
+        listed = ", ".join(patterns)
+        raise Failure(f"no item is called {listed}", "`albireo items '*:*'` lists all; names may hold * and ?")
 
 
 def _scenarios_of(place: Place) -> BeginScenario | None:
@@ -74,6 +91,21 @@ def _first_state(client: Client) -> LiveState:
     raise Failure("the node sent no state", "look at `albireo status`", ExitCode.UNREACHABLE)
 
 
+def _first_changes(client: Client, patterns: Sequence[str]) -> LiveState:
+    """The state of several nodes as each of them tells it at first.
+
+    Raises:
+        Failure: not all of it came within FIRST_STATE_S.
+    """
+    live = LiveState()
+    for changes in client.watch(patterns, timeout_s=FIRST_STATE_S):
+        if changes.is_whole:
+            live.take(changes, boot_ns())
+            return live
+        break
+    raise Failure("a node sent no state", "look at `albireo status`", ExitCode.UNREACHABLE)
+
+
 def snapshot(live: LiveState) -> dict[str, Any]:
     """The state as JSON has it."""
     items = []
@@ -81,11 +113,12 @@ def snapshot(live: LiveState) -> dict[str, Any]:
         current = live.values.get(known.item_id)
         items.append(
             {
-                "item": known.full_name,
+                "item": known.item.name if ":" in known.item.name else known.full_name,
                 "value": None if current is None else current.value,
                 "quality": None if current is None else quality_text(current.quality),
                 "source_ns": None if current is None else current.source_ns,
                 "unit": known.item.unit,
+                "is_forced": current is not None and current.quality == quality.GOOD_LOCAL_OVERRIDE,
             }
         )
     return {
@@ -93,10 +126,14 @@ def snapshot(live: LiveState) -> dict[str, Any]:
         "epoch": live.position.epoch,
         "sequence": live.position.sequence,
         "items": items,
-        "cases": [msgspec.to_builtins(case) | {"item": _name(live, case.item_id)} for case in live.sorted_cases()],
+        "cases": [_case(live, case) for case in live.sorted_cases()],
+        "stale": live.stale,
     }
 
 
-def _name(live: LiveState, item_id: int) -> str:
-    known = live.items.get(item_id)
-    return "" if known is None else known.full_name
+def _case(live: LiveState, case: Case) -> dict[str, Any]:
+    known = live.items.get(case.item_id)
+    name = "" if known is None else known.item.name if ":" in known.item.name else known.full_name
+    numbers = {"case_id": own_number(case.case_id), "item_id": own_number(case.item_id)}
+    row: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(case, case_id=0, item_id=0))
+    return row | numbers | {"item": name}

@@ -3,8 +3,9 @@
     origin -> owner   MessageTold, BodySent, OverAsked, OutcomeHeard
     owner -> origin   BodyAsked, AcceptedSaid, OutcomeSaid, NeverSaid, ForgottenSaid
 
-Each names the message, and with it both ends. Letters of the origin carry its mark: every number below `low` in this
-life, and every life that began before epoch `since`, has a final outcome there. Letters of the owner carry its life.
+Each names the message, and with it both ends. Letters of the origin carry its mark: every number below `low` of this
+inbox in this life, and every life that began before epoch `since`, has a final outcome there. Letters of the owner
+carry its life.
 
 Spec: docs/messages.md; ADR-0183.
 """
@@ -15,12 +16,21 @@ import msgspec
 from msgspec import Meta
 
 from albireo.model.bounded import Count, Name, Signed64, Text, Word
-from albireo.model.tree.message import BODY_BYTES_MAX, EXPIRES_MS_MAX, PIECE_BYTES, AddCause, Life, MessageName
+from albireo.model.tree.message import (
+    BODY_BYTES_MAX,
+    EXPIRES_MS_MAX,
+    PIECE_BYTES,
+    REPLY_BYTES_MAX,
+    AddCause,
+    Life,
+    MessageName,
+)
 from albireo.model.tree.message import MessageOutcome as Outcome
 
 Size = Annotated[int, Meta(ge=0, le=BODY_BYTES_MAX)]
 LeftMs = Annotated[int, Meta(ge=0, le=EXPIRES_MS_MAX)]
 Piece = Annotated[bytes, Meta(max_length=PIECE_BYTES)]
+Reply = Annotated[bytes, Meta(max_length=REPLY_BYTES_MAX)]
 ShortText = Annotated[str, Meta(max_length=1_000)]
 
 
@@ -36,7 +46,6 @@ class MessageTold(FromOrigin, frozen=True, kw_only=True, tag="message_told"):
     """There is a message; fetch it when there is room for it."""
 
     size: Size
-    kind: Name = ""
 
 
 class BodySent(FromOrigin, frozen=True, kw_only=True, tag="message_body"):
@@ -100,7 +109,9 @@ class OutcomeSaid(FromOwner, frozen=True, kw_only=True, tag="message_outcome"):
     read_back: float | Signed64 | bool | Text | None = None
     accepted_ns: Signed64 = 0
     begun_ns: Signed64 = 0
+    selected_ns: Signed64 = 0
     ended_ns: Signed64 = 0
+    reply: Reply | None = None
 
 
 class NeverSaid(FromOwner, frozen=True, kw_only=True, tag="message_never"):

@@ -24,8 +24,12 @@ class MessageEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time at the owner when it took the body; 0: not known to have done so."""
     begun_ns: int = 0
     """Wall time at the owner when it began to carry it out; 0: not known to have begun."""
+    selected_ns: int = 0
+    """Wall time at the owner at which the selection began that the order used; 0: none."""
     ended_ns: int = 0
     """Wall time at the node that says it."""
+    reply: bytes | None = None
+    """Answer of the receiver that took it; None: nothing, or it is kept no more."""
 
 
 class MessageFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +110,8 @@ class MessageAccepted(MessageFact, frozen=True, kw_only=True, tag="message_accep
     """Wall time at the origin."""
     accepted_ns: int = 0
     """Wall time at the owner."""
+    left_ms: int = 0
+    """Time until its deadline, counted from this record."""
 
 
 class MessageRefused(MessageFact, frozen=True, kw_only=True, tag="message_refused"):
@@ -129,6 +135,8 @@ class MessageDone(MessageFact, frozen=True, kw_only=True, tag="message_done"):
     name: MessageName
     guid: str
     end: MessageEnd
+    lease: int = 0
+    """Number of the lease by which a receiver took it; 0: none did."""
 
 
 class LowTold(MessageFact, frozen=True, kw_only=True, tag="message_low"):
@@ -138,6 +146,8 @@ class LowTold(MessageFact, frozen=True, kw_only=True, tag="message_low"):
     owner: str
     life: Life
     low: int
+    inbox: str = ""
+    """Inbox whose messages are meant; empty: orders."""
     since: int = 0
     """Lowest epoch of a life of the origin with open messages; earlier lives are over."""
 

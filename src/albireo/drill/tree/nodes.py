@@ -1,10 +1,10 @@
-"""A root and a site below it as real processes: either may be a pair, with one witness for both.
+"""A chain of nodes as real processes, any of them a pair, from the root to a site at the bottom.
 
-    producers --> site's members --> root's members <-- orders to the site's PLC
+    producers --> site's members --> ... --> root's members <-- orders to the site's PLC
 
 Everything lies in one directory that is made for it:
 
-    topology.toml   plc.csv   keys/NAME/   root/ root.primary/ root.backup/ site/ ... w1/   NAME.log
+    topology.toml   plc.csv   keys/NAME/   root/ root.primary/ root.backup/ north/ ... w1/   NAME.log
 """
 
 import contextlib
@@ -19,20 +19,17 @@ from albireo.drill.ground import DrillError
 from albireo.drill.plcs import GUARDED, POLL_MS
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
+from albireo.drill.tree.shapes import ADAPTER, WITNESS, TreeShape
 from albireo.machine.pair.events import ACTING, State
 from albireo.model.access import AccessRole
-from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS
+from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.runtime.errors import RuntimeFault
 from albireo.runtime.link.keys import Keys, introduce
 from albireo.runtime.link.lines import LineTo
 
-ROOT: Final = "root"
-SITE: Final = "root/north"
 OUTPUT: Final = "out"
 """Item of the site that the root orders to be written."""
-NAMES: Final[Mapping[str, str]] = {ROOT: "root", SITE: "site"}
-WITNESS: Final = "w1"
 MEMBERS: Final = ("primary", "backup")
 OPERATOR: Final = "operator@drill"
 START_S: Final = 120.0
@@ -49,16 +46,14 @@ OUT_OF_SET: Final = frozenset({State.JOINING, State.CATCHING_UP})
 class TreeNodes:
     """The nodes of a drill: made, started, asked and ended here."""
 
-    def __init__(self, directory: Path, pairs: frozenset[str], plc_port: int) -> None:
-        """
-        Args:
-            pairs: nodes that are pairs; the others are lone.
-            plc_port: port of the PLC that has the site's output, on this machine.
-        """
+    def __init__(self, directory: Path, shape: TreeShape, plc_port: int) -> None:
+        """`plc_port`: port of the PLC that has the site's output, on this machine."""
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
-        self.pairs = pairs
-        self.members = {node: _names_of(node, is_pair=node in pairs) for node in NAMES}
+        self._shape = shape
+        self.levels = shape.levels
+        self.site = shape.site
+        self.members = {node: _names_of(node, is_pair=node in shape.voters) for node in shape.levels}
         """Names of each node's members, the primary first; of one that is not a pair, one name."""
         self.node_of = {name: node for node, names in self.members.items() for name in names}
         self._kept = KeptPorts(2 * len(self.node_of) + 1)
@@ -66,7 +61,7 @@ class TreeNodes:
         self._ends = {name: [f"tcp://127.0.0.1:{next(ports)}" for _ in range(2)] for name in self.node_of}
         self._witness_end = f"tcp://127.0.0.1:{next(ports)}"
         self._places = {
-            name: f"{node}[{member}]" if node in pairs else node
+            name: f"{node}[{member}]" if node in shape.voters else node
             for node, names in self.members.items()
             for name, member in zip(names, MEMBERS, strict=False)
         }
@@ -74,7 +69,8 @@ class TreeNodes:
         self._topology = directory / "topology.toml"
         self._topology.write_text(self._text(plc_port), encoding="utf-8")
         self._write_table()
-        self.groups = {name: self._group(name) for name in (WITNESS, *self.node_of)}
+        is_voting = any(f"witness:{WITNESS}" in voters for voters in shape.voters.values())
+        self.groups = {name: self._group(name) for name in (*([WITNESS] if is_voting else []), *self.node_of)}
 
     def _make_keys(self) -> Keys:
         directory = self._directory / "keys"
@@ -88,8 +84,8 @@ class TreeNodes:
         lines += ["[[witness]]", f'name = "{WITNESS}"', f'endpoint = "{self._witness_end}"']
         for node, names in self.members.items():
             lines += ["[[node]]", f'id = "{node}"']
-            if node in self.pairs:
-                lines.append(f'voters = ["witness:{WITNESS}"]')
+            if node in self._shape.voters:
+                lines.append(f"voters = {list(self._shape.voters[node])}")
                 for name, member in zip(names, MEMBERS, strict=True):
                     client, peer = self._ends[name]
                     lines.append(f'{member} = {{ client = "{client}", peer = ["{peer}"] }}')
@@ -98,7 +94,7 @@ class TreeNodes:
             lines += ["[node.log]", f"segment_mib = {SEGMENT_MIB}"]
         lines += [
             "[[node.adapter]]",
-            'name = "p1"',
+            f'name = "{ADAPTER}"',
             'kind = "modbus"',
             f'url = "tcp://127.0.0.1:{plc_port}"',
             'items = "plc.csv"',
@@ -109,10 +105,12 @@ class TreeNodes:
             'guard = "plc"',
             f"mailbox_address = {MAILBOX_ADDRESS}",
         ]
+        if f"plc:{ADAPTER}" in self._shape.voters.get(self.site, ()):
+            lines += [f"voter_address = {VOTER_ADDRESS}"]
         return "\n".join(lines) + "\n"
 
     def _write_table(self) -> None:
-        ((target, output),) = [one for one in enumerate(PLCS["p1"].writable, 1) if one[1].name == GUARDED]
+        ((target, output),) = [one for one in enumerate(PLCS[ADAPTER].writable, 1) if one[1].name == GUARDED]
         (self._directory / "plc.csv").write_text(
             "name,kind,address,type,writable,target,minimum,maximum\n"
             f"{OUTPUT},holding,{output.address},uint16,true,{target},30,100\n",
@@ -145,7 +143,7 @@ class TreeNodes:
         """
         for group in self.groups.values():
             group.start()
-        for node in self.pairs:
+        for node in self._shape.voters:
             primary = self.members[node][0]
             self.until(f"{primary} begins its pair", partial(self._is_begun, primary), START_S)
         self.wait_healthy(START_S)
@@ -196,7 +194,7 @@ class TreeNodes:
 
     def is_healthy(self) -> bool:
         """Both members of each pair are in its set."""
-        for node in self.pairs:
+        for node in self._shape.voters:
             states = sorted(self.state(name) for name in self.members[node])
             if states != ["active", "ready"]:
                 return False
@@ -226,5 +224,5 @@ class TreeNodes:
 
 
 def _names_of(node: str, *, is_pair: bool) -> tuple[str, ...]:
-    name = NAMES[node]
+    name = node.rpartition("/")[2]
     return tuple(f"{name}.{one}" for one in MEMBERS) if is_pair else (name,)

@@ -14,7 +14,8 @@ import msgspec
 
 from albireo.client import ClientError, NodeRefused, connect
 from albireo.drill.load import Worker
-from albireo.drill.tree.nodes import OUTPUT, ROOT, SITE, TreeNodes
+from albireo.drill.tree.nodes import OUTPUT, TreeNodes
+from albireo.drill.tree.shapes import ROOT
 from albireo.model.command import Outcome, Receipt
 
 VALUES: Final = range(30, 100)
@@ -39,6 +40,7 @@ class OrdersFromAbove(Worker):
 
     def __init__(self, nodes: TreeNodes) -> None:
         super().__init__("orders", nodes.lines(ROOT), nodes.keys)
+        self._item = f"{nodes.site}:{OUTPUT}"
         self.given: list[GivenOrder] = []
         self._is_ordering = threading.Event()
         self._is_idle = threading.Event()
@@ -77,7 +79,7 @@ class OrdersFromAbove(Worker):
             with connect(self._members, keys=self._keys, timeout_s=ANSWER_S) as client:
                 told = client.ask(
                     "write",
-                    item=f"{SITE}:{OUTPUT}",
+                    item=self._item,
                     value=value,
                     command_id=command_id,
                     expires_ms=round(EXPIRES_S * 1000),

@@ -2,7 +2,7 @@
 
 Two producers send to the site, the root orders a write of the site's output again and again. Held, in each round:
 
-- every message that the site acknowledged lies once and in order in the log of each member of the site and of the root;
+- every message that the site acknowledged lies once and in order in the log of each member of each node of the tree;
 - each order has an outcome, and the PLC carried it out as often as the outcome says, never behind a later order;
 - a member that stood still while its mate took over acknowledges and carries out nothing that it is told then;
 - no member of the root refused what its site sent, and the site itself goes on while the fault is above it.
@@ -23,16 +23,17 @@ from albireo.drill.account import gap_s, judge
 from albireo.drill.ground import DrillError
 from albireo.drill.load import PRODUCERS, ConsumedMessages, ProducerWorker, read_log
 from albireo.drill.plcs import Plcs
-from albireo.drill.tree.nodes import HEALTHY_S, OUT_OF_SET, ROOT, SITE, TreeNodes
+from albireo.drill.tree.nodes import HEALTHY_S, OUT_OF_SET, TreeNodes
 from albireo.drill.tree.orders import OrderAccount, OrdersFromAbove, judge_orders
+from albireo.drill.tree.shapes import ADAPTER, ROOT, SHAPES
 from albireo.drill.tree.words import LateWords
 from albireo.machine.pair.events import ACTING
 from albireo.model.position import Position
 from albireo.model.quality import GOOD
 from albireo.runtime.errors import RuntimeFault
 
-WATCHED: Final = f"{SITE}:number_1"
-"""Item of the first producer, as the root shows it."""
+WATCHED: Final = "number_1"
+"""Item of the first producer."""
 PAUSE_S: Final = 4.0
 """Time for which a member stands still at least; longer than its lease."""
 ALONE_S: Final = 1.0
@@ -41,19 +42,6 @@ BACK_S: Final = 60.0
 LOAD_S: Final = 1.0
 AGAIN_MAX: Final = 3
 """Times in a round that a fault may be done again."""
-
-FAULTS: Final[Mapping[str, str]] = {
-    "stale-parent": "the active member of a root pair stands still, its mate takes over, and it wakes again",
-    "stale-child": "the same with the active member of a site that is a pair",
-    "pair-under-pair": "`kill -9` of who acts in a root pair and in a site pair: both at once, then in turn",
-}
-_PAIRS: Final[Mapping[str, frozenset[str]]] = {
-    "stale-parent": frozenset({ROOT}),
-    "stale-child": frozenset({SITE}),
-    "pair-under-pair": frozenset({ROOT, SITE}),
-}
-_KILLS: Final = ((ROOT, SITE), (ROOT,), (SITE,))
-"""Whose active members are killed in one moment, by round in turn."""
 
 
 class TakeoverRound(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +54,7 @@ class TakeoverRound(msgspec.Struct, frozen=True, kw_only=True):
     gap_s: float
     """Longest pause of the site's acknowledgements."""
     alone_s: float | None
-    """Most that it may be; null: the fault was at the site, too."""
+    """Most that it may be; null: the fault was at the site too, and there is no limit."""
     root_gap_s: float
     """Longest time from a fault until the root had, and showed, what the site acknowledged after it."""
     orders: int
@@ -111,6 +99,7 @@ class TakeoverDrill:
     def __init__(self, fault: str, directory: Path, tell: Callable[[str], object]) -> None:
         """`tell` takes lines for people."""
         self._fault = fault
+        self._shape = SHAPES[fault]
         self._directory = directory
         self._tell = tell
         self._plcs = Plcs("127.0.0.1")
@@ -145,9 +134,9 @@ class TakeoverDrill:
         """`afterwards` undoes it in the reverse order, each whatever became of the others."""
         afterwards.callback(self._plcs.end)
         self._plcs.begin()
-        self._nodes = nodes = TreeNodes(self._directory, _PAIRS[self._fault], self._plcs.ports["p1"])
+        self._nodes = nodes = TreeNodes(self._directory, self._shape, self._plcs.ports[ADAPTER])
         afterwards.callback(nodes.end)
-        self._sources = [ProducerWorker(one, nodes.lines(SITE), nodes.keys) for one in range(len(PRODUCERS))]
+        self._sources = [ProducerWorker(one, nodes.lines(nodes.site), nodes.keys) for one in range(len(PRODUCERS))]
         self._orders = OrdersFromAbove(nodes)
         for worker in (*self._sources, self._orders):
             afterwards.callback(worker.stop)
@@ -170,20 +159,19 @@ class TakeoverDrill:
         self._until("an order is verified", lambda: len(self._orders.given) > given + 1)
         time.sleep(LOAD_S)
         self._began_at = time.monotonic()
-        if self._fault == "pair-under-pair":
-            stale, words = 0, None
-            self._kill(_KILLS[(number - 1) % len(_KILLS)])
-        else:
-            stale, words = self._make_stale()
+        kills = self._shape.kills
+        hurt = kills[(number - 1) % len(kills)] if kills else tuple(self._shape.voters)
+        stale, words = (self._kill(hurt), None) if kills else self._make_stale(*hurt)
         ended_at = time.monotonic()
         time.sleep(LOAD_S)
         self._settle()
         gap = max(gap_s([at for at, _ in one.acks.times], self._began_at, ended_at) for one in self._sources)
         orders = judge_orders(self._orders.given[given:], self._carried()[carried:])
-        return self._judged(firsts, orders, gap, stale, words)
+        alone_s = None if self._shape.site in hurt else ALONE_S
+        return self._judged(firsts, orders, (gap, alone_s), stale, words)
 
-    def _kill(self, nodes: Sequence[str]) -> None:
-        """Kill who acts at these levels in one moment; the others go on, and the killed come back."""
+    def _kill(self, nodes: Sequence[str]) -> int:
+        """Kill who acts at these levels in one moment; the others go on, and the killed come back. Nobody is stale."""
         while True:
             killed = [self._leading(node) for node in nodes]
             self._began_at = time.monotonic()
@@ -196,7 +184,7 @@ class TakeoverDrill:
                 self._nodes.groups[name].start()
             self._nodes.wait_healthy()
             if all(replaced):
-                return
+                return 0
 
     def _is_replaced(self, name: str) -> bool:
         """Wait until the mate of this member leads. False: a busy machine had put it out of the set before the fault,
@@ -232,10 +220,10 @@ class TakeoverDrill:
         self._until("somebody says that it leads", leads)
         return found[-1]
 
-    def _make_stale(self) -> tuple[int, LateWords]:
+    def _make_stale(self, node: str) -> tuple[int, LateWords]:
         """Have the active member stand still and wake; what it took of the words said to it meanwhile."""
         while True:
-            name = self._leading(ROOT if self._fault == "stale-parent" else SITE)
+            name = self._leading(node)
             self._words += 1
             words = LateWords(self._nodes, name, self._words)
             try:
@@ -277,14 +265,14 @@ class TakeoverDrill:
     def _has(self, wanted: Position) -> bool:
         """The member of the root that acts has committed the site's log up to this position, and hears the site."""
         with self._nodes.connect(ROOT, LOAD_S) as root:
-            row = next(one for one in root.tree() if one.node == SITE)
+            row = next(one for one in root.tree() if one.node == self._shape.site)
         epoch, _, sequence = row.position.partition(":")
         return Position(int(epoch or 0), int(sequence or 0)) >= wanted and row.stale_since_ns is None
 
     def _shown(self) -> tuple[int | None, int]:
         """Quality and number of the watched item at the root; (None, 0): the root does not answer, or has no value."""
         with contextlib.suppress(ClientError), self._nodes.connect(ROOT, LOAD_S) as root:
-            reading = root.read(WATCHED)
+            reading = root.read(f"{self._shape.site}:{WATCHED}")
             if reading.value is not None:
                 return reading.quality, int(reading.value) % (1 << 40)
         return None, 0
@@ -320,12 +308,22 @@ class TakeoverDrill:
 
     def _carried(self) -> list[int]:
         """Values that the PLC carried out."""
-        return [round(one.value) for one in list(self._plcs.carried["p1"]) if one.way == "mailbox"]
+        return [round(one.value) for one in list(self._plcs.carried[ADAPTER]) if one.way == "mailbox"]
 
     def _judged(
-        self, firsts: Mapping[str, int], orders: OrderAccount, gap: float, stale: int, words: LateWords | None
+        self,
+        firsts: Mapping[str, int],
+        orders: OrderAccount,
+        gaps_s: tuple[float, float | None],
+        stale: int,
+        words: LateWords | None,
     ) -> TakeoverRound:
-        """The round's figures. `firsts`: first message of each producer in this round."""
+        """The round's figures.
+
+        Args:
+            firsts: first message of each producer in this round.
+            gaps_s: the site's longest pause, and the most that it may be.
+        """
         records = self._records()
         account = judge(
             {one.name: range(firsts[one.name], one.acks.acked + 1) for one in self._sources},
@@ -342,8 +340,8 @@ class TakeoverDrill:
             lost=account.lost,
             doubled=account.doubled,
             reordered=account.reordered,
-            gap_s=round(gap, 3),
-            alone_s=ALONE_S if self._fault == "stale-parent" else None,
+            gap_s=round(gaps_s[0], 3),
+            alone_s=gaps_s[1],
             root_gap_s=round(max(self._gaps), 3),
             orders=orders.orders,
             verified=orders.verified,
@@ -357,8 +355,8 @@ class TakeoverDrill:
 
     def _late(self, records: Mapping[str, ConsumedMessages], words: LateWords) -> int:
         """Number of records that lack what the member acknowledged before it stood still, or have what it did not."""
-        node = ROOT if self._fault == "stale-parent" else SITE
-        names = [*self._nodes.members[ROOT], *(self._nodes.members[SITE] if node == SITE else ())]
+        hurt = min(map(self._shape.levels.index, self._shape.voters))
+        names = [name for node in self._shape.levels[: hurt + 1] for name in self._nodes.members[node]]
         wrong = [name for name in names if records[name].others.get(words.owner, []) != [1]]
         for name in wrong:
             self._tell(f"{name}: has {records[name].others.get(words.owner, [])} of the member that stood still")
@@ -366,7 +364,8 @@ class TakeoverDrill:
 
     def _records(self) -> Mapping[str, ConsumedMessages]:
         """Messages in log order, as each member has them."""
-        ends = {SITE: self._acked(), ROOT: self._end_of(ROOT)}
+        *above, site = self._shape.levels
+        ends = {site: self._acked()} | {node: self._end_of(node) for node in above}
         return {
             name: read_log(self._nodes.line(name), self._nodes.keys, f"reader of {name}", ends[node])
             for name, node in self._nodes.node_of.items()

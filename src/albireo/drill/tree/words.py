@@ -15,7 +15,8 @@ import numpy as np
 from albireo.client import Acknowledged, Client, ClientError, NotDelivered, SampleProducer, connect
 from albireo.drill.ground import DrillError
 from albireo.drill.load import OWNER_SHIFT, PRODUCERS
-from albireo.drill.tree.nodes import OUTPUT, ROOT, SITE, TreeNodes
+from albireo.drill.tree.nodes import OUTPUT, TreeNodes
+from albireo.drill.tree.shapes import ROOT
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
@@ -36,7 +37,7 @@ class LateWords:
 
     def __init__(self, nodes: TreeNodes, name: str, number: int) -> None:
         """`number`: its own, from 1; numbers of its batches tell it."""
-        self._is_root = nodes.node_of[name] == ROOT
+        self._item = f"{nodes.site}:{OUTPUT}" if nodes.node_of[name] == ROOT else OUTPUT
         self.owner = len(PRODUCERS) + number
         """Owner of the batches, as `ConsumedMessages` sorts them."""
         self._stack = contextlib.ExitStack()
@@ -71,9 +72,13 @@ class LateWords:
         """Send what the member will find when it wakes."""
         self._producer.offer([self._batch(2)])
         self._producer.wait(0.0)
-        item = f"{SITE}:{OUTPUT}" if self._is_root else OUTPUT
         self._order = self._thread.submit(
-            self._client.ask, "write", item=item, value=VALUE, command_id=f"late-{self.owner}", expires_ms=EXPIRES_MS
+            self._client.ask,
+            "write",
+            item=self._item,
+            value=VALUE,
+            command_id=f"late-{self.owner}",
+            expires_ms=EXPIRES_MS,
         )
 
     def answers(self) -> int:

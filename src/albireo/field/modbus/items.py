@@ -18,7 +18,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from albireo.codec.topology.item_table import RowMistake
-from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.item import AlarmSettings, Control, DataItem
 from albireo.model.value import ValueType
 
 TARGET_MAX: Final = 0xFFFF
@@ -101,8 +101,8 @@ WORD_ORDERS: Final[dict[str, tuple[bool, bool]]] = {
 COLUMNS: Final = (
     "name", "kind", "address", "type", "word_order", "scale", "offset", "unit", "dead_band",
     "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms", "rate_per_s", "stale_s", "frozen_s",
-    "off_normal", "severity", "latched", "suppressed_by", "writable", "minimum", "maximum", "description", "length",
-    "bit", "device_id", "target", "was",
+    "off_normal", "severity", "latched", "suppressed_by", "writable", "control", "minimum", "maximum", "description",
+    "length", "bit", "device_id", "target", "was",
 )  # fmt: skip
 """Every column of a table; only name, kind and address are always needed."""
 
@@ -341,6 +341,9 @@ def _declared(cells: _Row, adapter: str, value_type: ValueType, *, is_writable_k
     is_writable = cells.truth("writable") or False
     if is_writable and not is_writable_kind:
         cells.wrong("writable", "this kind can't be written", "only holding and coil can; leave it empty")
+    control = cells.choice("control", {one.value: one for one in Control}, Control.DIRECT)
+    if control is Control.SELECT and not is_writable:
+        cells.wrong("control", "control is select, and it is not writable", "set writable, or leave control empty")
     minimum, maximum = cells.limit("minimum"), cells.limit("maximum")
     if minimum is not None and maximum is not None and minimum > maximum:
         cells.wrong("minimum", f"minimum {minimum:g} above maximum {maximum:g}", "swap them")
@@ -354,6 +357,7 @@ def _declared(cells: _Row, adapter: str, value_type: ValueType, *, is_writable_k
         unit=cells.text("unit"),
         description=cells.text("description"),
         is_writable=is_writable,
+        control=control,
         minimum=minimum,
         maximum=maximum,
         alarm=alarm,

@@ -110,7 +110,14 @@ class AccessJudge:
 
     def refused(self, principal: str, message: AnyMessage, now: Instant, wall: WallTime) -> RefusedAccess:
         """The refusal of a message that the principal may not say."""
-        needed, subject = needed_for(message), subject_of(message)
+        claimed = message.arguments.get("user") if isinstance(message, Ask) else None
+        user = claimed if isinstance(claimed, str) else ""
+        return self.refused_at(principal, subject_of(message), needed_for(message), user, now, wall)
+
+    def refused_at(
+        self, principal: str, subject: str, needed: AccessRole, user: str, now: Instant, wall: WallTime
+    ) -> RefusedAccess:
+        """The refusal of something that needs a role which the principal lacks. `user`: who was claimed to ask."""
         text = self._words(principal, subject, needed)
         if needed <= AccessRole.VIEW:
             return RefusedAccess(text, None)
@@ -119,10 +126,9 @@ class AccessJudge:
             return RefusedAccess(text, None)
         detail = f"needs {needed.word} at {self.node}, has {self.role_of(principal).word}"
         detail += f"; {left_out} more before were left out" if left_out else ""
-        claimed = message.arguments.get("user") if isinstance(message, Ask) else None
         entry = Audited(
             at_ns=wall,
-            user=claimed[:CLAIMED_CHARS_MAX] if isinstance(claimed, str) else "",
+            user=user[:CLAIMED_CHARS_MAX],
             action="access_refused",
             subject=subject,
             detail=detail,

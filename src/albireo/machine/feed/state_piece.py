@@ -1,6 +1,7 @@
 """State piece: what changed of a node since a position, cut so that no message and no turn is long.
 
     items and values by row --> cases by number --> receipts by the record that told of them --> forces by item
+        --> sessions by id
 
 A cursor says how far the pieces of one delta have gone; nothing is kept of the state as it was when the delta began.
 What changes behind the cursor has changed after the position that the delta leads to, so it is in the next delta. A
@@ -25,6 +26,7 @@ from albireo.model.case import Case
 from albireo.model.command import Receipt
 from albireo.model.force import Force
 from albireo.model.position import Position
+from albireo.model.tree.session import Session
 from albireo.model.value import ValueType
 
 PIECE_BYTES: Final = 32 << 10
@@ -42,9 +44,9 @@ class StateCursor(msgspec.Struct, frozen=True, array_like=True):
     """How far the pieces of a delta have gone."""
 
     stage: int = 0
-    """0: rows of items, 1: cases, 2: receipts, 3: forces."""
+    """0: rows of items, 1: cases, 2: receipts, 3: forces, 4: sessions."""
     at: int = -1
-    """Last row, case number, sequence of a receipt, or item of a force that went."""
+    """Last row, case number, sequence of a receipt, item of a force, or id of a session that went."""
 
 
 START: Final = StateCursor()
@@ -98,6 +100,13 @@ class Changed(msgspec.Struct, frozen=True, eq=False):
     """Receipts with the sequence of the record that told of each."""
     forces: Callable[[], Sequence[tuple[int, Force | None]]] = tuple
     """Forces by item; None: it was released."""
+    stale_since_ns: int | None = None
+    """As in `FeedState`."""
+    sessions: Callable[[], Sequence[tuple[int, Session | None]]] = tuple
+    """Sessions by id; None: it ended."""
+
+    def cases_by_id(self) -> list[tuple[int, Case]]:
+        return [(one.case_id, one) for one in self.cases()]
 
 
 def cut(asked: StateAsked, changed: Changed) -> StatePiece:
@@ -107,8 +116,8 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
     if stage == 0:
         room, last = rows.take(at, room)
         after = None if last is None else StateCursor(0, last)
-    lists = (lambda: [(one.case_id, one) for one in changed.cases()], changed.receipts, changed.forces)
-    taken: list[Sequence[tuple[int, Any]]] = [(), (), ()]
+    lists = (changed.cases_by_id, changed.receipts, changed.forces, changed.sessions)
+    taken: list[Sequence[tuple[int, Any]]] = [() for _ in lists]
     for number, listed in enumerate(lists, 1):
         if after is None and number >= stage:
             behind = at if number == stage else -1
@@ -117,7 +126,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
             taken[number - 1] = fitting
             if len(fitting) < len(entries):
                 after = StateCursor(number, fitting[-1][0] if fitting else behind)
-    cases, receipts, forces = taken
+    cases, receipts, forces, sessions = taken
     batches = changed.dim.batches(rows.changed)
     state = FeedState(
         epoch=asked.epoch,
@@ -129,9 +138,12 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         receipts=tuple(receipt for _, receipt in receipts),
         forces=tuple(force for _, force in forces if force is not None),
         released=tuple(item_id for item_id, force in forces if force is None),
+        sessions=tuple(session for _, session in sessions if session is not None),
+        ended=tuple(session_id for session_id, session in sessions if session is None),
         value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         piece=asked.number,
         goes_on=after is not None,
+        stale_since_ns=changed.stale_since_ns,
     )
     return StatePiece(state, [samples.encode(one) for one in batches], changed.since, after)
 

@@ -139,7 +139,10 @@ class Dim:
         """Fold the declaration of an item, new or changed. Another value type makes its value unknown again."""
         # CORE folds its own records without reading them back; by way of its bytes an item is the same either way.
         node, item = sys.intern(declared.node), _data_items.decode(msgspec.msgpack.encode(declared.item))
-        known = KnownItem(item_id=declared.item_id, node=node, item=item, is_retired=declared.is_retired)
+        self.enter(KnownItem(item_id=declared.item_id, node=node, item=item, is_retired=declared.is_retired), sequence)
+
+    def enter(self, known: KnownItem, sequence: int) -> None:
+        """As `fold_item`, of a declaration that came as bytes, which is kept as it is."""
         index = self._by_id.get(known.item_id)
         if index is None:
             if not 0 < known.item_id <= ITEM_ID_MAX or len(self) >= ITEMS_MAX:
@@ -153,13 +156,11 @@ class Dim:
         self.live.declared_at[index] = sequence
 
     def _add(self, known: KnownItem) -> int:
-        if self._vacant:
-            index = heapq.heappop(self._vacant)
-            self._items[index] = known
-        else:
-            index = self.live.add()
+        index = heapq.heappop(self._vacant) if self._vacant else self.live.add()
+        if index == len(self._items):
             self._items.append(known)
             self._texts.append("")
+        self._items[index] = known
         self._enter(known.item_id, index)
         return index
 

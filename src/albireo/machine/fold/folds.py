@@ -32,6 +32,7 @@ from albireo.codec.record import (
     ItemDeclared,
     ItemForced,
     ItemForgotten,
+    ItemSelected,
     Kind,
     LowWater,
     Marked,
@@ -42,6 +43,10 @@ from albireo.codec.record import (
     ProducerForgotten,
     ProducerOpened,
     Record,
+    SelectionEnded,
+    SessionBegan,
+    SessionEnded,
+    SessionRoleChanged,
     Stream,
 )
 from albireo.codec.tree.records import MessageFact
@@ -58,6 +63,8 @@ from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.machine.force.fold import Forces
 from albireo.machine.message.fold import INBOX, OUTBOX, MessageFold
+from albireo.machine.selection.fold import Selections
+from albireo.machine.session.fold import SessionFold
 from albireo.machine.tree.origins import Enveloped, Origins, read_envelope
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
@@ -77,6 +84,8 @@ _HEARD: Final = "heard"
 _ACCESS: Final = "access"
 _ORIGINS: Final = "origins"
 _FORCES: Final = "forces"
+_SELECTIONS: Final = "selections"
+_SESSIONS: Final = "sessions"
 """Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
@@ -95,6 +104,8 @@ class Folds:
         self.origins = Origins()
         self.messages = MessageFold()
         self.forces = Forces()
+        self.selections = Selections()
+        self.sessions = SessionFold()
         self.log_time_ms = 0
         self.feature_level = self.cases.level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -181,19 +192,18 @@ class Folds:
                 self.dim.fold_item(record, sequence)
             case ItemForced() | ForceEnded():
                 self._fold_force(record, sequence, log_time)
+            case ItemSelected() | SelectionEnded():
+                self.selections.fold(record, log_time)
+            case SessionBegan() | SessionRoleChanged() | SessionEnded():
+                self.sessions.fold(record, sequence)
             case ItemForgotten(item_ids=item_ids):
                 self.forces.fold_ended(item_ids, sequence)
+                self.selections.fold_forgotten(item_ids)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
             case CaseChanged():
                 self.cases.fold(record, sequence)
-            case CommandRequested():
-                self.commands.fold_requested(record, sequence, log_time)
-            case CommandAccepted():
-                # Logs of earlier levels fold to the states that earlier releases made of them.
-                wall_ns = header.node_ns if self.feature_level >= ENVELOPE_LEVEL else None
-                self.commands.fold_accepted(record, sequence, header.epoch, wall_ns)
-            case CommandFinished():
-                self.commands.fold_finished(record, sequence)
+            case CommandRequested() | CommandAccepted() | CommandFinished():
+                self._fold_command(record, sequence, header, log_time)
             case ProducerOpened():
                 self.producers.fold_opened(record, header.node_ns, header.epoch)
             case ProducerForgotten():
@@ -212,6 +222,23 @@ class Folds:
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
                 assert_never(record)
+
+    def _fold_command(
+        self,
+        record: CommandRequested | CommandAccepted | CommandFinished,
+        sequence: int,
+        header: FrameHeader,
+        log_time: LogTime,
+    ) -> None:
+        match record:
+            case CommandRequested():
+                self.commands.fold_requested(record, sequence, log_time)
+            case CommandAccepted():
+                # Logs of earlier levels fold to the states that earlier releases made of them.
+                wall_ns = header.node_ns if self.feature_level >= ENVELOPE_LEVEL else None
+                self.commands.fold_accepted(record, sequence, header.epoch, wall_ns)
+            case CommandFinished():
+                self.commands.fold_finished(record, sequence)
 
     def _fold_force(self, record: ItemForced | ForceEnded, sequence: int, log_time: LogTime) -> None:
         """Fold the beginning or the end of a force: the measured series goes on from the item, or the item from it."""
@@ -257,10 +284,11 @@ class Folds:
     def state_piece(self, asked: StateAsked) -> StatePiece | None:
         """The next piece of a delta, for the state feed; see `StateSource`.
 
-        A viewer that may show an item which is forgotten gets the whole state: that comes seldom.
+        A viewer that may show what is forgotten, an item or an ended session, gets the whole state: that comes seldom.
         """
         since = asked.since
-        cases = self.cases.changed_since(since) if since >= self.dim.forgotten_at else None
+        is_told = since >= max(self.dim.forgotten_at, self.sessions.forgotten_at)
+        cases = self.cases.changed_since(since) if is_told else None
         if cases is None and since >= 0:
             if asked.after != START:
                 return None
@@ -275,6 +303,7 @@ class Folds:
                 if one.receipt is not None
             ],
             lambda: self.forces.changed_since(since),
+            sessions=lambda: self.sessions.changed_since(since),
         )
         return cut(asked, changed)
 
@@ -304,9 +333,13 @@ class Folds:
         if len(self.access):
             whole.append((_ACCESS, self.access.snapshot()))
         if len(self.origins):
-            whole.append((_ORIGINS, self.origins.snapshot()))
+            sliced.append((_ORIGINS, self.origins.snapshot_slices()))
         if len(self.forces):
             whole.append((_FORCES, self.forces.snapshot()))
+        if len(self.selections):
+            whole.append((_SELECTIONS, self.selections.snapshot()))
+        if self.sessions:
+            whole.append((_SESSIONS, self.sessions.snapshot()))
         messages = self.messages.snapshot_slices()
         return chain(((name, one) for name, slices in sliced for one in slices), whole, messages)
 
@@ -338,6 +371,8 @@ class Folds:
         self.origins = Origins.restore(sections.get(_ORIGINS, b""))
         self.messages = MessageFold.restore(sections.get(OUTBOX, b""), sections.get(INBOX, b""))
         self.forces = Forces.restore(sections.get(_FORCES, b""))
+        self.selections = Selections.restore(sections.get(_SELECTIONS, b""))
+        self.sessions = SessionFold.restore(sections.get(_SESSIONS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.cases.level = self.feature_level

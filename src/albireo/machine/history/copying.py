@@ -1,4 +1,4 @@
-"""Copying: how a history that lacks files gets them from that of the other member.
+"""Copying: how a history that lacks files gets them from another one, of the other member or of the node itself.
 
     hole known --> group asked --> piece asked --> stored --+--> taken --+--> kept --> the next older group
                        ^               ^------- more of it -+            |
@@ -9,6 +9,9 @@
 A group is all rows of one kind, day and node. Merges at the source make other files of a group and move no row out of
 it; so the progress of a copy is the name of one group, and a restart goes on there.
 
+The history of a node below is copied from the one that the node itself keeps, with its declared items. What that one
+lacks for now, because it is copied there, is a hole of its own here, and is asked for until it is there.
+
 Not done here: files, manifest, links (the shell); checks of the answers (machine.history.judging).
 
 Invariants
@@ -16,7 +19,7 @@ Invariants
     kept:  a group is listed whole, by the same manifest that moves the hole's progress past it: no row comes twice.
     pace:  fetching takes at most RATE_BYTES_PER_S, and 1 / SHARE of the time, however slow the link is.
 
-Spec: ADR-0124; design/pair.md, rule 6.
+Spec: ADR-0124, ADR-0218; design/pair.md, rule 6; design/tree.md, Retention.
 """
 
 from enum import Enum
@@ -25,17 +28,12 @@ from typing import Final, assert_never
 import msgspec
 
 from albireo.codec.history import FileEntry, Hole
-from albireo.codec.history_copy import PIECE_BYTES, GroupAsked, GroupSent, PieceAsked, PieceSent
+from albireo.codec.history_copy import GroupAsked, GroupSent, PieceAsked, PieceSent
 from albireo.codec.pair_message import CopyTold
-from albireo.machine.history.judging import group_fault, holes_left
+from albireo.machine.history.copy_pace import FROM_MEMBER, CopyConfig, CopyPace
+from albireo.machine.history.judging import group_fault, holes_left, parted
 from albireo.model.instant import SECOND, Instant, TimePassed
 
-RATE_BYTES_PER_S: Final = 16 << 20
-"""Bound of the rate: an eighth of a 1 Gbit/s link; a terabyte takes 18 h."""
-SHARE: Final = 4
-"""A piece that took t is followed by a pause of (SHARE - 1) t."""
-ANSWER_NS: Final = 2 * SECOND
-"""Time without an answer after which the question is asked again."""
 PAUSE_MIN_NS: Final = 5 * SECOND
 PAUSE_MAX_NS: Final = 600 * SECOND
 """Bounds of the pause after a failure; it doubles each time."""
@@ -44,7 +42,6 @@ ATTEMPTS_MAX: Final = 2
 GONE_MAX: Final = 3
 """Times a file of a group may be gone before the next try has to wait."""
 MISSED_MAX: Final = 1_000
-NO_ANSWER: Final = "the other member's history does not answer"
 
 
 class CopyPhase(Enum):
@@ -127,15 +124,21 @@ class CountRefusal(msgspec.Struct, frozen=True):
 
 Event = HolesKnown | PeerAnswered | Worked | TimePassed
 Effect = AskPeer | StorePiece | TakeFile | KeepGroup | EndHole | Forget | CountRefusal
-WORKING: Final = frozenset({CopyPhase.STORING, CopyPhase.TAKING, CopyPhase.KEEPING, CopyPhase.ENDING})
+LISTING: Final = frozenset({CopyPhase.KEEPING, CopyPhase.ENDING})
+WORKING: Final = frozenset({CopyPhase.STORING, CopyPhase.TAKING}) | LISTING
 
 
 class Copying:
     """The machine; one per run of a history. `number`: drawn by the shell; late answers to an earlier run differ."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, config: CopyConfig = FROM_MEMBER) -> None:
         self.phase = CopyPhase.RESTING
         self.trouble = ""
+        self._config = config
+        self._silence = f"{config.source} does not answer"
+        self._turn = 0
+        """Number of holes, the newest first, that were left for later."""
+        self._link = CopyPace(config)
         self._number = number
         self._holes: tuple[Hole, ...] = ()
         self._log_id = ""
@@ -148,10 +151,8 @@ class Copying:
         self._entries: tuple[FileEntry, ...] = ()
         self._index = 0
         self._offset = self._piece_bytes = 0
-        self._files = self._left = 0
-        self._attempts = self._gone = 0
+        self._files = self._left = self._attempts = self._gone = 0
         self._pause_ns = PAUSE_MIN_NS
-        self._asked_at = self._free_at = Instant(0)
         self._due: Instant | None = None
         self._out: list[Effect] = []
 
@@ -172,8 +173,10 @@ class Copying:
         match event:
             case HolesKnown(holes, log_id):
                 self._holes, self._log_id = tuple(one for one in holes if not one.is_settled), log_id
-                if self.phase is CopyPhase.RESTING and self._holes:
+                if self.phase is CopyPhase.RESTING:
                     self._ask_group(now)
+                elif self._is_stale and self.phase not in WORKING:
+                    self._begin_anew(now)
             case PeerAnswered(word, piece):
                 self._heard(word, piece, now)
             case Worked(fault, is_disk):
@@ -191,19 +194,30 @@ class Copying:
             case CopyPhase.WAITING:
                 self._ask_group(now)
             case CopyPhase.ASKING:
-                self.trouble = NO_ANSWER
+                self.trouble = self._silence
                 self._ask_group(now)
             case CopyPhase.FETCHING:
-                self.trouble = NO_ANSWER
+                self.trouble = self._silence
+                self._link.slowed()
                 self._ask_piece(now)
             case CopyPhase.PACING:
                 self._ask_piece(now)
             case _:
                 raise AssertionError(f"a deadline while {self.phase}")
 
+    @property
+    def _is_stale(self) -> bool:
+        """The hole is not listed any more: the log went another way."""
+        hole = self._hole
+        return hole is not None and all(one.gap != hole.gap for one in self._holes)
+
+    def _begin_anew(self, now: Instant) -> None:
+        self._out.append(Forget())
+        self._ask_group(now)
+
     def _ask_group(self, now: Instant) -> None:
-        """Ask for the next group of the newest hole; rest if there is no hole."""
-        hole = self._holes[-1] if self._holes else None
+        """Ask for the next group of the newest hole that was not left for later; rest if there is no hole."""
+        hole = self._holes[-1 - self._turn % len(self._holes)] if self._holes else None
         if hole is None or self._hole is None or hole.gap != self._hole.gap:
             self._is_retrying, self._retry_at, self._files, self._left = False, 0, 0, 0
         self._hole = hole
@@ -213,7 +227,7 @@ class Copying:
             self.trouble = ""
             return
         self._number += 1
-        self._go(CopyPhase.ASKING, Instant(now + ANSWER_NS))
+        self._go(CopyPhase.ASKING, Instant(now + self._config.answer_ns))
         self._out.append(
             AskPeer(
                 GroupAsked(
@@ -224,6 +238,7 @@ class Copying:
                     before=self._before(hole),
                     is_exact=self._is_exact(hole),
                     missed=len(hole.missed),
+                    node=self._config.node,
                 )
             )
         )
@@ -238,24 +253,49 @@ class Copying:
         hole = self._hole
         assert hole is not None, "asked"
         if sent.reason:
-            self._wait(f"the other member's history says {sent.reason[:40]}", now)
+            self._wait(f"{self._config.source} says {sent.reason[:40]}", now)
             return
-        before, is_exact = self._before(hole), self._is_exact(hole)
-        fault = group_fault(sent, hole, self._log_id, before, is_exact=is_exact) if sent.group else ""
-        if fault:
-            self._refuse(fault)
-            self._wait(fault, now)
+        before, is_exact, node = self._before(hole), self._is_exact(hole), self._config.node
+        fault = group_fault(sent, hole, self._log_id, before, is_exact=is_exact, node=node) if sent.group else ""
+        left = self._lacking(hole, sent)
+        if fault or left is None:
+            self._refuse(fault or "wrong_holes")
+            self._wait(fault or "wrong_holes", now)
+            return
+        open_parts = [one for one in left if not one.is_settled]
+        if open_parts and not hole.upto and not is_exact:
+            self._source_lacks(hole, open_parts, now)
             return
         self._files, self._left = max(0, sent.files), max(0, sent.left)
         if not sent.group:
-            self._none_left(hole, sent, now)
+            self._none_left(hole, left, now)
             return
         if sent.group != self._group:
             self._attempts = 0
         self._group, self._entries, self._index = sent.group, sent.entries, 0
         self._begin_file(now)
 
-    def _none_left(self, hole: Hole, sent: GroupSent, now: Instant) -> None:
+    def _lacking(self, hole: Hole, sent: GroupSent) -> list[Hole] | None:
+        """Parts of the hole that the other history lacks; what the other member lacks stays missing for good."""
+        left = holes_left(hole, sent.holes)
+        if left is None or self._config.node:
+            return left
+        return [msgspec.structs.replace(one, is_settled=True) for one in left]
+
+    def _source_lacks(self, hole: Hole, open_parts: list[Hole], now: Instant) -> None:
+        """The source lacks parts for now: the others are copied, and these once they are there."""
+        one = open_parts[0]
+        if (one.first_sequence, one.last_sequence) != (hole.first_sequence, hole.last_sequence):
+            self._go(CopyPhase.ENDING, None)
+            self._out.append(EndHole(hole, tuple(parted(hole, open_parts))))
+            return
+        self._turn += 1
+        if self._turn % len(self._holes):
+            self._ask_group(now)
+        else:
+            self._wait(f"{self._config.source} lacks it too, for now", now)
+
+    def _none_left(self, hole: Hole, left: list[Hole], now: Instant) -> None:
         """Every group was looked at, or a missed group is no more."""
         if self._is_exact(hole):
             self._group = self._before(hole)
@@ -264,11 +304,6 @@ class Copying:
             self._is_retrying, self._retry_at = True, 0
             self._wait(self.trouble, now)
         else:
-            left = holes_left(hole, sent.holes)
-            if left is None:
-                self._refuse("wrong_holes")
-                self._wait("wrong_holes", now)
-                return
             self._go(CopyPhase.ENDING, None)
             self._out.append(EndHole(hole, tuple(left)))
 
@@ -310,22 +345,23 @@ class Copying:
         self._pace(now)
 
     def _pace(self, now: Instant) -> None:
-        if now >= self._free_at:
+        if now >= self._link.free_at:
             self._ask_piece(now)
         else:
-            self._go(CopyPhase.PACING, self._free_at)
+            self._go(CopyPhase.PACING, self._link.free_at)
 
     def _ask_piece(self, now: Instant) -> None:
         self._number += 1
-        self._asked_at = now
-        self._go(CopyPhase.FETCHING, Instant(now + ANSWER_NS))
-        path = self._entries[self._index].path
-        self._out.append(AskPeer(PieceAsked(number=self._number, path=path, offset=self._offset)))
+        self._link.asked(now)
+        self._go(CopyPhase.FETCHING, Instant(now + self._config.answer_ns))
+        path, size_bytes = self._entries[self._index].path, self._link.asked_bytes
+        ask = PieceAsked(number=self._number, path=path, offset=self._offset, size_bytes=size_bytes)
+        self._out.append(AskPeer(ask))
 
     def _heard(self, word: GroupSent | PieceSent, piece: bytes | memoryview, now: Instant) -> None:
         if word.number != self._number:
             return  # A late answer: the question was asked again.
-        if self.trouble == NO_ANSWER:
+        if self.trouble == self._silence:
             self.trouble = ""
         if isinstance(word, GroupSent) and self.phase is CopyPhase.ASKING:
             self._group_sent(word, now)
@@ -342,12 +378,10 @@ class Copying:
             self._file_gone(now)
         elif sent.reason:
             self._failed("unreadable_there", now)
-        elif len(piece) != min(PIECE_BYTES, entry.size_bytes - self._offset):
+        elif len(piece) != min(self._link.asked_bytes, entry.size_bytes - self._offset):
             self._failed("wrong_length", now)
         else:
-            took_ns = now - self._asked_at
-            rest_ns = max((SHARE - 1) * took_ns, len(piece) * SECOND // RATE_BYTES_PER_S - took_ns)
-            self._free_at = Instant(now + min(rest_ns, ANSWER_NS))
+            self._link.carried(len(piece), now)
             self._piece_bytes = len(piece)
             self._go(CopyPhase.STORING, None)
             self._out.append(StorePiece(self._offset, piece))
@@ -366,6 +400,11 @@ class Copying:
         if is_disk:
             self._out.append(Forget())
             self._wait(f"the disk here: {fault}", now)
+        elif fault and self.phase in LISTING:
+            self._refuse(fault)
+            self._begin_anew(now)
+        elif self._is_stale and self.phase not in LISTING:
+            self._begin_anew(now)
         elif fault:
             self._failed(fault, now)
         elif self.phase is CopyPhase.STORING:
@@ -377,7 +416,7 @@ class Copying:
 
     def _kept(self, now: Instant) -> None:
         """The change is in the manifest, and `HolesKnown` has told its holes."""
-        self._attempts = self._gone = 0
+        self._attempts = self._gone = self._turn = 0
         self._pause_ns = PAUSE_MIN_NS
         self._left = max(0, self._left - len(self._entries))
         if self.phase is CopyPhase.ENDING:

@@ -85,6 +85,20 @@ class DeclaredItems:
                 changed[item_id] = after
         return DeclaredItems({**self.versions, **changed}) if changed else self
 
+    def with_past(self, past: "DeclaredItems", before_ns: int) -> "DeclaredItems":
+        """These items with what another history of the same log knows of the time before `before_ns`.
+
+        This one may lack that time. What it knows of later times stays as it is. The same object if nothing is new.
+        """
+        found = {
+            item_id: _joined(versions, self.versions.get(item_id, ()), before_ns)
+            for item_id, versions in past.versions.items()
+        }
+        changed = {
+            item_id: versions for item_id, versions in found.items() if versions != self.versions.get(item_id, ())
+        }
+        return DeclaredItems({**self.versions, **changed}) if changed else self
+
     def of_adapter(self, adapter: str) -> tuple[int, ...]:
         """Ids of the items that are the adapter's now, rising."""
         mine = (item_id for item_id, versions in self.versions.items() if _is_in_force(versions[-1], adapter))
@@ -129,6 +143,23 @@ def _followed(before: tuple[Row, ...], row: Row) -> tuple[Row, ...]:
     if last["valid_from_ns"] == begin:
         return (*before[:-1], row)
     return (*before[:-1], ended, row)[-VERSIONS_MAX:]
+
+
+def _joined(past: tuple[Row, ...], known: tuple[Row, ...], before_ns: int) -> tuple[Row, ...]:
+    """Versions of an item: those of `past` that began before a time, and behind them those of `known` that did not."""
+    older = tuple(row for row in past if _number(row["valid_from_ns"], -INT64_MAX) < before_ns)
+    if not older:
+        return known
+    newer = [row for row in known if _number(row["valid_from_ns"], -INT64_MAX) >= before_ns]
+    last = older[-1]
+    if known and _number(last["valid_to_ns"], INT64_MAX) >= before_ns:  # When it ends is better known here.
+        last = last | {"valid_to_ns": None if newer else known[-1]["valid_to_ns"]}
+    joined = (*older[:-1], last)
+    for row in newer:
+        joined = _followed(joined, row)
+        if row["valid_to_ns"] is not None:
+            joined = (*joined[:-1], joined[-1] | {"valid_to_ns": row["valid_to_ns"]})
+    return joined[-VERSIONS_MAX:]
 
 
 def _content(row: Row) -> Row:

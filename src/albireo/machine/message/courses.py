@@ -19,7 +19,7 @@ from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.message.route import way_of
 from albireo.machine.message.stages import StageTimes
-from albireo.machine.message.writes import CAUSES, PREFIX, command_id_of
+from albireo.machine.message.writes import PREFIX, command_id_of, end_of
 from albireo.model.command import Outcome
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.tree.course import CommandCourse, CommandStep
@@ -89,24 +89,26 @@ class Courses:
     def _order(self, state: CommandState) -> CommandCourse:
         command, receipt, known = state.command, state.receipt, self._dim.by_id(state.command.item_id)
         node = "" if known is None else known.node
-        stage = _STAGES.get(state.outcome)
+        end, cause = (None, None) if receipt is None else end_of(receipt)
+        reached = end or _STAGES[state.outcome]
         times = [
+            (MessageStage.SELECTED, command.selected_ns or 0),
             (MessageStage.REQUESTED, command.requested_ns),
             (MessageStage.AUTHORISED, command.requested_ns),
             (MessageStage.EXECUTING, state.accepted_ns or 0),
-            (state.outcome, 0 if receipt is None else receipt.finished_ns),
+            (reached, 0 if receipt is None else receipt.finished_ns),
         ]
         return CommandCourse(
             command_id=command.command_id,
             kind=WRITE,
             subject=f"{f'item {command.item_id}' if known is None else known.full_name} = {command.value}",
             way=(node,),
-            state=(stage or state.outcome).value,
+            state=reached.value,
             user=command.user,
             principal=command.principal or "",
             reason=command.reason,
             steps=tuple(CommandStep(stage=one.value, at_ns=at, node=node) for one, at in times if at),
-            cause="" if receipt is None else CAUSES[receipt.outcome].value,
+            cause="" if cause is None else cause.value,
             detail="" if receipt is None else receipt.detail,
             read_back=None if receipt is None else receipt.read_back,
             guid="" if receipt is None else receipt.ack_guid,
@@ -138,7 +140,7 @@ def _ended(receipt: MessageReceipt) -> CommandCourse:
     ended = CommandStep(
         stage=end.outcome.value, at_ns=end.ended_ns, node=name.owner if end.accepted_ns else name.origin
     )
-    reached = StageTimes(receipt.told_ns, end.accepted_ns, end.begun_ns)
+    reached = StageTimes(receipt.told_ns, end.accepted_ns, end.begun_ns, end.selected_ns)
     return CommandCourse(
         way=way_of(name.origin, name.owner),
         state=end.outcome.value,
@@ -158,8 +160,12 @@ def _ended(receipt: MessageReceipt) -> CommandCourse:
 
 
 def _steps(name: MessageName, requested_ns: int, reached: StageTimes) -> tuple[CommandStep, ...]:
-    """The stages before the end whose time is known. Its origin judges a message when it is asked for."""
+    """The stages before the end whose time is known. Its origin judges a message when it is asked for.
+
+    A selection comes first: the order that uses it is given when its answer is there.
+    """
     times = (
+        (MessageStage.SELECTED, reached.selected_ns, name.owner),
         (MessageStage.REQUESTED, requested_ns, name.origin),
         (MessageStage.AUTHORISED, requested_ns, name.origin),
         (MessageStage.TOLD, reached.told_ns, name.origin),

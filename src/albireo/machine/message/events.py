@@ -1,6 +1,7 @@
 """Clocks, questions, effects, limits and paces of the machines of messages."""
 
 import random
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -24,16 +25,25 @@ class MessageLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds and waits of the messages of one node."""
 
     window: int = 64
-    """Most numbers open to one owner in one life, so the owner remembers no more of it."""
+    """Most numbers open to one inbox of an owner in one life, so the owner remembers no more of it; orders have one."""
     open_max: int = 1_000
     """Most open messages of this node."""
+    spare: int = 200
+    """How many of these are for orders alone."""
+    open_bytes_max: int = 64 * 1024 * 1024
+    """Most bytes of open bodies; an order is let in beyond that."""
     body_bytes_max: int = BODY_BYTES_MAX
     room: int = 16
-    """Most orders that this node, as their owner, fetches and carries out at once; as many messages for receivers."""
+    """Most orders that this node, as their owner, fetches and carries out at once; as many messages of each inbox."""
     room_bytes: int = 16 * 1024 * 1024
     """Most bytes of their bodies."""
+    inboxes_bytes: int = 64 * 1024 * 1024
+    """Most bytes of bodies of all inboxes together."""
     told_max: int = 4_096
-    """Most names told to this node and not fetched; one more is told again later."""
+    """Most names of orders told to this node and not fetched, and of messages of all inboxes; one more is told again
+    later."""
+    told_inbox_max: int = 256
+    """Most of them of one inbox."""
     rows_max: int = 4_096
     """Most rows of one origin: more than its windows have, unless it is broken."""
     first_ns: int = 200 * MS
@@ -60,6 +70,8 @@ class SendAsked(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     subject: str = ""
     """Words for people: what it is about."""
+    inbox: str = ""
+    """Inbox at the owner; empty: it is an order."""
 
 
 class SendRefused(msgspec.Struct, frozen=True):
@@ -82,7 +94,7 @@ class SendLetter(msgspec.Struct, frozen=True):
 
 
 class ExecuteBody(msgspec.Struct, frozen=True, kw_only=True):
-    """Carry out a message, once, and say what became of it (`executed`)."""
+    """Carry out an order, once, or give a message to one of its receivers, and say what became of it (`executed`)."""
 
     name: MessageName
     kind: str
@@ -95,7 +107,7 @@ class ExecuteBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecoverBody(msgspec.Struct, frozen=True):
-    """Say what became of a message that was accepted before this tenure; it is never carried out now."""
+    """Say what became of a message that was accepted before this tenure; it is not carried out now."""
 
     name: MessageName
     kind: str
@@ -153,3 +165,15 @@ class LetterPace(msgspec.Struct):
         """Note that it was said now."""
         self.due = Instant(now + self.wait // 2 + chance.randrange(self.wait // 2 + 1))
         self.wait = min(2 * self.wait, longest_ns)
+
+
+def hurry(
+    paces: Mapping[MessageName, LetterPace],
+    is_meant: Callable[[MessageName], bool],
+    times: MessageTimes,
+    limits: MessageLimits,
+) -> None:
+    """Begin the waits anew of the messages that are meant."""
+    for name, pace in paces.items():
+        if is_meant(name):
+            pace.due, pace.wait = times.now, limits.first_ns

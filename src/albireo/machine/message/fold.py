@@ -55,7 +55,7 @@ class MessageFold:
             case OwnerHeard():
                 self.outbox.fold_heard(record)
             case MessageAccepted():
-                self.inbox.fold_accepted(record)
+                self.inbox.fold_accepted(record, log_time)
             case MessageLeased():
                 self.inbox.fold_leased(record)
             case MessageRefused():

@@ -23,11 +23,13 @@ import msgspec
 from albireo.codec.tree.records import LowTold, MessageAccepted, MessageDone, MessageEnd, MessageLeased, MessageRefused
 from albireo.machine.fold.columns import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
 from albireo.machine.message.outbox import MessageReceipt, MessageReceipts, asked_of
-from albireo.model.instant import LogTime
+from albireo.model.instant import MS, LogTime
 from albireo.model.tree.message import Life, MessageName
 
 LIVES_MAX: Final = 64
 """Most lives of one origin with rows; the oldest without unfinished work goes first."""
+MARKS_MAX: Final = 64
+"""Most marks of inboxes without rows, of one life; the oldest goes first."""
 
 
 class InboxRow(msgspec.Struct, kw_only=True):
@@ -38,8 +40,16 @@ class InboxRow(msgspec.Struct, kw_only=True):
     """None: refused, or done, after which the body is not needed."""
     guid: str = ""
     end: MessageEnd | None = None
+    accepted_at: int = 0
+    """Log time at which it was accepted, ns."""
     lease: int = 0
     """Number of the last lease; 0: no receiver had it."""
+
+    def left_ms(self, log_time: int, wall_ns: int) -> int:
+        """Time until its deadline by log time or by the wall clock, whichever comes first; 0 or less: it is over."""
+        assert self.accepted is not None
+        passed_ns = max(log_time - self.accepted_at, wall_ns - self.accepted.accepted_ns, 0)
+        return self.accepted.left_ms - -(-passed_ns // MS)
 
     @property
     def is_refused(self) -> bool:
@@ -53,11 +63,12 @@ class InboxRow(msgspec.Struct, kw_only=True):
 class OriginLife(msgspec.Struct, kw_only=True):
     """One life of an origin."""
 
-    low: int = 0
+    lows: dict[str, int] = {}
+    """Mark of each inbox; orders have the one without a name."""
     pruned_to: int = 0
     """Highest number whose receipt is forgotten."""
-    numbers: list[int] = []
-    """Numbers of its rows."""
+    numbers: list[tuple[int, str]] = []
+    """Number and inbox of each of its rows."""
 
 
 class KnownOrigin(msgspec.Struct, kw_only=True):
@@ -69,6 +80,11 @@ class KnownOrigin(msgspec.Struct, kw_only=True):
 
     def of(self, life: Life) -> OriginLife | None:
         return next((found for one, found in self.lives if one == life), None)
+
+
+def _names(name: MessageName, life: Life, found: OriginLife) -> list[MessageName]:
+    """Names of the rows of a life; both ends are those of `name`."""
+    return [MessageName(name.origin, name.owner, life, number, inbox) for number, inbox in found.numbers]
 
 
 class _InboxHead(msgspec.Struct, frozen=True, array_like=True):
@@ -87,8 +103,8 @@ class InboxFold:
     def __bool__(self) -> bool:
         return bool(self.origins)
 
-    def fold_accepted(self, record: MessageAccepted) -> None:
-        self._add(InboxRow(name=record.name, accepted=record, guid=record.guid))
+    def fold_accepted(self, record: MessageAccepted, log_time: LogTime) -> None:
+        self._add(InboxRow(name=record.name, accepted=record, guid=record.guid, accepted_at=log_time))
 
     def fold_refused(self, record: MessageRefused) -> None:
         if record.name not in self.rows:
@@ -102,7 +118,7 @@ class InboxFold:
             origin.lives.append((row.name.life, life))
             self._bound(origin, row.name)
         if row.name not in self.rows:
-            life.numbers.append(row.name.number)
+            life.numbers.append((row.name.number, row.name.inbox))
         self.rows[row.name] = row
 
     def _bound(self, origin: KnownOrigin, newest: MessageName) -> None:
@@ -114,18 +130,17 @@ class InboxFold:
                 return
 
     def _has_unfinished(self, name: MessageName, life: Life, found: OriginLife) -> bool:
-        names = (msgspec.structs.replace(name, life=life, number=number) for number in found.numbers)
-        return any(self.rows[one].is_unfinished for one in names)
+        return any(self.rows[one].is_unfinished for one in _names(name, life, found))
 
     def _drop(self, origin: KnownOrigin, name: MessageName, life: Life) -> None:
         """Let go of a life; what its receipts hold is still known."""
         found = origin.of(life)
         assert found is not None
-        for number in found.numbers:
-            del self.rows[msgspec.structs.replace(name, life=life, number=number)]
+        for one in _names(name, life, found):
+            del self.rows[one]
         if found.pruned_to:
             origin.forgotten_epoch = max(origin.forgotten_epoch, life.epoch)
-        origin.lives = [(one, other) for one, other in origin.lives if one != life]
+        origin.lives = [(other, kept) for other, kept in origin.lives if other != life]
 
     def fold_leased(self, record: MessageLeased) -> None:
         row = self.rows.get(record.name)
@@ -135,7 +150,7 @@ class InboxFold:
     def fold_done(self, record: MessageDone, log_time: LogTime) -> None:
         name = record.name
         row = self.rows.get(name)
-        receipt = MessageReceipt(name=name, guid=record.guid, end=record.end, kept_at=log_time)
+        receipt = MessageReceipt(name=name, guid=record.guid, end=record.end, kept_at=log_time, lease=record.lease)
         if row is not None:
             if row.accepted is not None:
                 receipt = msgspec.structs.replace(receipt, **asked_of(row.accepted))
@@ -158,11 +173,15 @@ class InboxFold:
         origin = self.origins.get(record.origin)
         if origin is None:
             return
-        name = MessageName(record.origin, record.owner, record.life, 0)
+        name = MessageName(record.origin, record.owner, record.life, 0, record.inbox)
         life = origin.of(record.life)
         if life is not None:
-            life.low = max(life.low, record.low)
+            life.lows[record.inbox] = max(life.lows.pop(record.inbox, 0), record.low)
             self._forget_below(name)
+            inboxes = {inbox for _, inbox in life.numbers}
+            bare = [inbox for inbox in life.lows if inbox not in inboxes]
+            for inbox in bare[: max(0, len(bare) - MARKS_MAX)]:
+                del life.lows[inbox]
         for one, found in list(origin.lives):
             if one.epoch < record.since and not self._has_unfinished(name, one, found):
                 self._drop(origin, name, one)
@@ -170,19 +189,18 @@ class InboxFold:
     def _forget_below(self, name: MessageName) -> None:
         life = self.origins[name.origin].of(name.life)
         assert life is not None
-        kept = []
-        for number in life.numbers:
-            one = msgspec.structs.replace(name, number=number)
-            if number < life.low and not self.rows[one].is_unfinished:
+        low, kept = life.lows.get(name.inbox, 0), []
+        for one in _names(name, name.life, life):
+            if one.inbox == name.inbox and one.number < low and not self.rows[one].is_unfinished:
                 del self.rows[one]
             else:
-                kept.append(number)
+                kept.append((one.number, one.inbox))
         life.numbers = kept
 
     def low(self, name: MessageName) -> int:
-        """Mark of the life of a message, as far as it is on record."""
+        """Mark of the inbox and life of a message, as far as it is on record."""
         life = self._life(name)
-        return 0 if life is None else life.low
+        return 0 if life is None else life.lows.get(name.inbox, 0)
 
     def _life(self, name: MessageName) -> OriginLife | None:
         origin = self.origins.get(name.origin)
@@ -194,9 +212,9 @@ class InboxFold:
         if origin is None:
             return False
         life, name = origin.of(record.life), MessageName(record.origin, record.owner, record.life, 0)
-        if life is not None and record.low > life.low:
-            names = (msgspec.structs.replace(name, number=one) for one in life.numbers if one < record.low)
-            if any(not self.rows[one].is_unfinished for one in names):
+        if life is not None and record.low > life.lows.get(record.inbox, 0):
+            names = [one for one in _names(name, record.life, life) if one.inbox == record.inbox]
+            if any(one.number < record.low and not self.rows[one].is_unfinished for one in names):
                 return True
         return any(
             one.epoch < record.since and not self._has_unfinished(name, one, found) for one, found in origin.lives
@@ -224,7 +242,10 @@ class InboxFold:
         receipts, rows = list(self.receipts), [msgspec.structs.replace(one) for one in self.rows.values()]
         origins = {
             name: KnownOrigin(
-                lives=[(life, msgspec.structs.replace(found, numbers=[*found.numbers])) for life, found in one.lives],
+                lives=[
+                    (life, msgspec.structs.replace(found, numbers=[*found.numbers], lows={**found.lows}))
+                    for life, found in one.lives
+                ],
                 forgotten_epoch=one.forgotten_epoch,
             )
             for name, one in self.origins.items()

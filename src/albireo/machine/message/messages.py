@@ -1,7 +1,7 @@
 """All messages of one node: both sides, the life they are in, and the letters that only pass through.
 
-    letter to another node --> next hop
-    letter to this node    --> OriginSide | OwnerSide --> records, letters, bodies to carry out
+    letter to another node --> next hop, also while this node has no tenure of its own
+    letter to this node    --> waits for the tenure --> OriginSide | OwnerSide --> records, letters, bodies to carry out
     record committed       --> fold (by whoever folds the log), then here: what was waiting for it
 
 A tenure begins when this node serves, with a record. It continues the life on record, or begins a new one, and says
@@ -12,9 +12,18 @@ Spec: docs/messages.md; ADR-0183.
 """
 
 import random
-from typing import assert_never
+from collections.abc import Mapping
+from typing import Final, assert_never
 
-from albireo.codec.tree.letters import FromOrigin, FromOwner, TreeMessage
+from albireo.codec.tree.letters import (
+    FromOrigin,
+    FromOwner,
+    MessageTold,
+    OutcomeHeard,
+    OutcomeSaid,
+    OverAsked,
+    TreeMessage,
+)
 from albireo.codec.tree.records import (
     LifeBegun,
     LowTold,
@@ -45,11 +54,16 @@ from albireo.machine.message.events import (
 )
 from albireo.machine.message.fold import MessageFold
 from albireo.machine.message.origin import OriginSide
-from albireo.machine.message.outbox import MessageReceipt
+from albireo.machine.message.outbox import MessageReceipt, digest_of
 from albireo.machine.message.owner import OwnerSide
 from albireo.machine.message.route import next_hop
+from albireo.model.command import id_reused
 from albireo.model.instant import Instant, soonest
+from albireo.model.principal import may_be_one
 from albireo.model.tree.message import Life, MessageName, MessageStage
+
+EARLY_MAX: Final = 64
+"""Most letters that wait for the tenure to begin."""
 
 
 class NodeMessages:
@@ -65,6 +79,10 @@ class NodeMessages:
         self.fold = fold
         self.limits = limits or MessageLimits()
         self.is_serving = False
+        self.passes_on = False
+        """True: this node acts, so letters to others go on through it, whether its own tenure has begun or not."""
+        self._early: dict[tuple[type, MessageName], TreeMessage] = {}
+        """Letters to this node that came before its tenure has begun, the latest of each kind about each message."""
         self.no_way = 0
         """Number of letters to nodes to which no way leads."""
         self._beginning: LifeBegun | None = None
@@ -88,18 +106,28 @@ class NodeMessages:
 
     def suspend(self) -> None:
         """Say and record nothing until the next tenure."""
-        self.is_serving, self._beginning = False, None
+        self.is_serving, self.passes_on, self._beginning = False, False, None
 
     def ask(self, asked: SendAsked, times: MessageTimes) -> list[MessageEffect] | SendRefused:
         """Take a message, or say why not."""
         if not self.is_serving:
             return SendRefused("this node does not serve yet; ask again in a moment")
+        if (refused := self.reused(asked)) is not None:
+            return refused
         hop = next_hop(self.node, asked.owner)
         if not hop or hop == self.node:
             where = "this node itself" if hop else "no node of this tree"
             return SendRefused(f"{asked.owner!r} is {where}; a message goes to another node")
         found = self.origin.ask(asked, times)
         return found if isinstance(found, SendRefused) else self._routed(found)
+
+    def reused(self, asked: SendAsked) -> SendRefused | None:
+        """Refusal of a command id that names another message; None: it names none, or this very one."""
+        earlier = self.origin.asked_with(asked.command_id)
+        if earlier is None:
+            return None
+        other = _difference(earlier, asked)
+        return SendRefused(id_reused(asked.command_id, other)) if other else None
 
     def cancel(self, name: MessageName, times: MessageTimes) -> list[MessageEffect]:
         """Take a message back, if its end is not known yet."""
@@ -118,27 +146,56 @@ class NodeMessages:
         """Take that a body is being carried out."""
         return self._routed(self.owner.begun(name, times)) if self.is_serving else []
 
-    def executed(self, name: MessageName, end: MessageEnd, times: MessageTimes) -> list[MessageEffect]:
+    def wants(self, wanted: Mapping[str, int], times: MessageTimes) -> list[MessageEffect]:
+        """Take how many messages the receivers of each inbox have at once."""
+        return self._routed(self.owner.wants(wanted, times)) if self.is_serving else []
+
+    def executed(self, name: MessageName, end: MessageEnd, times: MessageTimes, lease: int = 0) -> list[MessageEffect]:
         """Take what became of a body, in answer to `ExecuteBody` or `RecoverBody`."""
-        return self._routed(self.owner.executed(name, end, times)) if self.is_serving else []
+        return self._routed(self.owner.executed(name, end, times, lease)) if self.is_serving else []
 
     def heard(self, letter: TreeMessage, times: MessageTimes) -> list[MessageEffect]:
-        """Take a letter: pass it on, or act on it."""
-        if not self.is_serving:
-            return []
+        """Take a letter: pass it on, or act on it.
+
+        One that comes before the tenure has begun waits for that: it would be said again after a wait that doubles.
+        """
         to = letter.name.owner if isinstance(letter, FromOrigin) else letter.name.origin
         if to != self.node:
-            return self._routed([SendLetter(to, letter)])
+            return self._routed([SendLetter(to, letter)]) if self.is_serving or self.passes_on else []
+        if not self.is_serving:
+            self._keep(letter)
+            return []
         if isinstance(letter, FromOwner):
             return self._routed(self.origin.heard(letter, times))
         return self._routed(self.owner.heard(letter, times))
+
+    def _keep(self, letter: TreeMessage) -> None:
+        """Keep a letter that makes sense later, in the place of an earlier one of its kind; the oldest goes first."""
+        if isinstance(letter, MessageTold | OverAsked | OutcomeSaid | OutcomeHeard):
+            key = type(letter), letter.name
+            self._early.pop(key, None)
+            self._early[key] = letter
+            if len(self._early) > EARLY_MAX:
+                del self._early[next(iter(self._early))]
+
+    def linked(self, hop: str, times: MessageTimes) -> list[MessageEffect]:
+        """Say again what a neighbour could not hear: it is linked anew."""
+        if not self.is_serving:
+            return []
+        self.origin.hurry(lambda name: next_hop(self.node, name.owner) == hop, times)
+        self.owner.hurry(lambda name: next_hop(self.node, name.origin) == hop, times)
+        return self.time_passed(times)
 
     def committed(self, record: MessageRecord, times: MessageTimes) -> list[MessageEffect]:
         """Go on with what waited for a record, after it is folded."""
         if isinstance(record, LifeBegun) and record == self._beginning:
             self.is_serving, self._beginning = True, None
             goes_on = record.life.epoch != record.epoch
-            return self._routed(self.origin.begin(times) + self.owner.begin(times, goes_on=goes_on))
+            effects = self._routed(self.origin.begin(times) + self.owner.begin(times, goes_on=goes_on))
+            early, self._early = self._early, {}
+            for letter in early.values():
+                effects += self.heard(letter, times)
+            return effects
         return self._routed(self._follow(record, times)) if self.is_serving else []
 
     def _follow(self, record: MessageRecord, times: MessageTimes) -> list[MessageEffect]:
@@ -191,3 +248,17 @@ class NodeMessages:
                 case _:
                     assert_never(one)
         return routed
+
+
+def _difference(earlier: MessageRequested | MessageReceipt, asked: SendAsked) -> str:
+    """Part of a question that differs from the earlier one of the same id, as a word; empty: it is the same message."""
+    if earlier.name.owner != asked.owner:
+        return "owner"
+    if earlier.name.inbox != asked.inbox:
+        return "inbox"
+    if earlier.kind != asked.kind:
+        return "kind"
+    digest = digest_of(earlier.body) if isinstance(earlier, MessageRequested) else earlier.digest
+    if digest and digest != digest_of(asked.body):
+        return "content"
+    return "" if may_be_one(earlier.principal, asked.principal) else "principal"

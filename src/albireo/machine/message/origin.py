@@ -18,6 +18,7 @@ Spec: docs/messages.md; ADR-0183.
 """
 
 import random
+from collections.abc import Callable
 
 from albireo.codec.tree.letters import (
     AcceptedSaid,
@@ -44,8 +45,9 @@ from albireo.machine.message.events import (
     SendLetter,
     SendRefused,
     StageReached,
+    hurry,
 )
-from albireo.machine.message.outbox import OpenMessage, OutboxFold
+from albireo.machine.message.outbox import MessageReceipt, OpenMessage, OutboxFold
 from albireo.machine.message.stages import MessageStages
 from albireo.model.instant import MS, Instant, soonest
 from albireo.model.tree.message import EXPIRES_MS_MAX, PIECE_BYTES, AddCause, MessageName, MessageOutcome, MessageStage
@@ -106,7 +108,7 @@ class OriginSide:
 
     def ask(self, asked: SendAsked, times: MessageTimes) -> list[MessageEffect] | SendRefused:
         """Take a message, or say why not. A known command id is the same message, of which nothing is done anew."""
-        if asked.command_id in self._requested or self.outbox.find(asked.command_id) is not None:
+        if self.asked_with(asked.command_id) is not None:
             return []
         refusal = self._refusal(asked)
         if refusal:
@@ -115,7 +117,7 @@ class OriginSide:
             one.name.owner == asked.owner for one in self._requested.values()
         )
         record = MessageRequested(
-            name=MessageName(self.node, asked.owner, self.outbox.life, number),
+            name=MessageName(self.node, asked.owner, self.outbox.life, number, asked.inbox),
             guid=f"{self._chance.getrandbits(GUID_BITS):032x}",
             command_id=asked.command_id,
             kind=asked.kind,
@@ -132,19 +134,31 @@ class OriginSide:
         return [StageReached(record.name, MessageStage.REQUESTED), RecordMessage(record)]
 
     def _refusal(self, asked: SendAsked) -> str:
-        pending = [one for one in self._requested.values() if one.name.owner == asked.owner]
-        known = self.outbox.known(asked.owner)
-        is_full = len(self.outbox.open_to(asked.owner)) + len(pending) >= self.limits.window
-        low = self.outbox.low(asked.owner, self.outbox.life)
-        if is_full or known.next + len(pending) - low >= self.limits.window:
-            return f"{self.limits.window} messages to {asked.owner} have no outcome yet; wait for some to end"
-        if len(self.outbox.open) + len(self._requested) >= self.limits.open_max:
-            return f"{self.limits.open_max} messages have no outcome yet; wait for some to end"
+        to = (asked.owner, asked.inbox)
+        pending = sum((one.name.owner, one.name.inbox) == to for one in self._requested.values())
+        # A number that has its end counts until all before it have theirs: the owner remembers it as long.
+        remembered = len(self.outbox.known(asked.owner).numbers.get(asked.inbox, ()))
+        if pending + max(len(self.outbox.open_to(*to)), remembered) >= self.limits.window:
+            where = f"inbox {asked.inbox!r} of {asked.owner}" if asked.inbox else asked.owner
+            return f"{self.limits.window} messages to {where} have no outcome yet; wait for some to end"
+        many = len(self.outbox.open) + len(self._requested)
+        if many >= self.limits.open_max - (self.limits.spare if asked.inbox else 0):
+            return f"{many} messages of this node have no outcome yet; wait for some to end"
+        if asked.inbox and self._open_bytes() + len(asked.body) > self.limits.open_bytes_max:
+            return f"bodies of {self._open_bytes()} bytes of this node have no outcome yet; wait for some to end"
         if len(asked.body) > self.limits.body_bytes_max:
             return f"a body of {len(asked.body)} bytes; at most {self.limits.body_bytes_max}"
         if not 0 < asked.expires_ms <= EXPIRES_MS_MAX:
             return f"expires after {asked.expires_ms} ms; at least 1 and at most {EXPIRES_MS_MAX}"
         return ""
+
+    def asked_with(self, command_id: str) -> MessageRequested | MessageReceipt | None:
+        """The message of this command id, on record already or not; None: there is none."""
+        return self._requested.get(command_id) or self.outbox.asked_with(command_id)
+
+    def _open_bytes(self) -> int:
+        asked = (*(one.asked for one in self.outbox.open.values()), *self._requested.values())
+        return sum(len(one.body) for one in asked)
 
     def cancel(self, name: MessageName, times: MessageTimes) -> list[MessageEffect]:
         """Take a message back. It ends as cancelled, or with what became of it already."""
@@ -252,16 +266,7 @@ class OriginSide:
         if found is None and not is_late_news and (receipt is None or receipt.is_settled):
             self._say_heard(name)
             return
-        end = MessageEnd(
-            outcome=letter.outcome,
-            cause=letter.cause,
-            detail=letter.detail,
-            read_back=letter.read_back,
-            accepted_ns=letter.accepted_ns,
-            begun_ns=letter.begun_ns,
-            ended_ns=letter.ended_ns,
-        )
-        self._end(name, end)
+        self._end(name, MessageEnd(**{field: getattr(letter, field) for field in MessageEnd.__struct_fields__}))
 
     def _is_proof(self, name: MessageName, said: str, drawn: str) -> bool:
         if said == drawn:
@@ -313,7 +318,9 @@ class OriginSide:
     def _give_up(self, name: MessageName, found: OpenMessage, cause: AddCause, times: MessageTimes) -> None:
         """End a message whose body never left; stop one whose body may have left, and ask."""
         if self._never_left(name) and not found.is_orphaned:
-            self._end(name, self._promise(cause, "never sent", times))
+            unwanted = f"no receiver asked for a message of inbox {name.inbox!r} at {name.owner} in time"
+            is_unwanted = name.inbox and cause is AddCause.TIME_LIMIT_OVER
+            self._end(name, self._promise(cause, unwanted if is_unwanted else "never sent", times))
         else:
             self._stop(name, cause)
 
@@ -376,6 +383,10 @@ class OriginSide:
 
     # Time.
 
+    def hurry(self, is_meant: Callable[[MessageName], bool], times: MessageTimes) -> None:
+        """Say at once what would be said again later, of the messages that are meant."""
+        hurry(self._paces, is_meant, times, self.limits)
+
     def time_passed(self, times: MessageTimes) -> list[MessageEffect]:
         self._go_on(times)
         return self._taken()
@@ -418,7 +429,7 @@ class OriginSide:
         low, since = self._low(name), self.outbox.since(name.owner)
         longest_ns = self.limits.longest_ns
         if found is not None and found.stopped is None:
-            self._send(MessageTold(name=name, low=low, since=since, size=len(found.asked.body), kind=found.asked.kind))
+            self._send(MessageTold(name=name, low=low, since=since, size=len(found.asked.body)))
             if name in self._watched:  # Nobody knows when an earlier tenure told of it first.
                 reached = self.stages.times(name)
                 reached.told_ns = reached.told_ns or times.wall
@@ -432,7 +443,7 @@ class OriginSide:
         pace.again(times.now, longest_ns, self._chance)
 
     def _low(self, name: MessageName) -> int:
-        return self.outbox.low(name.owner, name.life)
+        return self.outbox.low(name)
 
     def _say_heard(self, name: MessageName) -> None:
         """Let the owner know that a message has its end here, or is none of this log.

@@ -1,14 +1,17 @@
 """The owner's side of messages: fetches bodies by credit, carries each out at most once, says what became of it.
 
-    told --room--> fetch, piece by piece --body, its nonce ours--> MessageAccepted --committed, in time--> executed
+    told --room, or a receiver that asks--> fetch, piece by piece --body, its nonce ours--> MessageAccepted
+                                                                  --committed, in time--> executed
          --MessageDone committed--> outcome, repeated until the origin has heard it
     over --had--> its outcome, or that it is accepted     --never had--> MessageRefused --committed--> never
          --may have been had and forgotten--> forgotten
 
 Invariants
     fetched:   a body counts only in answer to a question of this tenure, by nonce, and its time counts from the asking.
-    accepted:  nothing is carried out before `MessageAccepted` is committed, and nothing in a tenure that did not
-               accept it.
+    accepted:  nothing is carried out before `MessageAccepted` is committed, and no order in a tenure that did not
+               accept it. A message for receivers is offered on by a tenure that provably goes on with that one.
+    wanted:    the body of a message for receivers is fetched as one of its inbox asks, so what nobody waits for stays
+               at its origin, whatever becomes of this node.
     never:     said only of a number that is refused on record, or below `low` and had by nobody.
 
 Not decided here: how a body is carried out, and whether its principal may (machine/node).
@@ -16,7 +19,7 @@ Spec: docs/messages.md; ADR-0183.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -43,32 +46,21 @@ from albireo.machine.message.events import (
     RecordMessage,
     RecoverBody,
     SendLetter,
+    hurry,
 )
 from albireo.machine.message.inbox import InboxFold
-from albireo.model.instant import MS, Instant, WallTime, soonest
-from albireo.model.tree.message import ORDER_KINDS, AddCause, Life, MessageName, MessageOutcome
+from albireo.model.instant import MS, Instant, soonest
+from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 
 NONCE_BITS = 64
 QUESTIONS_KEPT = 8
 """Questions of one piece whose answers still count."""
 
 
-class Load(msgspec.Struct, frozen=True):
-    """Room that a message takes."""
-
-    size: int
-    is_order: bool
-    """False: it is for receivers."""
-
-    @classmethod
-    def of(cls, record: MessageAccepted) -> "Load":
-        return cls(len(record.body), record.kind in ORDER_KINDS)
-
-
 class Fetch(msgspec.Struct):
     """One body on its way."""
 
-    load: Load
+    size: int
     pace: LetterPace
     got: bytearray = msgspec.field(default_factory=bytearray)
     asked: dict[int, Instant] = {}
@@ -101,21 +93,24 @@ class OwnerSide:
         self._forget_tenure()
 
     def _forget_tenure(self) -> None:
-        self._told: dict[bool, dict[MessageName, Load]] = {True: {}, False: {}}
-        """Messages that were told and are not fetched, oldest first: orders, and those for receivers."""
+        self._told: dict[str, dict[MessageName, int]] = {}
+        """Sizes of messages that were told and are not fetched, oldest first, by inbox; orders have the one without a
+        name."""
+        self._wanted: dict[str, int] = {}
+        """Most messages that the receivers of each inbox have at once, those that they have included."""
         self._fetches: dict[MessageName, Fetch] = {}
-        self._accepting: dict[MessageName, tuple[Instant, Load]] = {}
-        """End and load of each message whose record is on its way."""
+        self._accepting: dict[MessageName, tuple[Instant, int]] = {}
+        """End and size of each message whose record is on its way."""
         self._refusing: set[MessageName] = set()
-        self._executing: dict[MessageName, Load] = {}
-        """Load of each body that is being carried out."""
+        self._executing: dict[MessageName, int] = {}
+        """Size of each body that is being carried out, or offered to receivers."""
         self._begun: dict[MessageName, int] = {}
         """Wall time at which each was begun in this tenure."""
         self._finishing: set[MessageName] = set()
-        self._lows: dict[tuple[str, Life], int] = {}
-        """Highest mark heard in this tenure."""
-        self._lowering: set[str] = set()
-        """Origins of marks whose record is on its way."""
+        self._lows: dict[tuple[str, str, Life], int] = {}
+        """Highest mark heard in this tenure, by origin, inbox and life."""
+        self._lowering: set[tuple[str, str]] = set()
+        """Origins and inboxes of marks whose record is on its way."""
         self._saying: dict[MessageName, LetterPace] = {}
         """Outcomes that their origin has not heard, as far as this tenure knows."""
         self._effects: list[MessageEffect] = []
@@ -125,15 +120,20 @@ class OwnerSide:
         return effects
 
     def begin(self, times: MessageTimes, *, goes_on: bool) -> list[MessageEffect]:
-        """Begin a tenure: ask what became of work under way, and say outcomes again.
+        """Begin a tenure: ask what became of orders under way, offer on what no receiver took, say outcomes again.
 
         Args:
             goes_on: it is of the same life as the one before.
         """
         self._forget_tenure()
         for accepted in self.inbox.unfinished():
-            self._executing[accepted.name] = Load.of(accepted)
-            self._effects.append(RecoverBody(accepted.name, accepted.kind, goes_on))
+            name = accepted.name
+            self._executing[name] = len(accepted.body)
+            if goes_on and name.inbox:
+                left_ms = self.inbox.rows[name].left_ms(times.log_time, times.wall)
+                self._effects.append(_execute(accepted, Instant(times.now + max(0, left_ms) * MS)))
+            else:
+                self._effects.append(RecoverBody(name, accepted.kind, goes_on))
         for name, row in self.inbox.rows.items():
             if row.end is not None:
                 self._saying[name] = LetterPace.at_once(times.now, self.limits)
@@ -160,18 +160,20 @@ class OwnerSide:
     def _mark(self, letter: OriginLetter) -> None:
         """Take the origin's mark, and put it on record if something may be forgotten for it."""
         name = letter.name
-        key = (name.origin, name.life)
+        key = (name.origin, name.inbox, name.life)
         self._lows[key] = low = max(self._lows.get(key, 0), letter.low)
         if len(self._lows) > self.limits.told_max:
             del self._lows[next(iter(self._lows))]
-        if name.origin not in self._lowering:
-            record = LowTold(origin=name.origin, owner=self.node, life=name.life, low=low, since=letter.since)
+        if (name.origin, name.inbox) not in self._lowering:
+            record = LowTold(
+                origin=name.origin, owner=self.node, life=name.life, low=low, inbox=name.inbox, since=letter.since
+            )
             if self.inbox.would_forget(record):
-                self._lowering.add(name.origin)
+                self._lowering.add((name.origin, name.inbox))
                 self._effects.append(RecordMessage(record))
 
     def _low(self, name: MessageName) -> int:
-        return max(self.inbox.low(name), self._lows.get((name.origin, name.life), 0))
+        return max(self.inbox.low(name), self._lows.get((name.origin, name.inbox, name.life), 0))
 
     def _tell(self, letter: MessageTold) -> None:
         name = letter.name
@@ -180,35 +182,56 @@ class OwnerSide:
             self._say(name)
         elif name.number < self._low(name) or self.inbox.receipts.get(name) is not None or self._is_under_way(name):
             return
-        elif letter.size <= self.limits.body_bytes_max and sum(map(len, self._told.values())) < self.limits.told_max:
-            load = Load(letter.size, letter.kind in ORDER_KINDS)
-            self._told[load.is_order].setdefault(name, load)
+        elif letter.size <= self.limits.body_bytes_max and self._has_place(name.inbox):
+            self._told.setdefault(name.inbox, {}).setdefault(name, letter.size)
+
+    def _has_place(self, inbox: str) -> bool:
+        """True: one more name is remembered. A flood of one inbox takes no place of orders, nor of inboxes in use."""
+        told = len(self._told.get(inbox, ()))
+        if not inbox:
+            return told < self.limits.told_max
+        others = sum(len(names) for one, names in self._told.items() if one)
+        return told < self.limits.told_inbox_max and (inbox in self._wanted or others < self.limits.told_max)
+
+    def wants(self, wanted: Mapping[str, int], times: MessageTimes) -> list[MessageEffect]:
+        """Fetch for receivers: how many messages those of each inbox have at once."""
+        self._wanted = dict(wanted)
+        self._fetch_more(times)
+        return self._taken()
 
     def _is_under_way(self, name: MessageName) -> bool:
         return name in self._fetches or name in self._accepting or name in self._refusing
 
     def _drop(self, name: MessageName) -> None:
-        for told in self._told.values():
-            told.pop(name, None)
+        told = self._told.get(name.inbox, {})
+        told.pop(name, None)
+        if not told:
+            self._told.pop(name.inbox, None)
         self._fetches.pop(name, None)
 
     def _fetch_more(self, times: MessageTimes) -> None:
         """Ask for the bodies that there is room for; those for receivers, who may be away, take no room of orders."""
-        for told in self._told.values():
+        for inbox, told in list(self._told.items()):
             while told:
-                name, load = next(iter(told.items()))
-                if not self._has_room(load):
+                name, size = next(iter(told.items()))
+                if not self._has_room(inbox, size):
                     break
-                del told[name]
+                self._drop(name)
                 if name.number >= self._low(name):
-                    self._fetches[name] = fetch = Fetch(load, LetterPace.at_once(times.now, self.limits))
+                    self._fetches[name] = fetch = Fetch(size, LetterPace.at_once(times.now, self.limits))
                     self._question(name, fetch, times)
 
-    def _has_room(self, load: Load) -> bool:
-        accepting = (one for _, one in self._accepting.values())
-        under_way = (*(one.load for one in self._fetches.values()), *accepting, *self._executing.values())
-        used = [one.size for one in under_way if one.is_order is load.is_order]
-        return len(used) < self.limits.room and (not used or sum(used) + load.size <= self.limits.room_bytes)
+    def _has_room(self, inbox: str, size: int) -> bool:
+        under_way = [
+            *((name.inbox, one.size) for name, one in self._fetches.items()),
+            *((name.inbox, one) for name, (_, one) in self._accepting.items()),
+            *((name.inbox, one) for name, one in self._executing.items()),
+        ]
+        used = [one for where, one in under_way if where == inbox]
+        room = min(self.limits.room, self._wanted.get(inbox, 0)) if inbox else self.limits.room
+        if len(used) >= room or (used and sum(used) + size > self.limits.room_bytes):
+            return False
+        return not inbox or sum(one for where, one in under_way if where) + size <= self.limits.inboxes_bytes
 
     def _question(self, name: MessageName, fetch: Fetch, times: MessageTimes) -> None:
         nonce = self._chance.getrandbits(NONCE_BITS)
@@ -225,9 +248,7 @@ class OwnerSide:
         if fetch is None or asked_at is None or name.number < self._low(name):
             self.not_believed += 1
             return
-        is_whole = (
-            letter.offset == len(fetch.got) and letter.offset + len(letter.piece) <= letter.size == fetch.load.size
-        )
+        is_whole = letter.offset == len(fetch.got) and letter.offset + len(letter.piece) <= letter.size == fetch.size
         if not is_whole or not (letter.piece or not letter.size):
             self.not_believed += 1
             self._drop(name)
@@ -236,15 +257,15 @@ class OwnerSide:
         until = Instant(asked_at + letter.left_ms * MS)
         if times.now >= until:
             self._drop(name)
-        elif len(fetch.got) < fetch.load.size:
+        elif len(fetch.got) < fetch.size:
             fetch.asked, fetch.tries, fetch.pace = {}, 0, LetterPace.at_once(times.now, self.limits)
             self._question(name, fetch, times)
         else:
             del self._fetches[name]
-            self._accept(letter, bytes(fetch.got), until, times.wall)
+            self._accept(letter, bytes(fetch.got), until, times)
 
-    def _accept(self, letter: BodySent, body: bytes, until: Instant, wall: WallTime) -> None:
-        self._accepting[letter.name] = (until, Load(len(body), letter.kind in ORDER_KINDS))
+    def _accept(self, letter: BodySent, body: bytes, until: Instant, times: MessageTimes) -> None:
+        self._accepting[letter.name] = (until, len(body))
         record = MessageAccepted(
             name=letter.name,
             guid=letter.guid,
@@ -256,7 +277,8 @@ class OwnerSide:
             command_id=letter.command_id,
             subject=letter.subject,
             requested_ns=letter.requested_ns,
-            accepted_ns=wall,
+            accepted_ns=times.wall,
+            left_ms=max(0, until - times.now) // MS,
         )
         self._effects.append(RecordMessage(record))
 
@@ -306,7 +328,9 @@ class OwnerSide:
                 read_back=end.read_back,
                 accepted_ns=end.accepted_ns,
                 begun_ns=end.begun_ns,
+                selected_ns=end.selected_ns,
                 ended_ns=end.ended_ns,
+                reply=end.reply,
             )
         )
 
@@ -315,8 +339,8 @@ class OwnerSide:
     def accepted(self, record: MessageAccepted, times: MessageTimes) -> list[MessageEffect]:
         """Have a body carried out, once, as its acceptance is committed."""
         name = record.name
-        until, load = self._accepting.pop(name, (None, Load.of(record)))
-        self._executing[name] = load
+        until, size = self._accepting.pop(name, (None, len(record.body)))
+        self._executing[name] = size
         if until is None:
             self._effects.append(RecoverBody(name, record.kind, is_proven=False))
         elif times.now >= until:
@@ -325,17 +349,7 @@ class OwnerSide:
             self._finish(name, end, times)
         else:
             self._say(name)
-            self._effects.append(
-                ExecuteBody(
-                    name=name,
-                    kind=record.kind,
-                    body=record.body,
-                    not_after=until,
-                    user=record.user,
-                    principal=record.principal,
-                    reason=record.reason,
-                )
-            )
+            self._effects.append(_execute(record, until))
         return self._taken()
 
     def begun(self, name: MessageName, times: MessageTimes) -> list[MessageEffect]:
@@ -349,12 +363,12 @@ class OwnerSide:
         """Wall time at which a message was begun; 0: it was not, as far as this tenure knows."""
         return self._begun.get(name, 0)
 
-    def executed(self, name: MessageName, end: MessageEnd, times: MessageTimes) -> list[MessageEffect]:
-        """Record what became of a message; the first word counts."""
-        self._finish(name, end, times)
+    def executed(self, name: MessageName, end: MessageEnd, times: MessageTimes, lease: int = 0) -> list[MessageEffect]:
+        """Record what became of a message; the first word counts. `lease`: the one by which a receiver took it."""
+        self._finish(name, end, times, lease)
         return self._taken()
 
-    def _finish(self, name: MessageName, end: MessageEnd, times: MessageTimes) -> None:
+    def _finish(self, name: MessageName, end: MessageEnd, times: MessageTimes, lease: int = 0) -> None:
         row = self.inbox.rows.get(name)
         if row is None or not row.is_unfinished or name in self._finishing:
             return
@@ -366,7 +380,7 @@ class OwnerSide:
             begun_ns=self._begun.get(name, 0),
             ended_ns=end.ended_ns or times.wall,
         )
-        self._effects.append(RecordMessage(MessageDone(name=name, guid=row.guid, end=end)))
+        self._effects.append(RecordMessage(MessageDone(name=name, guid=row.guid, end=end, lease=lease)))
 
     def done(self, record: MessageDone, times: MessageTimes) -> list[MessageEffect]:
         """Say an outcome, as it is committed."""
@@ -385,10 +399,16 @@ class OwnerSide:
         return self._taken()
 
     def low_told(self, record: LowTold) -> list[MessageEffect]:
-        self._lowering.discard(record.origin)
+        self._lowering.discard((record.origin, record.inbox))
         return self._taken()
 
     # Time.
+
+    def hurry(self, is_meant: Callable[[MessageName], bool], times: MessageTimes) -> None:
+        """Say at once what would be said again later, of the messages that are meant."""
+        paces = {name: one.pace for name, one in self._fetches.items()}
+        for some in (paces, self._saying):
+            hurry(some, is_meant, times, self.limits)
 
     def time_passed(self, times: MessageTimes) -> list[MessageEffect]:
         self._go_on(times)
@@ -420,3 +440,15 @@ class OwnerSide:
 
     def _send(self, letter: OwnerLetter) -> None:
         self._effects.append(SendLetter(letter.name.origin, letter))
+
+
+def _execute(record: MessageAccepted, not_after: Instant) -> ExecuteBody:
+    return ExecuteBody(
+        name=record.name,
+        kind=record.kind,
+        body=record.body,
+        not_after=not_after,
+        user=record.user,
+        principal=record.principal,
+        reason=record.reason,
+    )

@@ -3,7 +3,7 @@
     letter from a link      --> is it of somebody beyond that link? --> NodeMessages --> turn.send, turn.record
     record committed        --> NodeMessages --> letters, orders, answers
     receipt of an order     --> end of the message that gave it
-    receiver that has room  --> body of another kind, leased --> its word that it has taken it --> end of the message
+    receiver that has room  --> body for its inbox, leased --> its word that it has taken it --> end of the message
     question of a person    --> message --> answer with its receipt, as its end is committed
 
 Effects go into the turn in their order; a record comes back as committed before anything that depends on it is said.
@@ -12,14 +12,22 @@ Spec: docs/messages.md; ADR-0183.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol, assert_never
+from typing import Final, Protocol, TypeVar, assert_never
 
 import msgspec
 
 from albireo.codec.message import Answer
 from albireo.codec.record import LEVELS, Stream
 from albireo.codec.tree.letters import FromOrigin, TreeMessage
-from albireo.codec.tree.records import LifeBegun, MessageDone, MessageEnd, MessageFact, MessageLeased, MessageRecord
+from albireo.codec.tree.records import (
+    LifeBegun,
+    MessageDone,
+    MessageEnd,
+    MessageFact,
+    MessageLeased,
+    MessageRecord,
+    MessageRequested,
+)
 from albireo.machine.message.events import (
     ExecuteBody,
     HandOut,
@@ -36,20 +44,26 @@ from albireo.machine.message.events import (
 )
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.outbox import MessageReceipt
-from albireo.machine.message.receivers import MessageReceivers, ReceiverEffect
+from albireo.machine.message.receivers import RECEIVERS_MAX, MessageReceivers, Receiver, ReceiverEffect
 from albireo.machine.message.route import next_hop
 from albireo.machine.message.writes import MessageWrites
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.model.command import Outcome, Receipt
-from albireo.model.instant import Instant, LogTime, soonest
-from albireo.model.tree.message import WRITE, Life, MessageName, MessageOutcome
+from albireo.model.instant import SECOND, Instant, LogTime, soonest
+from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
 
 WAITING_MAX: Final = 16
-"""Most questions that wait for one message."""
+"""Most questions that wait for one message, and of one receiver."""
+PROBE_NS: Final = SECOND
+"""Time in which it is noticed that the link of a receiver that has a message is gone."""
+NOT_ASKED: Final = 0
+"""Id of no question: an answer to it is dropped by whoever hears it."""
 DOUBTS_KEPT: Final = 16
 """Texts of doubts that are kept for the case that tells of them."""
 
 
+_Key = TypeVar("_Key")
+_Waiter = TypeVar("_Waiter")
 ReceiptTold = Callable[[int, MessageReceipt], Answer]
 """Makes the answer to a question, of this request id, out of the receipt of the message that it became."""
 
@@ -70,6 +84,8 @@ class MessageWaiter(msgspec.Struct, frozen=True):
     sender: bytes
     request_id: int
     told: ReceiptTold
+    due: Instant | None = None
+    """Instant at which it is answered all the same, with None; None: never."""
 
     def answer(self, receipt: MessageReceipt) -> tuple[bytes, Answer]:
         return self.sender, self.told(self.request_id, receipt)
@@ -81,6 +97,14 @@ class ReceiveWaiter(msgspec.Struct, frozen=True):
     request_id: int
     due: Instant
     """Instant at which it is answered all the same."""
+
+
+class TakeWaiter(msgspec.Struct, frozen=True):
+    """A question of a receiver whose word that it has taken a message is on its way into the log."""
+
+    lease: int
+    sender: bytes
+    request_id: int
 
 
 class MessagePost:
@@ -103,10 +127,16 @@ class MessagePost:
         """Number of letters that came over a link beyond which their sender is not."""
         self._links: dict[str, bytes] = {}
         """Link to each neighbour, by node id."""
+        self._anew: set[str] = set()
+        """Neighbours that are linked anew, to be told at once what they may not have heard."""
         self._waiting: dict[MessageName, list[MessageWaiter]] = {}
-        self._hungry: dict[bytes, list[ReceiveWaiter]] = {}
-        """Questions of receivers that wait for a message, by link."""
-        self._taking: dict[MessageName, tuple[bytes, int]] = {}
+        self._posting: dict[MessageName, list[tuple[bytes, Answer]]] = {}
+        """Answers that are given once the request of a message is on record."""
+        self._hungry: dict[Receiver, list[ReceiveWaiter]] = {}
+        """Questions of receivers that wait for a message."""
+        self._probe_at = Instant(0)
+        """Instant from which receivers that have a message are told something, to see whether they are there."""
+        self._taking: dict[MessageName, TakeWaiter] = {}
         """Questions that are answered once the end of a message is on record."""
         self._asked: dict[str, MessageName] = {}
         """Names of messages that are on their way into the log, by command id."""
@@ -115,13 +145,21 @@ class MessagePost:
 
     def linked(self, node: str, sender: bytes) -> None:
         """A neighbour is heard on this link."""
-        self._links[node] = sender
+        if self._links.get(node) != sender:
+            self._links[node] = sender
+            self._anew.add(node)
+
+    def heard_again(self, node: str) -> None:
+        """A neighbour was silent for long: what was said to it meanwhile may be lost."""
+        self._anew.add(node)
 
     def lost(self, sender: bytes, moment: Moment, log_time: LogTime, turn: Turn) -> None:
         """A link is gone; what its receiver had is given to others."""
         self._links = {node: one for node, one in self._links.items() if one != sender}
-        self._hungry.pop(sender, None)
-        self._give(self.receivers.lost(sender.hex()), turn)
+        link = sender.hex()
+        self._hungry = {one: waiting for one, waiting in self._hungry.items() if one.link != link}
+        self._give(self.receivers.lost(link), turn)
+        self._fetch(moment, log_time, turn)
 
     def letter(self, sender: bytes, letter: TreeMessage, moment: Moment, log_time: LogTime, turn: Turn) -> None:
         """Take a letter of a neighbour, who speaks only for nodes on its own side of the link."""
@@ -141,6 +179,8 @@ class MessagePost:
         self._asked.clear()
         self.receivers = MessageReceivers(self.messages.fold.inbox)
         self._taking.clear()
+        for receiver in self._hungry:  # They came before this node served, and go on waiting.
+            self.receivers.ready(receiver, self._credit(receiver), _times(moment, log_time))
         self._carry(self.messages.begin(life, continues=continues), moment, log_time, turn)
         return True
 
@@ -150,10 +190,14 @@ class MessagePost:
         for waiting in self._waiting.values():
             for one in waiting:
                 turn.send(one.sender, Answer(request_id=one.request_id, error=_MOVED))
-        for sender, hungry in self._hungry.items():
+        for receiver, hungry in self._hungry.items():
             for asked in hungry:
-                turn.send(sender, Answer(request_id=asked.request_id, error=_MOVED))
-        for kept in (self._waiting, self._asked, self._hungry, self._taking):
+                turn.send(bytes.fromhex(receiver.link), Answer(request_id=asked.request_id, error=_MOVED))
+        for taking in self._taking.values():
+            turn.send(taking.sender, Answer(request_id=taking.request_id, error=_MOVED))
+        for sender, answer in (one for posting in self._posting.values() for one in posting):
+            turn.send(sender, Answer(request_id=answer.request_id, error=_MOVED))
+        for kept in (self._waiting, self._posting, self._asked, self._hungry, self._taking):
             kept.clear()
 
     # What people ask.
@@ -166,30 +210,68 @@ class MessagePost:
         Args:
             told: makes the answer; None: the receipt itself, or that of a write.
         """
+        if (refused := self.messages.reused(asked)) is not None:
+            return refused
         waiter = MessageWaiter(question.sender, question.request_id, told or _answer)
         found = self.messages.find(asked.command_id)
         if isinstance(found, MessageReceipt) and found.is_settled:
             turn.send(*waiter.answer(found))
             return None
-        name = found.name if isinstance(found, MessageReceipt) else found or self._asked.get(asked.command_id)
+        name = found.name if isinstance(found, MessageReceipt) else self._known(asked.command_id)
         if name is not None:
             return self._wait(name, waiter)
+        return self._ask(question, asked, log_time, turn, lambda begun: self._wait(begun, waiter))
+
+    def post(self, question: Question, asked: SendAsked, log_time: LogTime, turn: Turn) -> SendRefused | None:
+        """Send a message and answer with its id, once it is on record here; the same command id is the same message."""
+        answer = question.sender, Answer(request_id=question.request_id, result=asked.command_id)
+        if self.messages.find(asked.command_id) is not None:
+            turn.send(*answer)
+            return None
+        name = self._asked.get(asked.command_id)
+        if name is not None:
+            return _put(self._posting, name, answer)
+        return self._ask(question, asked, log_time, turn, lambda begun: _put(self._posting, begun, answer))
+
+    def _ask(
+        self,
+        question: Question,
+        asked: SendAsked,
+        log_time: LogTime,
+        turn: Turn,
+        wait: Callable[[MessageName], SendRefused | None],
+    ) -> SendRefused | None:
         effects = self.messages.ask(asked, _times(question.moment, log_time))
         if isinstance(effects, SendRefused):
             return effects
         for one in effects:
             if isinstance(one, StageReached):
                 self._asked[asked.command_id] = one.name
-                self._wait(one.name, waiter)
+                wait(one.name)
         self._carry(effects, question.moment, log_time, turn)
         return None
 
+    def _known(self, command_id: str) -> MessageName | None:
+        """Name of a message without an end, which may be on its way into the log."""
+        found = self.messages.find(command_id)
+        return found if isinstance(found, MessageName) else self._asked.get(command_id)
+
+    def become(
+        self, question: Question, command_id: str, wait_ns: int, turn: Turn, told: ReceiptTold
+    ) -> SendRefused | None:
+        """Answer with the receipt of a message, once it has ended; with None if it does not in time."""
+        found = self.messages.find(command_id)
+        if isinstance(found, MessageReceipt):
+            turn.send(question.sender, told(question.request_id, found))
+            return None
+        name = self._known(command_id)
+        if name is None:
+            return SendRefused(f"no message has the id {command_id!r} here; ask where it was sent from")
+        due = Instant(question.moment.now + wait_ns)
+        return self._wait(name, MessageWaiter(question.sender, question.request_id, told, due))
+
     def _wait(self, name: MessageName, waiter: MessageWaiter) -> SendRefused | None:
-        waiting = self._waiting.setdefault(name, [])
-        if len(waiting) >= WAITING_MAX:
-            return SendRefused(f"{WAITING_MAX} questions wait for this message already")
-        waiting.append(waiter)
-        return None
+        return _put(self._waiting, name, waiter)
 
     def cancel(self, command_id: str, moment: Moment, log_time: LogTime, turn: Turn) -> SendRefused | None:
         """Take a message back; whoever waits for it hears what became of it."""
@@ -212,42 +294,90 @@ class MessagePost:
 
     # Receivers.
 
-    def receive(self, question: Question, wait_ns: int, log_time: LogTime, turn: Turn) -> SendRefused | None:
-        """Answer with the next message of the inbox, once this receiver has one; with None if none comes in time."""
-        waiting = self._hungry.setdefault(question.sender, [])
-        if len(waiting) >= WAITING_MAX:
-            return SendRefused(f"{WAITING_MAX} questions of this receiver wait for a message already")
-        waiting.append(ReceiveWaiter(question.request_id, Instant(question.moment.now + wait_ns)))
-        self._ready(question.sender, _times(question.moment, log_time), turn)
-        return None
+    def receive(
+        self, question: Question, inbox: str, wait_ns: int, log_time: LogTime, turn: Turn
+    ) -> SendRefused | None:
+        """Answer with the next message of an inbox, once this receiver has one; with None if none comes in time."""
+        receiver = Receiver(question.sender.hex(), inbox)
+        if receiver not in self._hungry and len(self._hungry) >= RECEIVERS_MAX:
+            return SendRefused(f"{RECEIVERS_MAX} receivers wait at this node already; what to do: end some of them")
+        due = Instant(question.moment.now + wait_ns)
+        refused = _put(self._hungry, receiver, ReceiveWaiter(question.request_id, due))
+        if refused is None:
+            times = _times(question.moment, log_time)
+            self._give(self.receivers.ready(receiver, self._credit(receiver), times), turn)
+            self._fetch(question.moment, log_time, turn)
+        return refused
 
-    def _ready(self, sender: bytes, times: MessageTimes, turn: Turn) -> None:
-        self._give(self.receivers.ready(sender.hex(), self._credit(sender), times), turn)
+    def _credit(self, receiver: Receiver) -> int:
+        return len(self._hungry.get(receiver, ())) + self.receivers.held(receiver)
 
-    def _credit(self, sender: bytes) -> int:
-        return len(self._hungry.get(sender, ())) + self.receivers.held(sender.hex())
+    def _fetch(self, moment: Moment, log_time: LogTime, turn: Turn) -> None:
+        """Have as many messages fetched as receivers have room for."""
+        effects = self.messages.wants(self.receivers.wanted(), _times(moment, log_time))
+        self._carry(effects, moment, log_time, turn)
 
     def _starve(self, now: Instant, turn: Turn) -> None:
-        """Tell receivers for whom no message came in time; not while a lease of theirs is on its way."""
-        for sender, waiting in list(self._hungry.items()):
-            late = [one for one in waiting if now >= one.due]
-            if not late or self.receivers.is_promised(sender.hex()):
+        """Tell whoever waited in vain; not a receiver for whom a lease is on its way."""
+        for receiver, hungry in list(self._hungry.items()):
+            late = [one for one in hungry if now >= one.due]
+            if not late or self.receivers.is_promised(receiver):
                 continue
             for one in late:
-                turn.send(sender, Answer(request_id=one.request_id))
-            self._hungry[sender] = [one for one in waiting if now < one.due]
-            if not self._hungry[sender]:
-                del self._hungry[sender]
-            self.receivers.rests(sender.hex(), self._credit(sender))
+                turn.send(bytes.fromhex(receiver.link), Answer(request_id=one.request_id))
+            self._hungry[receiver] = [one for one in hungry if now < one.due]
+            if not self._hungry[receiver]:
+                del self._hungry[receiver]
+            self.receivers.rests(receiver, self._credit(receiver))
+        for name, waiting in list(self._waiting.items()):
+            for waiter in [one for one in waiting if one.due is not None and now >= one.due]:
+                waiting.remove(waiter)
+                turn.send(waiter.sender, Answer(request_id=waiter.request_id))
+            if not waiting:
+                del self._waiting[name]
 
-    def taken(self, question: Question, name: MessageName, lease: int, log_time: LogTime, turn: Turn) -> str:
-        """Take a receiver's word that a message is its own now; answered once that is on record. Returns a refusal."""
-        found = self.receivers.taken(question.sender.hex(), name, lease)
-        if found is None:
+    def _probe(self, now: Instant, turn: Turn) -> None:
+        """Say something to each receiver that has a message: what can't be sent shows that it is gone."""
+        if now >= self._probe_at and (holders := self.receivers.holders()):
+            self._probe_at = Instant(now + PROBE_NS)
+            for link in sorted(holders):
+                turn.send(bytes.fromhex(link), Answer(request_id=NOT_ASKED))
+
+    def taken(
+        self,
+        question: Question,
+        name: MessageName,
+        lease: int,
+        log_time: LogTime,
+        turn: Turn,
+        reply: bytes | None = None,
+    ) -> str:
+        """Take a receiver's word that a message is its own now, and its reply; answered once that is on record.
+
+        It may say so again: the answer is the same.
+
+        Returns:
+            A refusal.
+        """
+        link, waiter = question.sender.hex(), TakeWaiter(lease, question.sender, question.request_id)
+        found = self.receivers.taken(link, name, lease, reply)
+        if found is not None:
+            receiver = Receiver(link, name.inbox)
+            self.receivers.rests(receiver, self._credit(receiver))
+            self._taking[name] = waiter
+            self._carry(
+                self.messages.executed(*found, _times(question.moment, log_time), lease),
+                question.moment,
+                log_time,
+                turn,
+            )
+            self._fetch(question.moment, log_time, turn)
+        elif name in self._taking and self._taking[name].lease == lease:
+            self._taking[name] = waiter
+        elif self.receivers.was_taken(name, lease):
+            turn.send(question.sender, Answer(request_id=question.request_id, result=True))
+        else:
             return "this lease is over, and the message may be another receiver's now"
-        self.receivers.rests(question.sender.hex(), self._credit(question.sender))
-        self._taking[name] = (question.sender, question.request_id)
-        self._executed(*found, question.moment, log_time, turn)
         return ""
 
     def _give(self, effects: list[ReceiverEffect], turn: Turn) -> None:
@@ -255,12 +385,13 @@ class MessagePost:
             if isinstance(one, RecordMessage):
                 turn.record(Stream.COMMAND, [one.record])
                 continue
-            sender = bytes.fromhex(one.receiver)
-            waiting = self._hungry.get(sender)
+            receiver = Receiver(one.receiver, one.name.inbox)
+            waiting = self._hungry.get(receiver)
             if waiting:
-                turn.send(sender, Answer(request_id=waiting.pop(0).request_id, result=_handed(one)))
+                answer = Answer(request_id=waiting.pop(0).request_id, result=_handed(one))
+                turn.send(bytes.fromhex(one.receiver), answer)
                 if not waiting:
-                    del self._hungry[sender]
+                    del self._hungry[receiver]
 
     # The log, orders and time.
 
@@ -274,8 +405,13 @@ class MessagePost:
                 if isinstance(record, MessageLeased):
                     self._give(self.receivers.leased(record, times), turn)
                 elif isinstance(record, MessageDone) and record.name in self._taking:
-                    sender, request_id = self._taking.pop(record.name)
-                    turn.send(sender, Answer(request_id=request_id, result=True))
+                    taking = self._taking.pop(record.name)
+                    turn.send(taking.sender, Answer(request_id=taking.request_id, result=True))
+                elif isinstance(record, MessageRequested):
+                    for to, answer in self._posting.pop(record.name, ()):
+                        turn.send(to, answer)
+                elif isinstance(record, LifeBegun):
+                    self._fetch(moment, log_time, turn)
 
     def order_begun(self, command_id: str, moment: Moment, log_time: LogTime, turn: Turn) -> None:
         """Let the origin know that its order is being carried out, as that is committed."""
@@ -294,17 +430,27 @@ class MessagePost:
 
     def time_passed(self, moment: Moment, log_time: LogTime, turn: Turn) -> None:
         times = _times(moment, log_time)
+        anew, self._anew = self._anew, set()
+        for node in sorted(anew):
+            self._carry(self.messages.linked(node, times), moment, log_time, turn)
         self._carry(self.messages.time_passed(times), moment, log_time, turn)
         self._starve(moment.now, turn)
+        self._probe(moment.now, turn)
         effects, ended = self.receivers.time_passed(times)
         self._give(effects, turn)
         for name, end in ended:
             self._executed(name, end, moment, log_time, turn)
+        self._fetch(moment, log_time, turn)
 
     def deadline(self, moment: Moment, log_time: LogTime) -> Instant | None:
         """Instant at which `time_passed` is due."""
-        patient = (waiting for sender, waiting in self._hungry.items() if not self.receivers.is_promised(sender.hex()))
-        due = (one.due for waiting in patient for one in waiting)
+        patient = (hungry for one, hungry in self._hungry.items() if not self.receivers.is_promised(one))
+        due = [one.due for hungry in patient for one in hungry]
+        due += [one.due for waiting in self._waiting.values() for one in waiting if one.due is not None]
+        if self.receivers.holders():
+            due.append(self._probe_at)
+        if self._anew:
+            due.append(moment.now)
         return soonest(self.messages.deadline(_times(moment, log_time)), self.receivers.deadline(), *due)
 
     def _carry(self, effects: list[MessageEffect], moment: Moment, log_time: LogTime, turn: Turn) -> None:
@@ -315,7 +461,7 @@ class MessagePost:
                 case SendLetter(to, letter):
                     if to in self._links:
                         turn.send(self._links[to], letter)
-                case ExecuteBody() if one.kind not in self._carriers:
+                case ExecuteBody() if one.name.inbox:
                     self._give(self.receivers.offer(one), turn)
                 case ExecuteBody() | RecoverBody():
                     end = self._begun(one, moment, turn)
@@ -335,13 +481,22 @@ class MessagePost:
 
     def _begun(self, one: ExecuteBody | RecoverBody, moment: Moment, turn: Turn) -> MessageEnd | None:
         """End of a body that has one at once."""
+        if one.name.inbox:
+            return self.receivers.recovered()
         carrier = self._carriers.get(one.kind)
-        if isinstance(one, ExecuteBody):
-            assert carrier is not None, "a body of another kind is offered to receivers"
-            return carrier.execute(one, moment, turn)
-        if carrier is not None:
-            return carrier.recover(one)
-        return self.receivers.recovered(one.name, is_proven=one.is_proven)
+        if carrier is None:
+            detail = f"this node knows no order of kind {one.kind!r}"
+            return MessageEnd(outcome=MessageOutcome.REJECTED, cause=AddCause.NOT_SUPPORTED, detail=detail)
+        return carrier.execute(one, moment, turn) if isinstance(one, ExecuteBody) else carrier.recover(one)
+
+
+def _put(waiting: dict[_Key, list[_Waiter]], key: _Key, one: _Waiter) -> SendRefused | None:
+    """Let a question wait with the others of the same thing, unless there are many."""
+    already = waiting.setdefault(key, [])
+    if len(already) >= WAITING_MAX:
+        return SendRefused(f"{WAITING_MAX} questions wait for the same already; what to do: wait for an answer")
+    already.append(one)
+    return None
 
 
 _MOVED: Final = "the lead has changed; ask again with the same command id at the member that acts"

@@ -1,4 +1,4 @@
-"""Receivers: programs that share the work of one inbox. Each message that is no order is given to one of them.
+"""Receivers: programs that share the work of the inboxes. Each message of an inbox is given to one of its receivers.
 
     offered --a receiver has room, lease committed--> leased --taken, with its number--> executed
        |                                                |
@@ -6,15 +6,18 @@
        +--its time is over: expired                     +--the same, its time over--> unknown
 
 Invariants
-    leased:    one receiver at a time has the number; the word of an earlier one is refused.
+    leased:    one receiver at a time has the number; the word of an earlier one is refused once another one has it.
     expired:   said only if no receiver had it.
+    counted:   leases count on over tenures, so the number alone says who had it last.
 
-A message is offered in the tenure that accepted it and in no other; a receiver that dies in the middle of its work may
-have done it, so who can't bear that another one begins it again makes its work undoable or idempotent.
+A message is offered on by each tenure that provably goes on with the one that accepted it (owner.py). A receiver that
+dies in the middle of its work may have done it, so who can't bear that another one begins it again makes its work
+undoable or idempotent.
 
-Spec: docs/messages.md; seed 004.
+Spec: docs/messages.md; ADR-0212; seed 004.
 """
 
+from collections import Counter
 from typing import Final
 
 import msgspec
@@ -29,32 +32,44 @@ LEASE_NS: Final = 30 * SECOND
 """Time in which a receiver says that it has taken what it was given, or that it is still there."""
 RECEIVERS_MAX: Final = 64
 CREDIT_MAX: Final = 16
-"""Most messages that one receiver has at once."""
+"""Most messages of one inbox that one receiver has at once."""
 
 ReceiverEffect = RecordMessage | HandOut
 ReceiverEnd = tuple[MessageName, MessageEnd]
+
+
+class Receiver(msgspec.Struct, frozen=True, order=True):
+    """One program at one inbox."""
+
+    link: str
+    inbox: str
 
 
 class Offer(msgspec.Struct):
     """One message that a receiver is to have."""
 
     order: ExecuteBody
-    receiver: str = ""
-    """Receiver that has it, or will once its lease is committed; empty: none."""
     lease: int = 0
+    receiver: str = ""
+    """Link of the receiver that has it, or will once its lease is committed; empty: none."""
     ends: Instant | None = None
     """Instant at which the lease is over; None: its record is not committed yet."""
     was_out: bool = False
     """True: a receiver had it."""
 
+    @property
+    def inbox(self) -> str:
+        return self.order.name.inbox
+
 
 class MessageReceivers:
     """The machine, of one tenure."""
 
-    def __init__(self, inbox: InboxFold) -> None:
+    def __init__(self, inbox: InboxFold, lease_ns: int = LEASE_NS) -> None:
         self.inbox = inbox
+        self.lease_ns = lease_ns
         self._offers: dict[MessageName, Offer] = {}
-        self._credit: dict[str, int] = {}
+        self._credit: dict[Receiver, int] = {}
         """Most messages that each receiver takes at once, those that it has included."""
 
     def __len__(self) -> int:
@@ -62,71 +77,91 @@ class MessageReceivers:
 
     def offer(self, order: ExecuteBody) -> list[ReceiverEffect]:
         """Give a message to a receiver that has room, or keep it until one has."""
-        self._offers[order.name] = Offer(order)
+        row = self.inbox.rows.get(order.name)
+        lease = 0 if row is None else row.lease
+        self._offers[order.name] = Offer(order, lease, was_out=lease > 0)
         return self._give()
 
-    def ready(self, receiver: str, credit: int, times: MessageTimes) -> list[ReceiverEffect]:
+    def ready(self, one: Receiver, credit: int, times: MessageTimes) -> list[ReceiverEffect]:
         """Take a receiver's word that it is there, and how much it takes at once."""
-        if receiver not in self._credit and len(self._credit) >= RECEIVERS_MAX:
+        for offer in self._offers.values():
+            if offer.receiver == one.link and offer.ends is not None:
+                offer.ends = Instant(times.now + self.lease_ns)
+        if one not in self._credit and len(self._credit) >= RECEIVERS_MAX:
             return []
-        self._credit[receiver] = min(max(credit, 0), CREDIT_MAX)
-        for one in self._offers.values():
-            if one.receiver == receiver and one.ends is not None:
-                one.ends = Instant(times.now + LEASE_NS)
+        self._credit[one] = min(max(credit, 0), CREDIT_MAX)
         return self._give()
 
-    def rests(self, receiver: str, credit: int) -> None:
+    def rests(self, one: Receiver, credit: int) -> None:
         """Take that a receiver has room for no more than it has: it waits for none now."""
         if credit > 0:
-            self._credit[receiver] = min(credit, CREDIT_MAX)
+            self._credit[one] = min(credit, CREDIT_MAX)
         else:
-            self._credit.pop(receiver, None)
+            self._credit.pop(one, None)
 
-    def held(self, receiver: str) -> int:
-        """Number of messages that a receiver has."""
-        return sum(one.receiver == receiver and one.ends is not None for one in self._offers.values())
+    def wanted(self) -> dict[str, int]:
+        """Most messages that the receivers of each inbox have at once, those that they have included."""
+        found: Counter[str] = Counter()
+        for one, credit in self._credit.items():
+            found[one.inbox] += credit
+        return dict(found)
 
-    def is_promised(self, receiver: str) -> bool:
+    def held(self, one: Receiver) -> int:
+        """Number of messages of its inbox that a receiver has."""
+        return sum(self._is_of(offer, one) and offer.ends is not None for offer in self._offers.values())
+
+    def holders(self) -> set[str]:
+        """Links of the receivers that have a message."""
+        return {offer.receiver for offer in self._offers.values() if offer.ends is not None}
+
+    def is_promised(self, one: Receiver) -> bool:
         """True: a lease for this receiver is on its way into the log."""
-        return any(one.receiver == receiver and one.ends is None for one in self._offers.values())
+        return any(self._is_of(offer, one) and offer.ends is None for offer in self._offers.values())
 
-    def lost(self, receiver: str) -> list[ReceiverEffect]:
-        """Give what a receiver had to others: it is gone."""
-        self._credit.pop(receiver, None)
-        for one in self._offers.values():
-            if one.receiver == receiver:
-                one.receiver, one.ends = "", None
+    def _is_of(self, offer: Offer, one: Receiver) -> bool:
+        return (offer.receiver, offer.inbox) == (one.link, one.inbox)
+
+    def lost(self, link: str) -> list[ReceiverEffect]:
+        """Give what the receivers of a link had to others: they are gone."""
+        for one in [one for one in self._credit if one.link == link]:
+            del self._credit[one]
+        for offer in self._offers.values():
+            if offer.receiver == link:
+                offer.receiver, offer.ends = "", None
         return self._give()
 
     def _give(self) -> list[ReceiverEffect]:
         effects: list[ReceiverEffect] = []
-        for name, one in self._offers.items():
-            if one.receiver:
+        loads = Counter((offer.receiver, offer.inbox) for offer in self._offers.values())
+        for name, offer in self._offers.items():
+            if offer.receiver:
                 continue
-            loads = {who: sum(other.receiver == who for other in self._offers.values()) for who in self._credit}
-            free = [who for who, load in loads.items() if load < self._credit[who]]
+            free = [one for one in self._credit if one.inbox == offer.inbox]
+            free = [one for one in free if loads[one.link, one.inbox] < self._credit[one]]
             if not free:
-                break
-            one.receiver = min(free, key=lambda who: loads[who])
-            one.lease += 1
-            effects.append(RecordMessage(MessageLeased(name=name, receiver=one.receiver, lease=one.lease)))
+                continue
+            chosen = min(free, key=lambda one: loads[one.link, one.inbox])
+            loads[chosen.link, chosen.inbox] += 1
+            offer.receiver = chosen.link
+            offer.lease += 1
+            effects.append(RecordMessage(MessageLeased(name=name, receiver=chosen.link, lease=offer.lease)))
         return effects
 
     def leased(self, record: MessageLeased, times: MessageTimes) -> list[ReceiverEffect]:
         """Hand a body out, as its lease is committed."""
-        one = self._offers.get(record.name)
-        if one is None or (one.receiver, one.lease) != (record.receiver, record.lease):
+        offer = self._offers.get(record.name)
+        if offer is None or (offer.receiver, offer.lease) != (record.receiver, record.lease):
             return []
-        if times.now >= one.order.not_after:
-            one.receiver = ""
+        if times.now >= offer.order.not_after:
+            offer.receiver = ""
             return []
-        one.ends, one.was_out = Instant(times.now + LEASE_NS), True
-        order = one.order
+        offer.ends, offer.was_out = Instant(times.now + self.lease_ns), True
+        order = offer.order
         return [
             HandOut(
-                receiver=one.receiver,
+                receiver=offer.receiver,
                 name=order.name,
-                lease=one.lease,
+                lease=offer.lease,
                 kind=order.kind,
                 body=order.body,
                 user=order.user,
@@ -135,43 +170,48 @@ class MessageReceivers:
             )
         ]
 
-    def taken(self, receiver: str, name: MessageName, lease: int) -> ReceiverEnd | None:
-        """Take a receiver's word that a message is its own now; None: it does not have that lease any more."""
-        one = self._offers.get(name)
-        if one is None or one.ends is None or (one.receiver, one.lease) != (receiver, lease):
+    def taken(self, link: str, name: MessageName, lease: int, reply: bytes | None) -> ReceiverEnd | None:
+        """Take a receiver's word that a message is its own now; None: it does not have that lease any more.
+
+        Who had it last may say so until another one has it, also over another link: the lease is known by its number.
+        """
+        offer = self._offers.get(name)
+        if offer is None or not lease or offer.lease != lease or offer.receiver not in (link, ""):
+            return None
+        if offer.receiver and offer.ends is None:
             return None
         del self._offers[name]
-        return name, MessageEnd(outcome=MessageOutcome.EXECUTED, detail=f"taken by {receiver}")
+        return name, MessageEnd(outcome=MessageOutcome.EXECUTED, detail=f"taken by {link}", reply=reply)
+
+    def was_taken(self, name: MessageName, lease: int) -> bool:
+        """True: it is on record that a message was taken by this very lease, so its receiver asks again."""
+        receipt = self.inbox.receipts.get(name)
+        return receipt is not None and 0 < lease == receipt.lease
 
     def time_passed(self, times: MessageTimes) -> tuple[list[ReceiverEffect], list[ReceiverEnd]]:
         """End leases and messages whose time is over."""
         ended: list[ReceiverEnd] = []
-        for name, one in list(self._offers.items()):
-            if one.ends is not None and times.now >= one.ends:
-                self._credit.pop(one.receiver, None)
-                one.receiver, one.ends = "", None
-            if not one.receiver and times.now >= one.order.not_after:
+        for name, offer in list(self._offers.items()):
+            if offer.ends is not None and times.now >= offer.ends:
+                self._credit.pop(Receiver(offer.receiver, offer.inbox), None)
+                offer.receiver, offer.ends = "", None
+            if not offer.receiver and times.now >= offer.order.not_after:
                 del self._offers[name]
-                ended.append((name, self._too_late(one)))
+                ended.append((name, self._too_late(offer)))
         return self._give(), ended
 
     def _too_late(self, offer: Offer) -> MessageEnd:
         if offer.was_out:
             detail = "a receiver had it and did not say what it did"
             return MessageEnd(outcome=MessageOutcome.UNKNOWN, cause=AddCause.TIME_LIMIT_OVER, detail=detail)
-        detail = "no receiver took it in time"
+        detail = f"no receiver of inbox {offer.inbox!r} took it in time"
         return MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail=detail)
 
-    def recovered(self, name: MessageName, *, is_proven: bool) -> MessageEnd:
-        """End of a message that an earlier tenure accepted."""
-        row = self.inbox.rows.get(name)
-        if is_proven and row is not None and not row.lease:
-            detail = "no receiver had it when this node stopped"
-            cause = AddCause.ABORTION_BY_COMMUNICATION_LOSS
-            return MessageEnd(outcome=MessageOutcome.EXPIRED, cause=cause, detail=detail)
+    def recovered(self) -> MessageEnd:
+        """End of a message that an earlier tenure accepted which this one does not provably go on with."""
         return MessageEnd(outcome=MessageOutcome.UNKNOWN, detail="a receiver may have had it when this node stopped")
 
     def deadline(self) -> Instant | None:
         """Instant at which `time_passed` is due."""
-        ends = (one.ends for one in self._offers.values() if one.ends is not None)
+        ends = (offer.ends for offer in self._offers.values() if offer.ends is not None)
         return soonest(*ends, *(one.order.not_after for one in self._offers.values() if not one.receiver))

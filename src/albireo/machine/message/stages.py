@@ -15,6 +15,8 @@ class StageTimes(msgspec.Struct):
     """At the owner."""
     begun_ns: int = 0
     """At the owner."""
+    selected_ns: int = 0
+    """At the owner, of the selection that an order used."""
 
 
 class MessageStages:

@@ -36,16 +36,21 @@ CAUSES: Final[dict[Outcome, AddCause]] = {
 """Cause that is told of an order's outcome. ASSUMED for `rejected`: a receipt says in words why a device refused."""
 
 
-class WriteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+_WORDS: Final = {one.value: one for one in AddCause}
+
+
+class WriteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Body of a message that orders a write."""
 
     item: Annotated[OrderText, Meta(min_length=1)]
     """Full or local name at the owner."""
     value: float | Signed64 | bool | OrderText
+    selection: OrderText = ""
+    """Id of the selection that the order uses; empty: none."""
 
 
-def encode_write(item: str, value: float | int | bool | str) -> bytes:
-    return msgspec.msgpack.encode(WriteBody(item, value))
+def encode_write(item: str, value: float | int | bool | str, selection: str = "") -> bytes:
+    return msgspec.msgpack.encode(WriteBody(item, value, selection))
 
 
 def command_id_of(name: MessageName) -> str:
@@ -96,14 +101,14 @@ class MessageWrites:
             user=order.user,
             reason=order.reason,
             expires_ms=expires_ms,
+            selection=body.selection,
         )
         self._names[command_id] = order.name
         refusal = self._orders.ask(Question(NOBODY, 0, moment, order.principal), asked, item, turn)
         if refusal is None:
             return None
         del self._names[command_id]
-        is_unfit = item is None or not item.item.is_writable
-        return _rejected(AddCause.NOT_SUPPORTED if is_unfit else AddCause.INCONSISTENT_PARAMETERS, refusal.reason)
+        return _rejected(refusal.cause, refusal.reason)
 
     def recover(self, asked: RecoverBody) -> MessageEnd | None:
         """End of a message that an earlier tenure accepted; None: its order has none yet."""
@@ -118,7 +123,7 @@ class MessageWrites:
             )
             return self._proven(asked.name, end)
         if state.receipt is not None:
-            return self._proven(asked.name, _end_of(state.receipt))
+            return self._proven(asked.name, self._end_of(state.receipt))
         self._names[command_id] = asked.name
         return None
 
@@ -129,7 +134,19 @@ class MessageWrites:
     def finished(self, receipt: Receipt) -> tuple[MessageName, MessageEnd] | None:
         """Message and end that a receipt means; None: no message gave that order."""
         name = self._names.pop(receipt.command_id, None)
-        return None if name is None else (name, self._proven(name, _end_of(receipt)))
+        return None if name is None else (name, self._proven(name, self._end_of(receipt)))
+
+    def _end_of(self, receipt: Receipt) -> MessageEnd:
+        outcome, cause = end_of(receipt)
+        state = self._commands.find(receipt.command_id)
+        return MessageEnd(
+            outcome=outcome,
+            cause=cause,
+            detail=receipt.detail,
+            read_back=receipt.read_back,
+            selected_ns=0 if state is None else state.command.selected_ns or 0,
+            ended_ns=receipt.finished_ns,
+        )
 
     def _proven(self, name: MessageName, end: MessageEnd) -> MessageEnd:
         """The end, without a promise that this log can't make."""
@@ -145,12 +162,9 @@ def _rejected(cause: AddCause, detail: str) -> MessageEnd:
     return MessageEnd(outcome=MessageOutcome.REJECTED, cause=cause, detail=detail)
 
 
-def _end_of(receipt: Receipt) -> MessageEnd:
-    outcome = MessageOutcome(receipt.outcome.value)
-    return MessageEnd(
-        outcome=outcome,
-        cause=CAUSES[receipt.outcome],
-        detail=receipt.detail,
-        read_back=receipt.read_back,
-        ended_ns=receipt.finished_ns,
-    )
+def end_of(receipt: Receipt) -> tuple[MessageOutcome, AddCause]:
+    """Outcome and cause of an order in the words of messages. A receipt has no outcome for what was taken back."""
+    cause = _WORDS.get(receipt.cause or "", CAUSES[receipt.outcome])
+    if receipt.outcome is Outcome.REJECTED and cause is AddCause.ABORTION_BY_CANCEL:
+        return MessageOutcome.CANCELLED, cause
+    return MessageOutcome(receipt.outcome.value), cause

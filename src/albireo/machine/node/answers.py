@@ -29,10 +29,12 @@ from albireo.machine.node.orders import Orders
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, NotAnswered, Question, Turn
-from albireo.machine.tree.answers_below import AnswersBelow, NoNodeBelow, items_behind, named_behind
+from albireo.machine.session.sessions import Sessions
+from albireo.machine.tree.answers_below import AnswersBelow, NodeNotKnown, items_behind, named_behind
 from albireo.machine.tree.force_answers import CROWDED
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.machine.tree.order_answers import OrderAnswers
+from albireo.machine.tree.session_answers import SessionAnswers
 from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
 from albireo.model.case import case_label
@@ -60,6 +62,7 @@ class AnsweringRoot(Protocol):
     forcing: Forcing
     access: AccessJudge
     access_changes: AccessChanges
+    sessions: Sessions
     registry: Registry
     forgetting: Forgetting
     role: Role
@@ -106,10 +109,11 @@ class Answers:
         self._below = AnswersBelow(root)
         self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "status": (Nothing, self._status),
-            "tree": (Nothing, lambda question, _, turn: self._say(question, self._root.tree.below.seen(), turn)),
+            "tree": (Nothing, lambda question, _, turn: self._say(question, self._root.tree.seen(), turn)),
             "items": (ItemsAsked, self._items),
             "read": (ItemsAsked, self._read),
             **OrderAnswers(root, self._below).known,
+            **SessionAnswers(root, self._below).known,
             "cases": (CasesAsked, self._cases),
             "case_action": (ActionAsked, self._case_action),
             "flood": (Nothing, self._flood),
@@ -129,7 +133,7 @@ class Answers:
         shape, handler = entry
         try:
             handler(question, msgspec.convert(ask.arguments, shape), turn)
-        except (msgspec.ValidationError, NotAnswered, NoCursor, NoNodeBelow) as error:
+        except (msgspec.ValidationError, NotAnswered, NoCursor, NodeNotKnown) as error:
             turn.send(question.sender, Answer(request_id=ask.request_id, error=str(error)))
 
     def refuse(self, sender: bytes, message: AnyMessage, principal: str, moment: Moment, turn: Turn) -> None:
@@ -292,7 +296,7 @@ def status_of(
         "wall_ns": moment.wall,
         "items": len(folds.dim),
         "bad_items": folds.dim.bad_count,
-        "forced_items": len(folds.forces),
+        **_of_people(root),
         "cases": {
             "open": len(folds.cases),
             "unacked": folds.cases.unacked_count,
@@ -307,6 +311,15 @@ def status_of(
         "producers": _producers(root),
         "audit": _audit(folds),
         "followers": _followers(root),
+    }
+
+
+def _of_people(root: AnsweringRoot) -> dict[str, int]:
+    """Figures about what people do here."""
+    return {
+        "forced_items": len(root.folds.forces),
+        "sessions": len(root.folds.sessions),
+        "sessions_left_out": root.sessions.left_out,
     }
 
 

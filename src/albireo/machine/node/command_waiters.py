@@ -5,6 +5,7 @@ the outcome comes by there, under the same command id, and is told as if nothing
 time (the order was cut with the old tail, or this node is cut off), it is told as `unknown`: nobody is left waiting.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -24,6 +25,14 @@ NOBODY: Final = b""
 _UNKNOWN: Final = "the lead has changed, and this member has not heard what became of it"
 
 
+ReceiptTold = Callable[[int, Receipt], Answer]
+"""Makes the answer to a question, of this request id, out of a receipt."""
+
+
+def _receipt(request_id: int, receipt: Receipt) -> Answer:
+    return Answer(request_id=request_id, result=msgspec.to_builtins(receipt))
+
+
 class CommandWaiter(msgspec.Struct, frozen=True):
     """One question that waits for the outcome of a command."""
 
@@ -31,6 +40,7 @@ class CommandWaiter(msgspec.Struct, frozen=True):
     request_id: int
     due: Instant
     """Instant at which the asker is told, if only that nobody knows."""
+    told: ReceiptTold
 
 
 class CommandWaiters:
@@ -48,13 +58,15 @@ class CommandWaiters:
         """The command with this id, if anybody waits for it."""
         return self._commands.get(command_id)
 
-    def wait(self, command: Command, sender: bytes, request_id: int, due: Instant) -> bool:
+    def wait(
+        self, command: Command, sender: bytes, request_id: int, due: Instant, told: ReceiptTold = _receipt
+    ) -> bool:
         """Have a question wait for a command; False: too many wait for it already."""
         self._commands.setdefault(command.command_id, command)
         waiting = self._waiting.setdefault(command.command_id, [])
         if len(waiting) >= WAITING_MAX:
             return False
-        waiting.append(CommandWaiter(sender, request_id, due))
+        waiting.append(CommandWaiter(sender, request_id, due, told))
         return True
 
     def answer(self, receipt: Receipt, turn: Turn) -> None:
@@ -63,7 +75,7 @@ class CommandWaiters:
         for one in self._waiting.pop(receipt.command_id, []):
             if one.sender == NOBODY:
                 continue
-            turn.send(one.sender, Answer(request_id=one.request_id, result=msgspec.to_builtins(receipt)))
+            turn.send(one.sender, one.told(one.request_id, receipt))
 
     def followed(self, commands: Commands, turn: Turn) -> None:
         """Answer those whose command has ended in what is folded now, perhaps from another holder's log."""

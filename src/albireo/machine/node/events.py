@@ -32,6 +32,8 @@ class LettersDrained(msgspec.Struct, frozen=True, eq=False):
     """The pair as this member sees it, if one of the letters asks for the status."""
     door: dict[str, object] | None = None
     """The door of this node, likewise."""
+    addresses: Mapping[bytes, str] = {}
+    """Address of each sender of a question or of a follower's hello; actors of this node are left out."""
 
 
 class FramesAppended(msgspec.Struct, frozen=True, eq=False):

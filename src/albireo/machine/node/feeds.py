@@ -17,16 +17,17 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.node.owners import reserved_follower
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Turn
-from albireo.machine.tree.mirror import NodeMirror
+from albireo.machine.tree.mirror import HISTORY, NodeMirror
 from albireo.model.instant import Instant, soonest
 from albireo.model.position import Position
+from albireo.model.tree.nodes import is_below
 
 STATE_BYTES: Final = 2 * PIECE_BYTES
 """Bytes of state, encoded and sent, at which a turn leaves the rest to the next one."""
 
 
 class Feeds:
-    """Both feeds of one log: `leader` serves the frames, the other feed the latest state; and that of nodes below."""
+    """Both feeds of one log: `leader` serves the frames, the other feed the latest state; and that of other nodes."""
 
     def __init__(self, config: RootConfig, folds: Folds, *, is_complete: bool) -> None:
         """
@@ -36,15 +37,15 @@ class Feeds:
         self._rates = {config.parent: config.uplink_bytes_per_s} if config.uplink_bytes_per_s else {}
         self.leader = Leader(rates=self._rates)
         self._config = config
-        self._below: dict[str, tuple[NodeMirror, StateFeed]] = {}
+        self._others: dict[str, tuple[NodeMirror, StateFeed]] = {}
         self._served_first = 0
         self._begin(folds, is_complete=is_complete)
 
     def show(self, mirrors: Mapping[str, NodeMirror]) -> None:
-        """Serve the state of these nodes below too."""
+        """Serve the state of these other nodes too."""
         for node, mirror in mirrors.items():
-            if node not in self._below:
-                self._below[node] = mirror, StateFeed(mirror)
+            if node not in self._others:
+                self._others[node] = mirror, StateFeed(mirror)
 
     def _begin(self, folds: Folds, *, is_complete: bool) -> None:
         self._state = StateFeed(folds)
@@ -71,27 +72,39 @@ class Feeds:
             return False
         above = (self._config.parent, self._config.parent_places)
         objection = reserved_follower(hello.follower, principal, *above, is_named=hello.is_named)
-        if not objection and hello.of and (hello.mode != "state" or hello.of not in self._below):
-            objection = (
-                f"{hello.of!r} is no node below {self._config.node}; only the state of such nodes is followed here"
-            )
+        objection = objection or self._objection_to(hello)
         if objection:
             turn.send(sender, FeedAnswer(verdict="refused", reason=objection))
             return False
-        log = turn.log
-        # The folds have still to take some of what is committed, or are ahead of a log that begins anew.
-        known = max(log.committed, folded_to)
-        feed: StateFeed | Leader = self.leader
-        if hello.of:
-            mirror, feed = self._below[hello.of]
-            known = mirror.position
-        elif hello.mode == "state":
-            feed, known = self._state, folded_to
-        facts = LogFacts(self._config.log_id, log.history, log.first_sequence, known, is_serving)
+        feed, facts = self._asked_for(hello, folded_to, turn, is_serving=is_serving)
         answer = feed.hello(sender, hello, facts, now, principal)
         turn.send(sender, answer)
         is_of_parent = hello.is_named and hello.follower == self._config.parent
         return is_of_parent and feed is self.leader and answer.verdict == "snapshot"
+
+    def _objection_to(self, hello: FeedHello) -> str:
+        """Reason why the state of another node is not followed here; empty: it is, or none is asked for."""
+        if not hello.of:
+            return ""
+        is_its_own = hello.of == hello.follower or is_below(hello.of, hello.follower)
+        if is_its_own and is_below(hello.follower, self._config.node):
+            return f"{hello.of!r} is part of the own subtree of {hello.follower!r}"
+        if hello.mode == "state" and hello.of in self._others:
+            return ""
+        return f"nothing is known of {hello.of!r} at {self._config.node}; only states of other nodes are followed here"
+
+    def _asked_for(
+        self, hello: FeedHello, folded_to: Position, turn: Turn, *, is_serving: bool
+    ) -> tuple[StateFeed | Leader, LogFacts]:
+        """The feed that a hello asks for, and what it tells of its log."""
+        log = turn.log
+        if hello.of:
+            mirror, state = self._others[hello.of]
+            return state, LogFacts(mirror.run, HISTORY, 1, mirror.position, is_serving)
+        # The folds have still to take some of what is committed, or are ahead of a log that begins anew.
+        known = folded_to if hello.mode == "state" else max(log.committed, folded_to)
+        facts = LogFacts(self._config.log_id, log.history, log.first_sequence, known, is_serving)
+        return self._state if hello.mode == "state" else self.leader, facts
 
     @property
     def credit_cut(self) -> int:
@@ -103,7 +116,7 @@ class Feeds:
             any(one.ack(sender, ack, now) for one in self._states())
 
     def _states(self) -> list[StateFeed]:
-        return [self._state, *(feed for _, feed in self._below.values())]
+        return [self._state, *(feed for _, feed in self._others.values())]
 
     def lost(self, sender: bytes) -> None:
         self.leader.lost(sender)
@@ -123,16 +136,16 @@ class Feeds:
             turn.epoch, folded_to, end, now, turn, is_acting=is_acting, room_bytes=STATE_BYTES
         )
         for node in self._in_turns():
-            mirror, feed = self._below[node]
+            mirror, feed = self._others[node]
             at = mirror.position
-            left -= feed.time_passed(turn.epoch, at, at, now, turn, is_acting=is_acting, room_bytes=left)
+            left -= feed.time_passed(at.epoch, at, at, now, turn, is_acting=is_acting, room_bytes=left)
 
     def _in_turns(self) -> list[str]:
-        """Nodes below, each time beginning with another: what one turn gives of their states is bounded."""
-        nodes = list(self._below)
+        """Other nodes, each time beginning with another: what one turn gives of their states is bounded."""
+        nodes = list(self._others)
         self._served_first = (self._served_first + 1) % max(1, len(nodes))
         return nodes[self._served_first :] + nodes[: self._served_first]
 
     def deadline(self, folded_to: Position) -> Instant | None:
-        below = (feed.deadline(mirror.position) for mirror, feed in self._below.values())
+        below = (feed.deadline(mirror.position) for mirror, feed in self._others.values())
         return soonest(self.leader.deadline(), self._state.deadline(folded_to), *below)

@@ -5,9 +5,10 @@ belongs to it. Who waits for an answer is kept beside it (command_waiters.py): a
 command. A command that was not accepted before the restart expires: log time, by which it would run out, stood still
 meanwhile.
 
-    asked -> refused at once (unknown item, not writable, out of range, too many)
+    asked -> refused at once (unknown item, not writable, not selected, out of range, too many)
           -> CommandRequested --committed, owner connected--> CommandAccepted --committed--> WriteOrder
           -> WriteDone from the owner -> CommandFinished --committed--> answer
+    taken back before CommandAccepted -> CommandFinished(rejected, cause abortion-by-cancel)
 
 Spec: docs/ARCHITECTURE.md, walk 2.
 """
@@ -21,16 +22,20 @@ from msgspec import Meta
 
 from albireo.codec import bounds
 from albireo.codec.message import Answer, WriteDone, WriteOrder
-from albireo.codec.record import Audited, CommandAccepted, CommandFinished, CommandRequested, Stream
-from albireo.machine.fold.commands import OPEN_MAX, Commands, CommandState
-from albireo.machine.fold.dim import Dim
-from albireo.machine.node.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters
+from albireo.codec.record import Audited, CommandAccepted, CommandFinished, CommandRequested, Record, Stream
+from albireo.machine.fold.commands import OPEN_MAX, CommandState
+from albireo.machine.fold.folds import Folds
+from albireo.machine.node.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters, ReceiptTold
+from albireo.machine.node.registry import Registry
 from albireo.machine.node.turn import Moment, Question, Turn
+from albireo.machine.selection.fold import SelectionWatch
+from albireo.machine.selection.selecting import Selecting, not_selected
 from albireo.model.bounded import INT64_MAX, INT64_MIN, Signed
-from albireo.model.command import ID_REUSED, Command, Outcome, Receipt
+from albireo.model.command import Command, Outcome, Receipt, id_reused
 from albireo.model.instant import MS, Instant, LogTime
-from albireo.model.item import DataItem, KnownItem
-from albireo.model.principal import ANYBODY, UNKEYED, kind_of
+from albireo.model.item import Control, DataItem, KnownItem
+from albireo.model.principal import may_be_one
+from albireo.model.tree.message import AddCause
 from albireo.model.value import Value, ValueType
 
 EXPIRES_MS_MAX: Final = 3_600_000
@@ -45,6 +50,7 @@ class WriteRefusal(msgspec.Struct, frozen=True):
     """Reason why a request is not even recorded, and what to do about it."""
 
     reason: str
+    cause: AddCause = AddCause.INCONSISTENT_PARAMETERS
 
 
 class WriteAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,18 +63,23 @@ class WriteAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     user: OrderText = "unknown"
     reason: OrderText = ""
     expires_ms: Signed = 10_000
+    selection: OrderText = ""
+    """Id of the selection that the order uses; empty: none."""
 
 
 class Orders:
     """The machine around the fold of commands."""
 
-    def __init__(self, commands: Commands, dim: Dim, waiters: CommandWaiters) -> None:
-        self.commands = commands
-        self._dim = dim
+    def __init__(self, folds: Folds, registry: Registry, waiters: CommandWaiters, watch: SelectionWatch) -> None:
+        self.commands = folds.commands
+        self.selecting = Selecting(folds, registry, watch)
+        self._dim = folds.dim
         self._waiters = waiters
         self._accepting: set[str] = set()
         """Commands whose `accepted` is appended and not yet committed: it must not be appended twice."""
         self._finishing: set[str] = set()
+        self._cancelled: set[str] = set()
+        """Commands that were taken back before anything was accepted, until their receipt is committed."""
         self._asked: dict[str, int] = {}
         """Item of each command that was taken in this tenure and is not finished, on record already or not."""
 
@@ -82,7 +93,7 @@ class Orders:
         known = self.commands.find(asked.command_id)
         earlier = self._waiters.command(asked.command_id) if known is None else known.command
         if earlier is not None and (other := _difference(earlier, asked, item, question.principal)):
-            return WriteRefusal(f"command id {asked.command_id!r} {ID_REUSED} {other}, and {_ID_REMEDY}")
+            return WriteRefusal(id_reused(asked.command_id, other))
         if known is not None and known.receipt is not None:
             turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(known.receipt)))
             return None
@@ -91,17 +102,27 @@ class Orders:
             is_heard = self._waiters.wait(earlier, sender, request_id, due)
             return None if is_heard else WriteRefusal(f"{WAITING_MAX} questions wait for this command already")
         is_full = max(self.commands.open_count, len(self._waiters)) >= OPEN_MAX
-        refusal = WriteRefusal(_TOO_MANY) if is_full else refusal_of_write(asked, item)
+        refusal = _TOO_MANY if is_full else refusal_of_write(asked, item)
         if refusal is not None or item is None:
             return refusal or WriteRefusal(f"no item {asked.item!r}")
+        objection = self.selecting.objection(item, asked.selection, question.principal, moment.now)
+        if objection is not None:
+            return WriteRefusal(objection.reason, objection.cause)
         command = _command(asked, item, question.principal, moment)
         self._waiters.wait(command, sender, request_id, due)
-        self._request(command, asked, moment, turn)
+        self._request(command, item, asked, moment, turn)
         return None
 
-    def _request(self, command: Command, asked: WriteAsked, moment: Moment, turn: Turn) -> None:
+    def knows(self, command_id: str) -> bool:
+        """True: the id names an order to an item of this node."""
+        return self.commands.find(command_id) is not None or self._waiters.command(command_id) is not None
+
+    def _request(self, command: Command, item: KnownItem, asked: WriteAsked, moment: Moment, turn: Turn) -> None:
         self._asked[command.command_id] = command.item_id
-        turn.record(Stream.COMMAND, [CommandRequested(command=command)])
+        records: list[Record] = []
+        if (used := self.selecting.operate(item)) is not None:
+            records, command = [used[0]], msgspec.structs.replace(command, selected_ns=used[1])
+        turn.record(Stream.COMMAND, [*records, CommandRequested(command=command)])
         self._audit("write", command, f"{asked.value!r}", asked.reason, moment, turn)
 
     def _audit(self, action: str, command: Command, what: str, why: str, moment: Moment, turn: Turn) -> None:
@@ -117,12 +138,40 @@ class Orders:
         )
         turn.record(Stream.AUDIT, [audited])
 
-    def restarted(self, moment: Moment, turn: Turn) -> None:
+    def restarted(self, log_time: LogTime, moment: Moment, turn: Turn) -> None:
         """Expire what was not accepted before this tenure, because nobody can tell how long nobody served."""
+        self.selecting.begin(moment, log_time)
         for state in self.commands.waiting():
             detail = "never sent: the node restarted before the adapter that owns the item took it"
             receipt = Receipt(command_id=state.command.command_id, outcome=Outcome.EXPIRED, detail=detail)
             self._finish(receipt, moment, turn)
+
+    def cancel(self, question: Question, command_id: str, turn: Turn, told: ReceiptTold) -> WriteRefusal | None:
+        """Take an order back if it was not accepted yet, and answer with what became of it once that is committed.
+
+        An order that is accepted goes on: its outcome is the answer.
+        """
+        state = self.commands.find(command_id)
+        command = self._waiters.command(command_id) if state is None else state.command
+        if command is None:
+            return WriteRefusal(f"no order {command_id!r} is open")
+        due = Instant(question.moment.now + min(max(command.expires_ms, 0), EXPIRES_MS_MAX) * MS + LATE_NS)
+        if not self._waiters.wait(command, question.sender, question.request_id, due, told):
+            return WriteRefusal(f"{WAITING_MAX} questions wait for this command already")
+        is_accepted = state is not None and state.accepted_epoch
+        if not is_accepted and command_id not in self._accepting and command_id not in self._finishing:
+            self._cancelled.add(command_id)
+            self._end_cancelled(question.moment, turn)
+        return None
+
+    def _end_cancelled(self, moment: Moment, turn: Turn) -> None:
+        """Finish what was taken back, as soon as it is on record that it was asked for."""
+        for state in self.commands.waiting() if self._cancelled else ():
+            command_id = state.command.command_id
+            if command_id in self._cancelled:
+                detail, cause = "cancelled: never sent, and never will be", AddCause.ABORTION_BY_CANCEL.value
+                receipt = Receipt(command_id=command_id, outcome=Outcome.REJECTED, detail=detail, cause=cause)
+                self._finish(receipt, moment, turn)
 
     def accept(self, takes_orders: Callable[[int], bool], turn: Turn) -> None:
         """Append "accepted" for every waiting command whose owner is there.
@@ -132,9 +181,8 @@ class Orders:
         """
         for state in self.commands.waiting():
             command = state.command
-            if command.command_id in self._accepting or command.command_id in self._finishing:
-                continue
-            if takes_orders(command.item_id):
+            is_held = any(command.command_id in one for one in (self._accepting, self._finishing, self._cancelled))
+            if not is_held and takes_orders(command.item_id):
                 self._accepting.add(command.command_id)
                 turn.record(Stream.COMMAND, [CommandAccepted(command_id=command.command_id)])
 
@@ -159,8 +207,19 @@ class Orders:
         """Record what the owner says became of its order."""
         self._finish(message.receipt, moment, turn)
 
-    def time_passed(self, log_time: LogTime, moment: Moment, turn: Turn) -> None:
-        """Finish what time alone ends, as expired or unknown."""
+    def followed(self, moment: Moment, turn: Turn) -> None:
+        """Take note of what was just folded, drafted here or not."""
+        self._waiters.followed(self.commands, turn)
+        self.selecting.followed(moment.now)
+
+    def time_passed(self, log_time: LogTime, moment: Moment, turn: Turn, *, is_open: bool) -> None:
+        """Finish what time alone ends, as expired or unknown, and what was taken back; end selections.
+
+        Args:
+            is_open: anything is recorded now.
+        """
+        self.selecting.go_on(moment, turn, is_open=is_open)
+        self._end_cancelled(moment, turn)
         for receipt in self.commands.overdue(log_time):
             self._finish(receipt, moment, turn)
 
@@ -177,6 +236,7 @@ class Orders:
         """Answer everybody who waits, as `CommandFinished` is committed."""
         self._accepting.discard(receipt.command_id)
         self._finishing.discard(receipt.command_id)
+        self._cancelled.discard(receipt.command_id)
         self._asked.pop(receipt.command_id, None)
         self._waiters.answer(receipt, turn)
 
@@ -194,10 +254,9 @@ def _command(asked: WriteAsked, item: KnownItem, principal: str, moment: Moment)
     )
 
 
-_TOO_MANY: Final = f"{OPEN_MAX} commands are on their way already; wait for some to finish"
-
-
-_ID_REMEDY: Final = "nothing of this order is done; what to do: give every order an id of its own (a UUID)"
+_TOO_MANY: Final = WriteRefusal(
+    f"{OPEN_MAX} commands are on their way already; wait for some to finish", AddCause.COMMAND_ALREADY_IN_EXECUTION
+)
 
 
 def _difference(earlier: Command, asked: WriteAsked, item: KnownItem | None, principal: str) -> str:
@@ -210,12 +269,7 @@ def _difference(earlier: Command, asked: WriteAsked, item: KnownItem | None, pri
     if not _is_equal(asked.value, earlier.value):
         return "value"
     known = earlier.principal
-    return "" if known in (msgspec.UNSET, principal) or _may_be_one(known, principal) else "principal"
-
-
-def _may_be_one(first: str, second: str) -> bool:
-    """True: one has a name and the other none, and neither has a key, so one program may be both."""
-    return ANYBODY in (first, second) and {kind_of(first), kind_of(second)} <= UNKEYED
+    return "" if known is msgspec.UNSET or may_be_one(known, principal) else "principal"
 
 
 def _is_equal(asked: Value, recorded: Value) -> bool:
@@ -235,6 +289,7 @@ def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
         detail=receipt.detail[:TEXT_CHARS_MAX],
         ack_guid=receipt.ack_guid[:TEXT_CHARS_MAX],
         read_back=read_back[:TEXT_CHARS_MAX] if isinstance(read_back, str) else read_back,
+        cause=receipt.cause if receipt.cause in _CAUSES else msgspec.UNSET,
     )
     objection = bounds.objection(cut)
     if not objection:
@@ -243,13 +298,20 @@ def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
     return Receipt(command_id=cut.command_id, outcome=Outcome.UNKNOWN, detail=detail, finished_ns=moment.wall)
 
 
+_CAUSES: Final = frozenset(one.value for one in AddCause)
+
+
 def refusal_of_write(asked: WriteAsked, known: KnownItem | None) -> WriteRefusal | None:
     """Reason why this order can't be meant; None: there is none."""
     if known is None:
-        return WriteRefusal(f"no item {asked.item!r}; `albireo items` lists them")
+        return WriteRefusal(f"no item {asked.item!r}; `albireo items` lists them", AddCause.NOT_SUPPORTED)
     item = known.item
     if not item.is_writable:
-        return WriteRefusal(f"{item.name} is not writable; set `writable` in its item table if it should be")
+        text = f"{item.name} is not writable; set `writable` in its item table if it should be"
+        return WriteRefusal(text, AddCause.NOT_SUPPORTED)
+    if item.control is Control.SELECT and not asked.selection:
+        unselected = not_selected(item.name, was_named=False)
+        return WriteRefusal(unselected.reason, unselected.cause)
     if not 0 < asked.expires_ms <= EXPIRES_MS_MAX:
         return WriteRefusal(f"expires_ms must be within 1..{EXPIRES_MS_MAX}")
     objection = value_objection(item, asked.value)

@@ -23,7 +23,7 @@ from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.producer.starts import LatestStarts
 from albireo.model import quality
 from albireo.model.instant import Instant
-from albireo.model.item import DataItem, KnownItem
+from albireo.model.item import Control, DataItem, KnownItem
 from albireo.model.principal import ANYBODY
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.settings import LimitSettings
@@ -276,6 +276,10 @@ class Registry:
     def item(self, name: str) -> KnownItem | None:
         """A declared item of the appended view, by its full or local name."""
         return self._declared.get(name.removeprefix(f"{self._node}:"))
+
+    def control_of(self, known: KnownItem) -> Control:
+        """How an item takes orders, also while the feature level of the log can't tell it."""
+        return self._held_back.get(known.item.name, known.item).control
 
     def item_forgotten(self, known: KnownItem) -> None:
         """Take an item out of the appended view. The program that has declared it, if it lives, says hello again."""

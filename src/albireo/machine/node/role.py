@@ -64,6 +64,8 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the node above; empty: there is none."""
     parent_places: frozenset[str] = frozenset()
     """Names of the keys of its members."""
+    beyond: tuple[str, ...] = ()
+    """Nodes outside the own subtree whose states are followed at the parent."""
     topology_hash: str = ""
     """Hash of the topology that this node runs; empty: not known."""
     uplink_bytes_per_s: int = 0

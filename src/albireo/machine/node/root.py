@@ -61,6 +61,8 @@ from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
+from albireo.machine.selection.fold import SelectionWatch
+from albireo.machine.session.sessions import Sessions
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.machine.tree.origins import Enveloped
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
@@ -86,11 +88,13 @@ class Root:
         self.folded_to = folded_to
         self.role = Role(config)
         self.access = AccessJudge(config.node, folds.access)
+        self.sessions = Sessions(self)
         self._waiters = CommandWaiters()
+        self._selection_watch = SelectionWatch()
         self.tree = NodeTree(self)
         self._begin_afresh(moment)
         self.feeds = Feeds(config, folds, is_complete=has_folds)
-        self.feeds.show(self.tree.mirrors)
+        self.feeds.show(self.tree.all_mirrors)
         self.answers = Answers(self)
         self.diagnostics = Diagnostics()
         self.commit_times = CommitTimes()
@@ -114,22 +118,24 @@ class Root:
         sender_of, owns, detours = self.registry.sender_of, self.registry.owners.owns, self.registry.detours
         self.admission = Admission(self.folds.producers, sender_of, self._receipts.of, owns, detours)
         self.forcing = Forcing(self.config, self.folds, self.registry)
-        self.orders = Orders(self.folds.commands, self.folds.dim, self._waiters)
+        self.orders = Orders(self.folds, self.registry, self._waiters, self._selection_watch)
         self.access_changes = AccessChanges(self.access)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
         self.adapters = AdapterWatch(self.config.adapters, self.registry, self.folds.cases.messages, moment.now)
         self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
         self.admission.closed_because = self.role.cause
+        self.sessions.begin_afresh(moment.now)
         self.tree.begin_afresh()
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
     def step(self, event: events.Event, log: LogView, moment: Moment) -> Turn:
         turn = Turn(log, self.folds.feature_level)
         match event:
-            case events.LettersDrained(letters, pair, door):
+            case events.LettersDrained(letters, pair, door, addresses):
                 for letter in letters:
-                    self._letter(letter, (pair, door), moment, turn)
+                    if self.sessions.hears(letter, addresses, moment, turn):
+                        self._letter(letter, (pair, door), moment, turn)
             case _ if isinstance(event, events.OfTheLog):
                 self._of_the_log(event, moment, turn)
             case TimePassed():
@@ -173,9 +179,8 @@ class Root:
                 self._receipts.committed(self._pending.committed(turn.log.committed), turn)
             case events.Answered():
                 self._fold(moment, turn)
-            case events.Durable():
-                if self.role.is_serving:
-                    self._receipts.durable(turn)
+            case events.Durable() if self.role.is_serving:
+                self._receipts.durable(turn)
             case events.LogCut():
                 end = turn.log.end
                 assert end.sequence >= self.folded_to.sequence, f"cut to {end}, folded to {self.folded_to}"
@@ -254,7 +259,8 @@ class Root:
             watched = (*self.adapters.declare(turn, moment.now), *self.forcing.begin(moment, turn))
             self.diagnostics.declare(self.registry, self.config, watched, moment, turn)
             self._hellos.leave(self.config.adapters)
-            self.orders.restarted(moment, turn)
+            self.sessions.begin(turn)
+            self.orders.restarted(LogTime(self.log_time_ns(moment.now)), moment, turn)
         self.admission.body_bytes_max = min(BODY_BYTES_MAX, self.config.segment_bytes - HEADER_BYTES)
         self.admission.closed_because = self._log_reason
         self.role.tell_waiting(turn)
@@ -279,16 +285,14 @@ class Root:
 
     def deadline(self) -> Instant:
         """Instant at which `TimePassed` is due."""
-        is_serving = self.role.is_serving
-        if self._hellos and is_serving:
+        if self._hellos and self.role.is_serving:
             return self._last_append
         due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to), self.tree.deadline())
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
         """Instant at which a mark must carry log time forward, because something falls due although no record comes."""
-        log_deadline = self.folds.deadline()
-        if log_deadline is None or self._pending or not self.role.is_serving:
+        if (log_deadline := self.folds.deadline()) is None or self._pending or not self.role.is_serving:
             return None
         wait_ns = max(0, log_deadline - self._pending.log_time_ms * MS)
         return Instant(self._last_append + (max(wait_ns, CLOSED_MARK_NS) if self.admission.closed_because else wait_ns))
@@ -325,9 +329,8 @@ class Root:
             case WritesEnded():
                 self.outputs.ended(sender, message)
             case FeedHello():
-                is_serving = self.role.is_serving
-                folded_to, now = self.folded_to, moment.now
-                if self.feeds.hello(sender, message, principal, folded_to, now, turn, is_serving=is_serving):
+                at = (self.folded_to, moment.now, turn)
+                if self.feeds.hello(sender, message, principal, *at, is_serving=self.role.is_serving):
                     self.tree.let_go(turn)
             case FeedAck():
                 self.feeds.ack(sender, message, moment.now)
@@ -337,8 +340,7 @@ class Root:
                 turn.note("warning", "unexpected_message", kind=type(message).__name__)
 
     def _declare_more(self, moment: Moment, turn: Turn) -> None:
-        welcome = self._hellos.more(moment, turn)
-        if welcome is not None:
+        if (welcome := self._hellos.more(moment, turn)) is not None:
             self.after(turn.end, *welcome, turn)
 
     @property
@@ -364,7 +366,7 @@ class Root:
                 self.folded_to = frame.header.last
                 if draft is not None:
                     self._fold_own(frame.header, draft, moment, turn)
-        self._waiters.followed(self.folds.commands, turn)
+        self.orders.followed(moment, turn)
         self.tree.committed(self.folded_to.sequence, moment, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)
@@ -400,6 +402,7 @@ class Root:
                 self.commit_times.took((moment.wall - int(content.node_ns[-1])) / MS)
             return
         self.forcing.folded(content)
+        self.sessions.folded(content, turn)
         for record in content:
             match record:
                 case CaseChanged(cause="raised"):
@@ -417,15 +420,15 @@ class Root:
         """Draft what the committed state asks for next."""
         if not self.role.is_serving:
             return
-        self.tree.serve(moment, turn, is_open=not self.admission.closed_because)
-        if not self.admission.closed_because:
+        self.tree.serve(moment, turn, is_open=(is_open := not self.admission.closed_because))
+        if is_open:
             if changes := self.folds.propose(moment.wall):
                 turn.record(Stream.CASES, changes)
             self.forcing.go_on(moment, turn)
         if self.role.may_write(moment.now):
             self.orders.accept(self.registry.takes_orders, turn)
         self.outputs.end_unsent(moment, turn)
-        self.orders.time_passed(LogTime(self.folds.log_time_ms * MS), moment, turn)
+        self.orders.time_passed(LogTime(self.folds.log_time_ms * MS), moment, turn, is_open=is_open)
 
     def _admission_changed(self, reason: str, turn: Turn) -> None:
         if reason == self._log_reason:
@@ -436,8 +439,7 @@ class Root:
         turn.note("error" if reason else "info", "admission_stopped" if reason else "admission_resumed", reason=reason)
 
     def _time_passed(self, moment: Moment, turn: Turn) -> None:
-        now = moment.now
-        is_serving = self.role.is_serving
+        now, is_serving = moment.now, self.role.is_serving
         if now >= self._tick_at:
             self._tick_at = Instant(now + SECOND)
             self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
@@ -446,6 +448,7 @@ class Root:
                 if not self.admission.closed_because:
                     self.adapters.time_passed(moment, turn)
                     self.forgetting.time_passed(moment, turn)
+                self.sessions.time_passed(moment, turn)
             elif self.role.is_handing_over:  # Who is gone is noticed when it is told something.
                 self.role.stand_by(self.outputs.awaited, turn)
         if is_serving:

@@ -11,7 +11,10 @@ does not come, `Unanswered` says so: whether the action was done cannot be known
 Lines below `members` are those of the members, of which the seeker chooses one; others lead to parts of a member that
 have a link of their own. Answers to a question that was given up, or from a line that was left, are dropped.
 
-Spec: docs/node-protocol.md; design/pair.md, Parts; ADR-0156.
+A client that has asked something is present at the node (machine/session): while it goes on it says so to the member
+that acts, by the question `session`, whose answer nobody waits for.
+
+Spec: docs/node-protocol.md; design/pair.md, Parts; ADR-0156, ADR-0206.
 """
 
 from collections.abc import Sequence
@@ -22,17 +25,22 @@ import msgspec
 from albireo.codec.message import Answer, Ask, RoleAsked, RoleTold
 from albireo.machine.producer.seeking import AskRole, Chose, Effect, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
 from albireo.machine.producer.sending import Heard, SayTo
-from albireo.model.instant import Instant, TimePassed
+from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 
+KEEP_NS: Final = 10 * SECOND
+"""Time between two words of a client that has nothing to ask; a node waits three times as long for one."""
+UNASKED: Final = 0
+"""Request id of these words, and of what a node says to a client that asked nothing; no question has it."""
+PRESENT: Final = Ask(request_id=UNASKED, what="session")
 READING: Final = frozenset(
     {"status", "items", "read", "cases", "flood", "stores", "quarantine", "actors", "history", "events", "stats"}
     | {"history_item", "history_piece", "events_piece", "gaps_piece", "access_list", "forces", "origins", "tree"}
-    | {"command", "commands"}
+    | {"command", "commands", "message", "session", "sessions"}
 )
 """Questions that change nothing."""
-REPEATABLE: Final = READING | {"write", "send", "receive"}
-"""Questions that do the same when they are asked twice. `write` and `send` are known by their command id; what was
-given to a receiver that is gone is given again."""
+REPEATABLE: Final = READING | {"write", "select", "send", "receive", "take"}
+"""Questions that do the same when they are asked twice. `write` and `send` are known by their command id, `select` by
+that of the selection, `take` by its lease; what was given to a receiver that is gone is given again."""
 
 
 class QuestionAsked(msgspec.Struct, frozen=True):
@@ -92,6 +100,8 @@ class NodeAsker:
         self._seeker = Seeker(seek, now)
         self._open: dict[int, _OpenQuestion] = {}
         self._up: set[int] = set()
+        self._keep_at: Instant | None = None
+        """Instant at which the member that acts is told that this client is there; None: it has asked nothing yet."""
 
     @property
     def chosen(self) -> int | None:
@@ -115,12 +125,13 @@ class NodeAsker:
 
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due."""
-        return self._seeker.deadline()
+        return soonest(self._seeker.deadline(), self._keep_at)
 
     def step(self, event: Event, now: Instant) -> Effects:
         match event:
             case QuestionAsked(ask, line):
                 self._open[ask.request_id] = _OpenQuestion(ask, line)
+                self._keep_at = self._keep_at or Instant(now + KEEP_NS)
                 return self._say()
             case GivenUp(request_id):
                 self._open.pop(request_id, None)
@@ -137,7 +148,7 @@ class NodeAsker:
             case Heard():
                 return []
             case TimePassed():
-                return [*self._sought(self._seeker.step(event, now)), *self._say()]
+                return [*self._sought(self._seeker.step(event, now)), *self._say(), *self._keep(now)]
             case LineUp(line) | LineDown(line):
                 return self._changed(event, line, now)
 
@@ -154,6 +165,14 @@ class NodeAsker:
             return []
         del self._open[answer.request_id]
         return [AnswerCame(line, answer)]
+
+    def _keep(self, now: Instant) -> Effects:
+        """Say that this client is there, if that is due and anybody acts."""
+        if self._keep_at is None or now < self._keep_at:
+            return []
+        self._keep_at = Instant(now + KEEP_NS)
+        line = self._seeker.chosen
+        return [SayTo(line, PRESENT)] if line is not None and line in self._up else []
 
     def _sought(self, effects: Sequence[Effect]) -> Effects:
         done: Effects = []

@@ -8,19 +8,21 @@ import numpy as np
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
+from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model.access import AccessRole
 from albireo.model.item import KnownItem
+from albireo.model.tree.message import MessageOutcome
 
 _STRETCH: Final = 65_536
 """Item ids that are looked through at once for those that there are."""
 
 
-class NoNodeBelow(LookupError):
-    """No node of that name stands at or below this one."""
+class NodeNotKnown(LookupError):
+    """The state of a node of that name is not followed here."""
 
 
 class RootAbove(Protocol):
@@ -38,30 +40,31 @@ class AnswersBelow:
         self._root = root
 
     def mirror(self, node: str) -> NodeMirror | None:
-        """The state of a node below; None: this node is meant.
+        """The state of another node; None: this node is meant.
 
         Raises:
-            NoNodeBelow: there is no such node.
+            NodeNotKnown: there is no such node.
         """
         if node in ("", self._root.config.node):
             return None
-        mirror = self._root.tree.mirrors.get(node)
+        mirrors = self._root.tree.all_mirrors
+        mirror = mirrors.get(node)
         if mirror is None:
-            below = ", ".join(self._root.tree.mirrors) or "none"
-            raise NoNodeBelow(f"no node {node!r} at or below {self._root.config.node}; nodes below: {below}")
+            known = ", ".join(mirrors) or "none"
+            raise NodeNotKnown(f"nothing is known of a node {node!r} at {self._root.config.node}; other nodes: {known}")
         return mirror
 
     def dim(self, node: str) -> Dim:
-        """Items of this node, or of one below, with their current values. Raises NoNodeBelow."""
+        """Items of this node, or of another one, with their current values. Raises NodeNotKnown."""
         mirror = self.mirror(node)
         return self._root.folds.dim if mirror is None else mirror.dim
 
     def owner_of(self, name: str) -> str:
-        """Node below whose item is named, by its id or the end of it; empty: none, or several."""
+        """Other node whose item is named, by its id or the end of it; empty: none, or several."""
         head, _, local = name.rpartition(":")
         found = [
             node
-            for node, mirror in self._root.tree.mirrors.items()
+            for node, mirror in self._root.tree.all_mirrors.items()
             if head and (node == head or node.endswith(f"/{head}")) and mirror.dim.by_name(f"{node}:{local}")
         ]
         return found[0] if len(found) == 1 else ""
@@ -76,6 +79,23 @@ def check_role(access: AccessJudge, what: str, question: Question, owner: str) -
     role = access.role_at(question.principal, owner)
     if role < AccessRole.OPERATE:
         raise NotAnswered(f"{what} needs the role operate at {owner}; {question.principal!r} has {role.word}")
+
+
+def not_done(receipt: MessageReceipt, look: str) -> str:
+    """Words for an order to a node below that was not done, or of which nobody knows.
+
+    Args:
+        look: command that shows whether it was.
+    """
+    outcome, owner = receipt.end.outcome, receipt.name.owner
+    if outcome is MessageOutcome.REJECTED:
+        return receipt.end.detail
+    if outcome is MessageOutcome.UNKNOWN:
+        return (
+            f"{owner} has not said in time what became of it; nobody here knows whether it was done; "
+            f"what to do: `albireo command show {receipt.command_id!r}`, and {look}"
+        )
+    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: see `albireo topology show`"
 
 
 def items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:

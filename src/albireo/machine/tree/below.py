@@ -13,8 +13,9 @@ from albireo.codec.record import BODY_BYTES_MAX, ENVELOPE_LEVEL
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Turn
-from albireo.machine.tree.child import Child, ChildConfig, Raw
+from albireo.machine.tree.child import Child, ChildConfig
 from albireo.machine.tree.copier import Copier
+from albireo.machine.tree.followed_states import Raw
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.origins import Origins
@@ -24,11 +25,11 @@ from albireo.model.principal import UNKEYED, kind_of
 
 
 class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node below as this node sees it."""
+    """A node below, or beyond, as this node sees it."""
 
     node: str
     by: str
-    """Child through which it is reached."""
+    """Child through which it is reached; of a node beyond: the parent."""
     stale_since_ns: int | None
     """Wall time since which nothing was heard of it; 0: never in this run; None: it is heard."""
     items: int
@@ -47,12 +48,12 @@ class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str
 
 
-def mirrors_of(children: Iterable[ChildConfig], origins: Origins) -> dict[str, NodeMirror]:
-    """A mirror for each node below, by its id, with the items that are known of it."""
+def mirrors_of(children: Iterable[ChildConfig], origins: Origins, run: bytes) -> dict[str, NodeMirror]:
+    """A mirror for each node below, by its id, with the items that are known of it. `run`: as in `NodeMirror`."""
     found: dict[str, NodeMirror] = {}
     for node in (one for config in children for one in config.all_nodes):
         known = origins.of_node(node)
-        found[node] = NodeMirror(node, () if known is None else known.items.values())
+        found[node] = NodeMirror(node, () if known is None else known.items.values(), run)
     return found
 
 
@@ -130,6 +131,15 @@ class Below:
         """Link to the acting member of a child; None: it is not in reach, or no child."""
         known = self._children.get(child)
         return None if known is None else known.line
+
+    def log_line_of(self, node: str) -> bytes | None:
+        """Link for the log of the child by which a node is reached, to the member that acts; None: there is none."""
+        child = next((one for one in self._children.values() if node in one.config.all_nodes), None)
+        return None if child is None else child.log_line
+
+    def speaks_for(self, sender: bytes, node: str) -> bool:
+        """Whether the child that speaks on this link stands at this node or above it."""
+        return any(one.knows(sender) and node in one.config.all_nodes for one in self._children.values())
 
     def committed(self, sequence: int, moment: Moment, turn: Turn) -> None:
         """The own log is committed, and folded, up to `sequence`."""

@@ -13,11 +13,10 @@ Spec: design/tree.md, Links.
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Final
+from functools import partial
 
 import msgspec
 
-from albireo.codec.errors import DecodeError
 from albireo.codec.message import (
     AnyMessage,
     FeedAlive,
@@ -43,23 +42,12 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
-from albireo.machine.feed.state_piece import PIECE_BYTES
 from albireo.machine.node.turn import Moment, Turn
-from albireo.machine.producer.seeking import AskRole, Chose, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
-from albireo.machine.producer.seeking import Effect as SeekerEffect
 from albireo.machine.tree.copier import Copier
+from albireo.machine.tree.followed_states import UNHEARD_NS, WINDOW_BYTES, FollowedStates, Raw, StateWish
 from albireo.machine.tree.mirror import NodeMirror
-from albireo.model.instant import SECOND, Instant, TimePassed, soonest
+from albireo.model.instant import Instant, TimePassed, soonest
 from albireo.model.position import Position
-
-UNHEARD_NS: Final = 3 * SECOND
-"""Silence of a child's link after which it counts no more; a child says hello each second."""
-WINDOW_BYTES: Final = 8 << 10
-"""Bytes on the way at first: less than a second's on each link of a cable that carries 16 kB/s."""
-ITEM_BYTES: Final = 100
-"""Usual size of a declaration, which is no raw part of its message."""
-
-Raw = Sequence[bytes | memoryview]
 
 
 class ChildConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,22 +84,32 @@ class Child:
         self.config = config
         self.hello: ChildHello | None = None
         """Its last hello; None: none came in this tenure."""
-        self.refused = 0
-        """Number of deliveries that were not taken whole."""
-        self.trouble = ""
+        self._refused = 0
+        """Number of deliveries of its log that were not taken whole."""
+        self._trouble = ""
         """Last reason why its log could not be followed; empty: it is."""
         self._own_node = own_node
-        self._mirrors = list(mirrors.values())
         self._copier = copier
         self._lines: dict[bytes, ChildLine] = {}
-        self._absent_since: Instant | None = None
-        """Instant since which nobody of the child is known to act; None: somebody is, or it was not looked yet."""
-        self._seeker = Seeker(SeekConfig(), Instant(0))
-        self._states = self._state_followers()
+        wishes = [
+            StateWish("" if node == config.node else node, mirror, partial(copier.items_of, node))
+            for node, mirror in mirrors.items()
+        ]
+        self._states = FollowedStates(own_node, config.node, wishes)
         self._log: Follower | None = None
         self._is_log_wanted = False
         self._under_way: deque[tuple[int, Position]] = deque()
         """Own sequence behind each delivery of the log, and the delivery's last position."""
+
+    @property
+    def refused(self) -> int:
+        """Number of deliveries that were not taken whole."""
+        return self._refused + self._states.refused
+
+    @property
+    def trouble(self) -> str:
+        """Last reason why its log, or a state, could not be followed; empty: they are."""
+        return self._trouble or self._states.trouble
 
     @property
     def behind(self) -> int:
@@ -121,7 +119,12 @@ class Child:
     @property
     def line(self) -> bytes | None:
         """The link to the member that acts, for what must not wait; None: there is none."""
-        return self._chosen(is_bulk=False)
+        return self._states.line
+
+    @property
+    def log_line(self) -> bytes | None:
+        """The link to the member that acts, for what may wait; None: there is none."""
+        return None if self._states.chosen is None else self._line_to(self._states.chosen, is_bulk=True)
 
     def knows(self, sender: bytes) -> bool:
         return sender in self._lines
@@ -131,36 +134,12 @@ class Child:
         if not self._lines:
             return None
         silent = min(one.heard_at for one in self._lines.values()) + UNHEARD_NS
-        return soonest(Instant(silent), self._seeker.deadline(), *(one.deadline() for one in self._followers()))
-
-    def _state_followers(self) -> list[Follower]:
-        """A follower for the state of the child, and of each node below it."""
-        nodes = ["", *self.config.nodes]
-        return [
-            Follower(
-                FollowerConfig(
-                    name=self._own_node,
-                    mode="state",
-                    of=of,
-                    channel=channel,
-                    capacity_bytes=PIECE_BYTES,
-                    window_bytes=WINDOW_BYTES // len(nodes),
-                )
-            )
-            for channel, of in enumerate(nodes)
-        ]
-
-    def _followers(self) -> list[Follower]:
-        return self._states if self._log is None else [*self._states, self._log]
+        log = None if self._log is None else self._log.deadline()
+        return soonest(Instant(silent), self._states.deadline(), log)
 
     def _line_to(self, member: int, *, is_bulk: bool) -> bytes | None:
         found = (to for to, one in self._lines.items() if (one.member, one.is_bulk) == (member, is_bulk))
         return next(found, None)
-
-    def _chosen(self, *, is_bulk: bool) -> bytes | None:
-        """The line to the member that acts; None: none is known to."""
-        chosen = self._seeker.chosen
-        return None if chosen is None else self._line_to(chosen, is_bulk=is_bulk)
 
     def said_hello(self, sender: bytes, hello: ChildHello, moment: Moment, turn: Turn) -> None:
         if self._is_rival(sender, hello, moment.now):
@@ -177,10 +156,10 @@ class Child:
                 del self._lines[before]
             self._lines[sender] = ChildLine(hello.member, hello.is_bulk, moment.now)
             if not hello.is_bulk:
-                self._sought(self._seeker.step(LineUp(hello.member), moment.now), moment, turn)
+                self._moved(moment, turn, is_moved=self._states.line_up(hello.member, sender, moment, turn))
         if known is None or is_new_log or (self._log is None and self._is_log_wanted):
             self._follow_log(moment, turn)
-        if hello.is_bulk and (self._log is None or sender != self._chosen(is_bulk=True)):
+        if hello.is_bulk and (self._log is None or sender != self.log_line):
             turn.send(sender, RoleAsked(adapter=self._own_node))  # The child dials a link anew that says nothing.
 
     def _is_rival(self, sender: bytes, hello: ChildHello, now: Instant) -> bool:
@@ -203,7 +182,7 @@ class Child:
 
     def _follow_log(self, moment: Moment, turn: Turn) -> None:
         """Follow the log from the end of the copy, or wait for the link to be there."""
-        if not self._is_log_wanted or self.hello is None or self._chosen(is_bulk=True) is None:
+        if not self._is_log_wanted or self.hello is None or self.log_line is None:
             return
         log_id = self.hello.log_id
         config = FollowerConfig(name=self._own_node, is_named=True, window_bytes=WINDOW_BYTES)
@@ -220,16 +199,12 @@ class Child:
         line.heard_at = moment.now
         match message:
             case RoleTold():
-                self._sought(self._seeker.step(RoleHeard(line.member, message), moment.now), moment, turn)
-            case FeedAnswer() | FeedData() | FeedState() | FeedAlive() if sender == self._chosen(is_bulk=line.is_bulk):
-                channel = message.channel
-                follower = self._log if line.is_bulk else self._states[channel] if channel < len(self._states) else None
-                if follower is not None:
-                    size_bytes = sum(len(part) for part in raw)
-                    size_bytes += ITEM_BYTES * len(message.items) if isinstance(message, FeedState) else 0
-                    self._followed(
-                        follower, follower.step(Received(message, size_bytes), moment.now), raw, moment, turn
-                    )
+                self._moved(moment, turn, is_moved=self._states.role_told(line.member, message, moment, turn))
+            case FeedAnswer() | FeedState() | FeedAlive() if sender == self._states.line:
+                self._states.heard(message, raw, moment, turn)
+            case FeedAnswer() | FeedData() | FeedAlive() if sender == self.log_line and self._log is not None:
+                received = Received(message, sum(len(part) for part in raw))
+                self._followed(self._log, self._log.step(received, moment.now), raw, moment, turn)
             case _:
                 pass  # Of a member that does not act any more, or under way since before.
 
@@ -246,86 +221,44 @@ class Child:
         now = moment.now
         for sender in [to for to, one in self._lines.items() if now - one.heard_at >= UNHEARD_NS]:
             self.lost(sender, moment, turn)
-        self._sought(self._seeker.step(TimePassed(), now), moment, turn)
-        self._notice_absence(moment)
-        for follower in self._followers():
-            self._followed(follower, follower.step(TimePassed(), now), (), moment, turn)
-
-    def _notice_absence(self, moment: Moment) -> None:
-        """Let nothing look live of a child that nobody speaks for, also if this tenure never heard of it."""
-        if self._seeker.chosen is not None:
-            self._absent_since = None
-        elif self._absent_since is None:
-            self._absent_since = moment.now
-        elif moment.now - self._absent_since >= UNHEARD_NS:
-            for mirror in self._mirrors:
-                mirror.unheard(moment.wall)
+        self._moved(moment, turn, is_moved=self._states.time_passed(moment, turn))
+        if self._log is not None:
+            self._followed(self._log, self._log.step(TimePassed(), now), (), moment, turn)
 
     def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
         """A link of the child has ended, or is silent."""
         line = self._lines.pop(sender)
-        if line.is_bulk:
-            if self._log is not None and line.member == self._seeker.chosen:
-                self._log.step(LinkDown(), moment.now)
-            return
-        self._sought(self._seeker.step(LineDown(line.member), moment.now), moment, turn)
+        if not line.is_bulk:
+            self._moved(moment, turn, is_moved=self._states.line_down(line.member, moment, turn))
+        elif self._log is not None and line.member == self._states.chosen:
+            self._log.step(LinkDown(), moment.now)
 
-    def _sought(self, effects: Sequence[SeekerEffect], moment: Moment, turn: Turn) -> None:
-        for effect in effects:
-            match effect:
-                case AskRole(member):
-                    to = self._line_to(member, is_bulk=False)
-                    if to is not None:
-                        turn.send(to, RoleAsked(adapter=self._own_node))
-                case Chose(None):
-                    self._stop(moment)
-                case Chose():  # Its epoch may be lower than that of the one before: a restored site's is.
-                    self._states = self._state_followers()
-                    for follower in self._states:
-                        self._followed(follower, follower.step(LinkUp(), moment.now), (), moment, turn)
-                    self._follow_log(moment, turn)
-
-    def _stop(self, moment: Moment) -> None:
-        """Nobody of the child is known to act: it counts as unreachable until somebody does."""
-        for follower, mirror in zip(self._states, self._mirrors, strict=True):
-            follower.step(LinkDown(), moment.now)
-            mirror.unheard(moment.wall)
-        if self._log is not None:
+    def _moved(self, moment: Moment, turn: Turn, *, is_moved: bool) -> None:
+        """Follow the log at the member that acts now, if that is another one than before; at none if nobody acts."""
+        if is_moved and self._states.chosen is not None:
+            self._follow_log(moment, turn)
+        elif is_moved and self._log is not None:
             self._log.step(LinkDown(), moment.now)
 
     def _followed(self, follower: Follower, effects: Sequence[Effect], raw: Raw, moment: Moment, turn: Turn) -> None:
-        is_log = follower is self._log
         for effect in effects:
             match effect:
                 case TellLeader(message):
-                    to = self._chosen(is_bulk=is_log)
-                    if to is not None:
-                        turn.send(to, message)
-                case Deliver(FeedState() as state):
-                    self._take_state(follower, state, raw, moment, turn)
+                    if self.log_line is not None:
+                        turn.send(self.log_line, message)
                 case Deliver(FeedData() as data):
                     self._take_log(data, raw, moment, turn)
                 case CutBack(position, _):
                     self._copier.forked(follower.log_id, position, turn)
                     turn.note("error", "child_log_went_another_way", node=self.config.node, at=str(position))
-                case TakeSnapshot(position) if is_log:
+                case TakeSnapshot(position):
                     self._copier.let_go(self.config.node, follower.log_id, turn)
                     turn.note("error", "child_log_pruned", node=self.config.node, pruned_to=str(position))
                 case Noted(event="refused" | "behind" as event, detail=detail):
-                    self.trouble = f"{event}: {detail}"
+                    self._trouble = f"{event}: {detail}"
                     turn.note("limited", "child_not_followed", key=self.config.node, node=self.config.node, why=detail)
                 case _:
                     pass
-
-    def _take_state(self, follower: Follower, state: FeedState, raw: Raw, moment: Moment, turn: Turn) -> None:
-        mirror = self._mirrors[follower.config.channel]
-        try:
-            mirror.take(state, raw)
-        except DecodeError as error:
-            self._refuse(f"state: {error}", turn)
-            self._followed(follower, follower.step(LinkUp(), moment.now), (), moment, turn)
-            return
-        self._followed(follower, follower.step(Digested(state.position), moment.now), (), moment, turn)
 
     def _take_log(self, data: FeedData, raw: Raw, moment: Moment, turn: Turn) -> None:
         assert self._log is not None
@@ -335,10 +268,10 @@ class Child:
             self._refuse(faults[0], turn)
             self._follow_log(moment, turn)
             return
-        self.trouble = ""
+        self._trouble = ""
         self._under_way.append((turn.end, data.last))
 
     def _refuse(self, why: str, turn: Turn) -> None:
-        self.refused += 1
-        self.trouble = why
+        self._refused += 1
+        self._trouble = why
         turn.note("limited", "child_refused", key=self.config.node, node=self.config.node, why=why)

@@ -16,7 +16,7 @@ The ends of the copies are those of the appended view: what is drafted counts be
 Spec: design/tree.md, Origins; ADR-0185.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -28,6 +28,7 @@ from albireo.codec.record import Kind, OriginDeclared, OriginForked, OriginGap, 
 from albireo.codec.tree.envelope import encode_envelope, inside
 from albireo.machine.node.turn import OWN_PRODUCER, Draft, Turn
 from albireo.machine.tree.origins import ORIGINS_MAX, Enveloped, Origins, Told, epochs_to, told_in
+from albireo.model.item import KnownItem
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 
 Bytes = bytes | memoryview
@@ -80,6 +81,11 @@ class Copier:
         """Last record of the copy of this log that is committed here."""
         known = self._origins.of_log(log_id)
         return BEGINNING if known is None else min(known.last, self.end_of(log_id))
+
+    def items_of(self, node: str) -> Mapping[int, KnownItem]:
+        """Items of a node, by id, as the copy of its log tells."""
+        known = self._origins.of_node(node)
+        return {} if known is None else known.items
 
     def epochs_of(self, log_id: bytes) -> EpochHistory:
         """Epochs of this log, as far as they begin within the copy."""

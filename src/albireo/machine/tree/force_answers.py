@@ -16,7 +16,7 @@ from albireo.machine.node.admission import Admission
 from albireo.machine.node.orders import TEXT_CHARS_MAX
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.turn import Moment, NotAnswered, Question, Turn
-from albireo.machine.tree.answers_below import AnswersBelow, check_role
+from albireo.machine.tree.answers_below import AnswersBelow, check_role, not_done
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model import quality
@@ -114,8 +114,8 @@ class ForceAnswers:
 
         def told(request_id: int, receipt: MessageReceipt) -> Answer:
             if receipt.end.outcome is not MessageOutcome.EXECUTED:
-                return Answer(request_id=request_id, error=_not_done(receipt))
-            mirror = tree.mirrors[owner]
+                return Answer(request_id=request_id, error=not_done(receipt, "`albireo forces`"))
+            mirror = tree.all_mirrors[owner]
             result: object = {"item": f"{owner}:{local}"}
             if isinstance(asked, ItemForceAsked):
                 result = _forced_below(mirror, local, asked, question, receipt)
@@ -194,16 +194,3 @@ def _forced_below(
         principal=question.principal,
     )
     return _row_of(mirror, name, force, force.for_ms)
-
-
-def _not_done(receipt: MessageReceipt) -> str:
-    """Words for a force that did not come to be, or of which nobody knows."""
-    outcome, owner = receipt.end.outcome, receipt.name.owner
-    if outcome is MessageOutcome.REJECTED:
-        return receipt.end.detail
-    if outcome is MessageOutcome.UNKNOWN:
-        return (
-            f"{owner} has not said in time what became of it; nobody here knows whether it was done; "
-            f"what to do: `albireo command show {receipt.command_id!r}`, and `albireo forces`"
-        )
-    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: see `albireo topology show`"

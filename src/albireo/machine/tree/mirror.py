@@ -1,17 +1,22 @@
-"""Mirror: the latest state of one node below, as its state feed tells it; what is shown of that node here.
+"""Mirror: the latest state of one other node, as its state feed tells it; what is shown of that node here.
 
 A cache, and no record: it begins with the items that are known from the log, without values, and is whole once the
-first state came. Positions are the mirror's own: they count the changes that it took.
+first state came. Positions are the mirror's own: they count the changes that it took in this run of its process.
 
     known by name --state--> live --the node is not heard--> stale: values stay, and none looks live --state--> live
+
+While the node is not heard its values are marked, and what their qualities were is kept: if only changes follow, the
+values that did not change have them again.
 
 Spec: design/tree.md, Links.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from albireo.codec.message import FeedState
 from albireo.machine.feed.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
@@ -21,17 +26,38 @@ from albireo.model import quality as q
 from albireo.model.case import Case
 from albireo.model.force import Force
 from albireo.model.item import KnownItem
-from albireo.model.position import Position
+from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
+from albireo.model.tree.session import SESSIONS_MAX, Session
 
 EPOCH: Final = 1
 """Epoch of a mirror's positions."""
+HISTORY: Final = EpochHistory().granted(EpochEntry(EPOCH, 1, 0))
+"""Epochs of a mirror's positions, as its followers are told them."""
 CLOSED_MAX: Final = 1_000
-"""Closed cases of which viewers are still told; a viewer that lacks older ones takes the whole state."""
+"""Closed cases of which viewers are still told, and ended sessions; who lacks older ones takes the whole state."""
+
+
+DeclaredItems = Callable[[int], KnownItem | None]
+"""Gives a declaration that is kept already, by id: one that is told again is not kept twice."""
+
+
+class _Marked(msgspec.Struct, frozen=True, eq=False):
+    """Values that were marked when nothing was heard of the node any more."""
+
+    rows: NDArray[np.intp]
+    quality: NDArray[np.uint32]
+    """Quality of each before that."""
+    change: int
+
+    def still(self, dim: Dim) -> "_Marked":
+        """Those of them that did not change since."""
+        is_so = dim.live.changed_at[self.rows] == self.change
+        return _Marked(self.rows[is_so], self.quality[is_so], self.change)
 
 
 class _Mirrored:
-    """Items, values, cases and forces of the node."""
+    """Items, values, cases, forces and sessions of the node."""
 
     def __init__(self) -> None:
         self.dim = Dim()
@@ -43,13 +69,41 @@ class _Mirrored:
         self.forces: dict[int, Force] = {}
         self._forced_at: dict[int, int] = {}
         """Change that forced or released each item, by id."""
+        self.sessions: dict[int, Session] = {}
+        self._present_at: dict[int, int] = {}
+        """Change that brought each session as it is, by id; of those that go on and of those in `_ended`."""
+        self._ended: dict[int, None] = {}
+        """Ids of sessions that ended lately, the one that ended first coming first."""
         self.refused = 0
+        self._marked: list[_Marked] = []
 
-    def take(self, node: str, state: FeedState, batches: Iterable[SampleBatch], change: int) -> int:
+    def mark(self, change: int) -> None:
+        """Let no value look live."""
+        live = self.dim.live
+        quality = live.quality[: live.count]
+        rows = np.flatnonzero((quality < q.BAD) & (quality != q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE))
+        self._marked = [one for mark in self._marked if len((one := mark.still(self.dim)).rows)]
+        self._marked.append(_Marked(rows, quality[rows], change))
+        live.quality[rows] = q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE
+        live.changed_at[rows] = change
+
+    def unmark(self, change: int) -> None:
+        """Give the values that did not change since they were marked their qualities back."""
+        live = self.dim.live
+        for mark in self._marked:
+            one = mark.still(self.dim)
+            live.quality[one.rows] = one.quality
+            live.changed_at[one.rows] = change
+        self._marked.clear()
+
+    def take(
+        self, node: str, state: FeedState, batches: Iterable[SampleBatch], declared: DeclaredItems, change: int
+    ) -> int:
         """Take what a state brings; returns the last change of which something was forgotten."""
         for item in state.items:
             if item.node == node:
-                self.dim.fold_item(item, change)
+                before = declared(item.item_id)
+                self.dim.enter(before if before == item else _of_node(node, item), change)
             else:
                 self.refused += 1
         for batch in batches:
@@ -63,7 +117,31 @@ class _Mirrored:
         for item_id in state.released:
             self.forces.pop(item_id, None)
             self._forced_at[item_id] = change
+        for session in state.sessions:
+            self._present(session, change)
+        for session_id in state.ended:
+            forgotten_at = max(forgotten_at, self._end(session_id, change))
         return forgotten_at
+
+    def _present(self, session: Session, change: int) -> None:
+        number = session.session_id
+        if number not in self.sessions and len(self.sessions) >= SESSIONS_MAX:
+            self.refused += 1
+            return
+        self.sessions[number] = session
+        self._present_at[number] = change
+        self._ended.pop(number, None)
+
+    def _end(self, number: int, change: int) -> int:
+        if self.sessions.pop(number, None) is None:
+            return 0
+        self._ended[number] = None
+        self._present_at[number] = change
+        if len(self._ended) <= CLOSED_MAX:
+            return 0
+        oldest = next(iter(self._ended))
+        del self._ended[oldest]
+        return self._present_at.pop(oldest)
 
     def _note(self, case: Case, change: int) -> int:
         number = case.case_id
@@ -99,24 +177,40 @@ class _Mirrored:
         """Forces that began or changed after `change`, by item; None: it was released."""
         return [(one, self.forces.get(one)) for one, at in self._forced_at.items() if at > change]
 
+    def sessions_since(self, change: int) -> list[tuple[int, Session | None]]:
+        """Sessions that began or changed after `change`, by id; None: it ended."""
+        if change == WHOLE:
+            return list(self.sessions.items())
+        return [(one, self.sessions.get(one)) for one, at in self._present_at.items() if at > change]
+
+
+def _of_node(node: str, item: KnownItem) -> KnownItem:
+    """The declaration with the one text of its node's name that all of them have."""
+    return KnownItem(item_id=item.item_id, node=node, item=item.item, is_retired=item.is_retired)
+
 
 class NodeMirror:
     """The machine; a source of state for viewers."""
 
-    def __init__(self, node: str, items: Iterable[KnownItem] = ()) -> None:
+    def __init__(self, node: str, items: Iterable[KnownItem] = (), run: bytes = b"") -> None:
         self.node = node
+        self.run = run
+        """Random number of the run of the process; a position of another run says nothing here."""
         self.stale_since_ns: int | None = 0
-        """Wall time since which nothing was heard; 0: never in this run; None: the state is live."""
+        """Wall time since which nothing was heard of the node, here or where its state comes from; 0: never in this
+        run; None: the state is live."""
         self.refused = 0
-        """Number of declarations of other nodes' items, which are not taken."""
+        """Number of declarations of other nodes' items, and of sessions beyond their bound, which are not taken."""
         self._changes = 1
         self._whole_at = 1
         """Change since which what is told can be told as changes; a viewer that is behind it takes the whole state."""
         self._table = _Mirrored()
         self._coming: _Mirrored | None = None
         """State of which pieces have come and more are to come; shown when it is whole."""
+        self._is_marked = False
+        """Nothing was taken since the values were marked."""
         for one in items:
-            self.dim.fold_item(one, 1)
+            self.dim.enter(one, 1)
 
     @property
     def dim(self) -> Dim:
@@ -133,12 +227,21 @@ class NodeMirror:
         return self._table.forces
 
     @property
+    def sessions(self) -> dict[int, Session]:
+        """Sessions by id."""
+        return self._table.sessions
+
+    @property
     def position(self) -> Position:
         return Position(EPOCH, self._changes)
 
-    def take(self, state: FeedState, raw: Sequence[bytes | memoryview]) -> None:
+    def take(
+        self, state: FeedState, raw: Sequence[bytes | memoryview], declared: DeclaredItems = lambda _: None
+    ) -> None:
         """Take one delta, or the whole state.
 
+        Args:
+            declared: of this node, as its log tells.
         Raises:
             DecodeError: the parts do not fit their description; nothing was taken.
         """
@@ -147,10 +250,13 @@ class NodeMirror:
         if state.piece == 0:
             self._coming = _Mirrored() if state.is_snapshot else None
         table = self._coming or self._table
-        forgotten_at = table.take(self.node, state, batches, self._changes)
+        shown = self.dim.by_id
+        forgotten_at = table.take(self.node, state, batches, lambda one: declared(one) or shown(one), self._changes)
         self.refused, table.refused = self.refused + table.refused, 0
+        self._is_marked = False
         if not state.goes_on:
-            self.stale_since_ns = None
+            self.stale_since_ns = state.stale_since_ns
+            table.unmark(self._changes)
         if table is self._table:
             self._whole_at = max(self._whole_at, forgotten_at)
         elif not state.goes_on:
@@ -158,14 +264,13 @@ class NodeMirror:
 
     def unheard(self, wall_ns: int) -> None:
         """Nothing is heard of the node any more: no value looks live from now on."""
-        if self.stale_since_ns is not None:
+        if self._is_marked:
             return
+        self._is_marked = True
         self._changes += 1
-        self.stale_since_ns = wall_ns
-        live = self.dim.live
-        usable = np.flatnonzero(live.quality[: live.count] < q.BAD)
-        live.quality[usable] = q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE
-        live.changed_at[usable] = self._changes
+        if self.stale_since_ns is None:
+            self.stale_since_ns = wall_ns
+        self._table.mark(self._changes)
 
     def state_piece(self, asked: StateAsked) -> StatePiece | None:
         """The next piece of a delta, for the state feed; see `StateSource`."""
@@ -181,5 +286,7 @@ class NodeMirror:
             table.dim,
             lambda: list(table.open.values()) if since == WHOLE else table.cases_since(since),
             forces=lambda: table.forces_since(since),
+            stale_since_ns=self.stale_since_ns,
+            sessions=lambda: table.sessions_since(since),
         )
         return cut(asked, changed)

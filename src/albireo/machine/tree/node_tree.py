@@ -1,12 +1,14 @@
 """The tree as one node takes part in it: what it follows below, what it shows of that, and messages from node to node.
 
     children --> Below: copies of their logs, mirrors of their states
+    parent   --> Beyond: mirrors of the states of nodes that are not below, if they are wanted
     neighbours <-- letters --> MessagePost: orders to items of other nodes, and theirs to items of this one
 
 Spec: design/tree.md.
 """
 
 import random
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from albireo.codec.message import AnyMessage
@@ -20,24 +22,32 @@ from albireo.machine.message.courses import Courses
 from albireo.machine.message.events import MessageLimits, SendAsked, SendRefused
 from albireo.machine.message.forces import MessageForces
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.message.post import MessagePost, ReceiptTold
+from albireo.machine.message.post import MessageCarrier, MessagePost, ReceiptTold
+from albireo.machine.message.sessions import MessageSessions
 from albireo.machine.message.writes import MessageWrites, encode_write
 from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
-from albireo.machine.node.role import RootConfig
+from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.pair.handover import FORCE_JUMP
-from albireo.machine.tree.below import Below, mirrors_of
-from albireo.machine.tree.child import Raw
+from albireo.machine.selection.bodies import MessageSelections
+from albireo.machine.session.sessions import Sessions
+from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
+from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
+from albireo.machine.tree.followed_states import UNHEARD_NS, Raw
+from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.retelling import Retelling
-from albireo.model.command import Receipt
+from albireo.model.command import Receipt, id_reused
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
+from albireo.model.item import KnownItem
 from albireo.model.tree.course import CommandCourse
-from albireo.model.tree.message import FORCE, FORCE_RELEASE, WRITE, Life, MessageName
+from albireo.model.tree.message import DESELECT, FORCE, FORCE_RELEASE, SELECT, SESSION_END, WRITE, Life, MessageName
 
 PARENT: Final = b"parent"
-"""Stands for the node above as the sender of a letter, and as where one goes: the shell knows its links."""
+"""Stands for the node above as the sender of a letter, and as where one goes, whichever member of it acts: the shell
+knows its links."""
+RUN_BYTES: Final = 16
 GRACE_NS: Final = 3 * SECOND
 """A client waits five seconds behind the time of an order; `unknown` has to be said before."""
 
@@ -46,10 +56,12 @@ class TreeRoot(Protocol):
     """The root machine, as far as the tree needs it."""
 
     config: RootConfig
+    role: Role
     folds: Folds
     orders: Orders
     forcing: Forcing
     registry: Registry
+    sessions: Sessions
 
     def log_time_ns(self, now: Instant) -> int:
         """Log time at this instant: that of the end of the log, and what has passed since."""
@@ -60,14 +72,21 @@ class NodeTree:
 
     def __init__(self, root: TreeRoot) -> None:
         self._root = root
-        self.mirrors = mirrors_of(root.config.children, root.folds.origins)
-        self.neighbours = NeighbourWatch(root.config.topology_hash)
         self._chance = random.Random(root.config.seed)
+        run = self._chance.randbytes(RUN_BYTES)
+        self.mirrors = mirrors_of(root.config.children, root.folds.origins, run)
+        """States of the nodes below, by id."""
+        self._mirrors_beyond = mirrors_beyond(root.config.beyond, run)
+        self.all_mirrors: Mapping[str, NodeMirror] = self.mirrors | self._mirrors_beyond
+        """States of the nodes below, and of those beyond that are followed at the parent."""
+        self.neighbours = NeighbourWatch(root.config.topology_hash)
 
     def begin_afresh(self) -> None:
         """Take anew from the folds what is known of other nodes: nobody is connected yet."""
         root, config = self._root, self._root.config
+        root.folds.origins.shown = self._shown
         self.below = Below(config, root.folds.origins, self.mirrors, self.neighbours)
+        self.beyond = Beyond(config.node, config.parent, self._mirrors_beyond)
         limits = MessageLimits(
             grace_ns=GRACE_NS, body_bytes_max=min(MessageLimits().body_bytes_max, config.segment_bytes // 2)
         )
@@ -75,22 +94,30 @@ class NodeTree:
         # Whether somebody may order is judged where the order is given: only there are all roles known.
         writes = MessageWrites(root.orders, root.folds.commands, root.registry.item, lambda principal: "")
         forces = MessageForces(root.forcing, root.folds.forces)
-        self.post = MessagePost(messages, writes, {FORCE: forces, FORCE_RELEASE: forces})
+        selections = MessageSelections(root.orders.selecting)
+        carriers: dict[str, MessageCarrier] = {FORCE: forces, FORCE_RELEASE: forces}
+        carriers |= {SELECT: selections, DESELECT: selections, SESSION_END: MessageSessions(root.sessions)}
+        self.post = MessagePost(messages, writes, carriers)
         self._courses = Courses(messages, root.folds.commands, root.folds.dim)
         self._retelling = Retelling(root.folds, root.registry)
         self._has_begun = False
+        self._parent_heard_at = Instant(-UNHEARD_NS)
         self._seen: Moment | None = None
         """Last moment at which anything happened."""
+
+    def _shown(self, node: str, item_id: int) -> KnownItem | None:
+        mirror = self.mirrors.get(node)
+        return None if mirror is None else mirror.dim.by_id(item_id)
 
     def _log_time(self, moment: Moment) -> LogTime:
         self._seen = moment
         return LogTime(self._root.log_time_ns(moment.now))
 
     def deadline(self) -> Instant | None:
-        """When `time_passed` is due."""
-        seen = self._seen
+        """When `time_passed` is due; nothing of messages is while this node does not serve."""
+        seen = self._seen if self._root.role.is_serving else None
         messages = None if seen is None else self.post.deadline(seen, self._log_time(seen))
-        return soonest(self.below.deadline(), messages)
+        return soonest(self.below.deadline(), self.beyond.deadline(), messages)
 
     def serve(self, moment: Moment, turn: Turn, *, is_open: bool) -> None:
         """Do what follows from serving, each thing once.
@@ -100,6 +127,7 @@ class NodeTree:
         store is not an old copy.
         """
         self.below.serve(moment, turn, is_open=is_open)
+        self.post.messages.passes_on = True
         if is_open:
             self._retelling.go_on(turn)
         if not self._has_begun:
@@ -121,12 +149,19 @@ class NodeTree:
 
     def hears(self, sender: bytes, message: AnyMessage, raw: Raw, principal: str, moment: Moment, turn: Turn) -> None:
         """Take what a neighbour says."""
+        is_above = sender in PARENT_LINES
         if isinstance(message, FromOrigin | FromOwner):
             self._link_up()
-            self.post.letter(sender, message, moment, self._log_time(moment), turn)
+            self.post.letter(PARENT if is_above else sender, message, moment, self._log_time(moment), turn)
         elif isinstance(message, ParentHello):
-            if sender == PARENT and message.node == self._root.config.parent:
+            if is_above and message.node == self._root.config.parent:
                 self.neighbours.heard(message, moment)
+                self.beyond.parent_there(PARENT_LINES.index(sender), moment, turn)
+                if moment.now - self._parent_heard_at >= UNHEARD_NS:
+                    self.post.heard_again(message.node)
+                self._parent_heard_at = moment.now
+        elif is_above:
+            self.beyond.hears(sender, message, raw, moment, turn)
         else:
             self.below.hears(sender, message, raw, principal, moment, turn)
 
@@ -146,7 +181,7 @@ class NodeTree:
             command_id=asked.command_id,
             owner=owner,
             kind=WRITE,
-            body=encode_write(local, asked.value),
+            body=encode_write(local, asked.value, asked.selection),
             expires_ms=asked.expires_ms,
             user=asked.user,
             principal=question.principal,
@@ -156,6 +191,10 @@ class NodeTree:
         refused = self.send(question, sent, turn)
         return WriteRefusal(refused.reason) if isinstance(refused, SendRefused) else None
 
+    def knows(self, command_id: str) -> bool:
+        """True: the id names a message to another node."""
+        return self.post.messages.origin.asked_with(command_id) is not None
+
     def draw_id(self, kind: str) -> str:
         """Command id for an order that came without one."""
         return f"{kind} {self._chance.getrandbits(64):016x}"
@@ -164,6 +203,8 @@ class NodeTree:
         self, question: Question, sent: SendAsked, turn: Turn, told: ReceiptTold | None = None
     ) -> SendRefused | None:
         """Send a message to another node, and answer the question once it has an end."""
+        if self._root.orders.knows(sent.command_id):
+            return SendRefused(id_reused(sent.command_id, "owner"))
         self._link_up()
         return self.post.ask(question, sent, self._log_time(question.moment), turn, told)
 
@@ -172,13 +213,21 @@ class NodeTree:
         self._link_up()
         return self.post.take_back(question, command_id, self._log_time(question.moment), turn, told)
 
-    def receive(self, question: Question, wait_ns: int, turn: Turn) -> SendRefused | None:
-        """Give a receiver the next message of the inbox, as it comes."""
-        return self.post.receive(question, wait_ns, self._log_time(question.moment), turn)
+    def send_off(self, question: Question, sent: SendAsked, turn: Turn) -> SendRefused | None:
+        """Send a message to another node, and answer the question once it is on record here."""
+        if self._root.orders.knows(sent.command_id):
+            return SendRefused(id_reused(sent.command_id, "owner"))
+        self._link_up()
+        return self.post.post(question, sent, self._log_time(question.moment), turn)
 
-    def take(self, question: Question, name: MessageName, lease: int, turn: Turn) -> str:
-        """Take a receiver's word that a message is its own now; returns a refusal."""
-        return self.post.taken(question, name, lease, self._log_time(question.moment), turn)
+    def receive(self, question: Question, inbox: str, wait_ns: int, turn: Turn) -> SendRefused | None:
+        """Give a receiver the next message of an inbox, as it comes."""
+        self._link_up()
+        return self.post.receive(question, inbox, wait_ns, self._log_time(question.moment), turn)
+
+    def take(self, question: Question, name: MessageName, lease: int, reply: bytes | None, turn: Turn) -> str:
+        """Take a receiver's word that a message is its own now, and its reply; returns a refusal."""
+        return self.post.taken(question, name, lease, self._log_time(question.moment), turn, reply)
 
     def course(self, command_id: str, moment: Moment) -> CommandCourse | None:
         """Life cycle of a command; None: none of this id is remembered."""
@@ -203,9 +252,31 @@ class NodeTree:
 
     def time_passed(self, moment: Moment, turn: Turn, *, is_serving: bool) -> None:
         self.below.time_passed(moment, turn)
+        self.beyond.time_passed(moment, turn)
         if is_serving:
             self._link_up()
             self.post.time_passed(moment, self._log_time(moment), turn)
+
+    def seen(self) -> list[NodeBelow]:
+        """Every node below in the order of the topology, then those beyond whose state is followed."""
+        beyond = self.beyond
+        return self.below.seen() + [
+            NodeBelow(
+                node=node,
+                by=beyond.parent,
+                stale_since_ns=mirror.stale_since_ns,
+                items=len(mirror.dim),
+                position="",
+                complete_to_ns=0,
+                missing=0,
+                behind=-1,
+                feature_level=0,
+                topology_hash="",
+                refused=beyond.refused + mirror.refused,
+                trouble=beyond.trouble,
+            )
+            for node, mirror in self._mirrors_beyond.items()
+        ]
 
     def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
         """A send to this peer failed."""

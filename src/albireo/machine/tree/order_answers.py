@@ -7,14 +7,22 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.message import Answer
+from albireo.codec.record import Audited, Stream
 from albireo.machine.fold.folds import Folds
 from albireo.machine.message.courses import COURSES_MAX
+from albireo.machine.message.events import SendRefused
+from albireo.machine.message.outbox import MessageReceipt
+from albireo.machine.message.writes import PREFIX, end_of
 from albireo.machine.node.orders import Orders, OrderText, WriteAsked, WriteRefusal, refusal_of_write
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.tree.answers_below import AnswersBelow, check_role
-from albireo.machine.tree.force_answers import ForceAnswers, ForcingRoot
-from albireo.machine.tree.post_answers import PostAnswers
+from albireo.machine.tree.force_answers import ForceAnswers
+from albireo.machine.tree.post_answers import PostAnswers, proof_of
+from albireo.machine.tree.select_answers import SelectAnswers, SelectingRoot
+from albireo.model.command import Receipt, id_reused
+from albireo.model.tree.message import MessageName
+from albireo.model.tree.proof import MessageProof
 
 COMMANDS_TOLD: Final = 50
 """Commands that are told if nobody says how many."""
@@ -32,7 +40,15 @@ class CommandsAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     limit: Annotated[int, Meta(ge=1, le=COURSES_MAX)] = COMMANDS_TOLD
 
 
-class OrderingRoot(ForcingRoot, Protocol):
+class CancelAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `cancel`."""
+
+    command_id: Annotated[OrderText, Meta(min_length=1)]
+    reason: OrderText = ""
+    user: OrderText = "unknown"
+
+
+class OrderingRoot(SelectingRoot, Protocol):
     """The root machine, as far as these answers need it."""
 
     config: RootConfig
@@ -49,7 +65,9 @@ class OrderAnswers:
         self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "write": (WriteAsked, self._write),
             **ForceAnswers(root, below).known,
+            **SelectAnswers(root, below).known,
             **PostAnswers(root).known,
+            "cancel": (CancelAsked, self._cancel),
             "command": (CommandAsked, self._command),
             "commands": (CommandsAsked, self._commands),
         }
@@ -63,6 +81,8 @@ class OrderAnswers:
         owner = "" if item is not None else self._below.owner_of(asked.item)
         if owner:
             refusal = self._write_below(question, asked, owner, turn)
+        elif root.tree.knows(asked.command_id):
+            refusal = WriteRefusal(id_reused(asked.command_id, "item"))
         else:
             refusal = root.orders.ask(question, asked, item, turn)
         if refusal is not None:
@@ -71,8 +91,41 @@ class OrderAnswers:
     def _write_below(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
         """Order a write of an item that a node below owns; the role is judged here, for that node."""
         check_role(self._root.access, "write", question, owner)
-        item = self._root.tree.mirrors[owner].dim.by_name(f"{owner}:{asked.item.rpartition(':')[2]}")
+        item = self._root.tree.all_mirrors[owner].dim.by_name(f"{owner}:{asked.item.rpartition(':')[2]}")
         return refusal_of_write(asked, item) or self._root.tree.ask(question, asked, owner, turn)
+
+    def _cancel(self, question: Question, asked: CancelAsked, turn: Turn) -> None:
+        """Take an order back, to an item of this node or of another one, or a message."""
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        name, order = root.tree.post.messages.find(asked.command_id), root.orders.commands.find(asked.command_id)
+        if isinstance(name, MessageReceipt):
+            raise NotAnswered(_ended(name.end.outcome.value))
+        if order is not None and order.receipt is not None:
+            raise NotAnswered(_ended(end_of(order.receipt)[0].value))
+        refused: SendRefused | WriteRefusal | None
+        if isinstance(name, MessageName):
+            check_role(root.access, "cancel", question, name.owner)
+            refused = root.tree.cancel(question, asked.command_id, turn, proof_of)
+        elif root.orders.knows(asked.command_id) and not asked.command_id.startswith(PREFIX):
+            refused = root.orders.cancel(question, asked.command_id, turn, _order_proof)
+        else:
+            raise NotAnswered(
+                f"no order {asked.command_id!r} that this node gave is open; what to do: "
+                "`albireo command list`, where it was given"
+            )
+        if refused is not None:
+            raise NotAnswered(refused.reason)
+        entry = Audited(
+            at_ns=question.moment.wall,
+            user=asked.user,
+            action="cancel",
+            subject=asked.command_id,
+            detail=asked.reason,
+            principal=question.principal,
+        )
+        turn.record(Stream.AUDIT, [entry])
 
     def _command(self, question: Question, asked: CommandAsked, turn: Turn) -> None:
         found = self._root.tree.course(asked.command_id, question.moment)
@@ -88,6 +141,25 @@ class OrderAnswers:
 
 
 _FORGOTTEN: Final = "forgotten (10,000 are remembered)"
+
+
+def _ended(outcome: str) -> str:
+    return f"it has ended already: {outcome}; see `albireo command show`"
+
+
+def _order_proof(request_id: int, receipt: Receipt) -> Answer:
+    """End of an order to an item of this node, told as that of a message."""
+    outcome, cause = end_of(receipt)
+    told = MessageProof(
+        command_id=receipt.command_id,
+        name="",
+        guid=receipt.ack_guid,
+        outcome=outcome.value,
+        cause=cause.value,
+        detail=receipt.detail,
+        ended_ns=receipt.finished_ns,
+    )
+    return Answer(request_id=request_id, result=msgspec.to_builtins(told))
 
 
 def _say(question: Question, result: object, turn: Turn) -> None:

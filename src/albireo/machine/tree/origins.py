@@ -7,7 +7,7 @@ items are named. The values themselves are neither decoded nor kept: current one
 Spec: design/tree.md, Origins; ADR-0185.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -26,6 +26,7 @@ from albireo.codec.record import (
     Stream,
 )
 from albireo.codec.tree.envelope import open_envelope
+from albireo.machine.fold.columns import list_slices, read_slices, sliced, unsliced
 from albireo.model.item import KnownItem
 from albireo.model.position import BEGINNING, EpochEntry, Position
 
@@ -86,6 +87,8 @@ class Origins:
     def __init__(self) -> None:
         self._by_index: dict[int, OriginCopy] = {}
         self._by_log: dict[bytes, OriginCopy] = {}
+        self.shown: Callable[[str, int], KnownItem | None] = lambda node, item_id: None
+        """Gives a declaration that is kept for something else, by node and item: an equal one is not kept twice."""
 
     def __len__(self) -> int:
         return len(self._by_index)
@@ -158,7 +161,8 @@ class Origins:
             match one:
                 case ItemDeclared(item_id=item_id) if one.node == origin.node:
                     known = KnownItem(item_id=item_id, node=origin.node, item=one.item, is_retired=one.is_retired)
-                    origin.items[item_id] = known
+                    shown = self.shown(origin.node, item_id)
+                    origin.items[item_id] = shown if shown is not None and shown == known else known
                 case ItemDeclared():
                     origin.unreadable += 1  # No node declares items of another.
                 case ItemForgotten(item_ids=item_ids):
@@ -169,8 +173,14 @@ class Origins:
                 case OriginGap(index=index):
                     self._suspect(origin.origins.get(index, ("", b""))[1])
 
+    def snapshot_slices(self) -> Iterator[bytes]:
+        """The fold as it stands now, encoded slice by slice as the iterator is drawn on: items may be very many."""
+        heads = [msgspec.structs.replace(one, items={}, origins=dict(one.origins)) for one in self]
+        return _slices(heads, [list(one.items.values()) for one in self])
+
     def snapshot(self) -> bytes:
-        return msgspec.msgpack.encode(list(self._by_index.values()))
+        """All slices; equal folds give equal bytes."""
+        return b"".join(self.snapshot_slices())
 
     @classmethod
     def restore(cls, section: bytes) -> "Origins":
@@ -180,14 +190,30 @@ class Origins:
             DecodeError: the section is malformed.
         """
         self = cls()
-        if section:
-            try:
-                found = msgspec.msgpack.decode(section, type=list[OriginCopy])
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise DecodeError(0, f"snapshot: origins: {error}") from error
-            self._by_index = {one.index: one for one in found}
-            self._by_log = {one.log_id: one for one in found}
+        if not section:
+            return self
+        slices = read_slices(section)
+        found = unsliced(next(slices, b""), list[OriginCopy])
+        counts = unsliced(next(slices, b""), list[int])
+        for one, count in zip(found, counts, strict=False):
+            while len(one.items) < count:
+                items = unsliced(next(slices, b""), list[KnownItem])
+                if not items:
+                    raise DecodeError(0, f"snapshot: origins: {one.node} lacks items")
+                one.items |= {known.item_id: known for known in items}
+        if len(counts) != len(found):
+            raise DecodeError(0, f"snapshot: origins: items of {len(counts)} logs, not {len(found)}")
+        self._by_index = {one.index: one for one in found}
+        self._by_log = {one.log_id: one for one in found}
         return self
+
+
+def _slices(heads: Sequence[OriginCopy], items: Sequence[Sequence[KnownItem]]) -> Iterator[bytes]:
+    """Every origin but for its items, the number of items of each, then the items in the same order."""
+    yield sliced(heads)
+    yield sliced([len(some) for some in items])
+    for some in items:
+        yield from list_slices(some)
 
 
 def epochs_to(epochs: Iterable[EpochEntry], sequence: int) -> tuple[EpochEntry, ...]:

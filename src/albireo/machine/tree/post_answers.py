@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.message import Answer
-from albireo.codec.record import Audited, Stream
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
@@ -19,13 +18,23 @@ from albireo.machine.tree.answers_below import check_role
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model.bounded import Count, Name
 from albireo.model.instant import MS
-from albireo.model.tree.message import EXPIRES_MS_MAX, ORDER_KINDS, MessageName
+from albireo.model.tree.message import (
+    DEFAULT_INBOX,
+    EXPIRES_MS_MAX,
+    ORDER_KINDS,
+    REPLY_BYTES_MAX,
+    MessageName,
+)
 from albireo.model.tree.proof import MessageProof
 
 SEND_BYTES_MAX: Final = 512 * 1024
 """Largest body that a program sends: a question, of 1 MiB at most, has it whole."""
 RECEIVE_MS_MAX: Final = 25_000
 """Longest time for which a receiver waits in one question: less than a lease lasts, so it is heard in between."""
+
+
+InboxName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
+"""Name of an inbox: a word of letters, digits, dots, dashes and underscores."""
 
 
 class MessageAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,12 +49,23 @@ class MessageAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     reason: OrderText = ""
     user: OrderText = "unknown"
     expires_ms: Annotated[int, Meta(ge=1, le=EXPIRES_MS_MAX)] = 10_000
+    inbox: InboxName = DEFAULT_INBOX
+    wait: bool = True
+    """False: answer once it is on record here, with its id."""
+
+
+class BecomeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `message`."""
+
+    command_id: Annotated[OrderText, Meta(min_length=1)]
+    wait_ms: Annotated[int, Meta(ge=0, le=RECEIVE_MS_MAX)] = 0
 
 
 class ReceiveAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments of `receive`."""
 
     wait_ms: Annotated[int, Meta(ge=0, le=RECEIVE_MS_MAX)] = 0
+    inbox: InboxName = DEFAULT_INBOX
 
 
 class TakeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,14 +73,7 @@ class TakeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     name: MessageName
     lease: Count
-
-
-class CancelAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `cancel`."""
-
-    command_id: Annotated[OrderText, Meta(min_length=1)]
-    reason: OrderText = ""
-    user: OrderText = "unknown"
+    reply: Annotated[bytes, Meta(max_length=REPLY_BYTES_MAX)] | None = None
 
 
 class PostingRoot(Protocol):
@@ -79,9 +92,9 @@ class PostAnswers:
         self._root = root
         self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "send": (MessageAsked, self._send),
+            "message": (BecomeAsked, self._become),
             "receive": (ReceiveAsked, self._receive),
             "take": (TakeAsked, self._take),
-            "cancel": (CancelAsked, self._cancel),
         }
         """Shape and handler of each question."""
 
@@ -104,15 +117,23 @@ class PostAnswers:
             user=asked.user,
             principal=question.principal,
             reason=asked.reason,
-            subject=f"{asked.kind} of {len(asked.body)} bytes to {owner}",
+            subject=f"{asked.kind} of {len(asked.body)} bytes to {owner}{_of_inbox(asked.inbox)}",
+            inbox=asked.inbox,
         )
-        refused = self._root.tree.send(question, sent, turn, _proof)
+        tree = self._root.tree
+        refused = tree.send(question, sent, turn, proof_of) if asked.wait else tree.send_off(question, sent, turn)
+        if isinstance(refused, SendRefused):
+            raise NotAnswered(refused.reason)
+
+    def _become(self, question: Question, asked: BecomeAsked, turn: Turn) -> None:
+        post = self._root.tree.post
+        refused = post.become(question, asked.command_id, asked.wait_ms * MS, turn, proof_of)
         if isinstance(refused, SendRefused):
             raise NotAnswered(refused.reason)
 
     def _owner(self, node: str) -> str:
         """Id of the node that is meant: one below by its id or the end of it, any other by its id."""
-        config, below = self._root.config, self._root.tree.mirrors
+        config, below = self._root.config, self._root.tree.all_mirrors
         found = [one for one in below if one == node or one.endswith(f"/{node}")]
         if len(found) == 1:
             return found[0]
@@ -120,46 +141,26 @@ class PostAnswers:
         if not found and config.parent and is_elsewhere and node.partition("/")[0] == config.node.partition("/")[0]:
             return node
         listed = ", ".join(below) or "none"
-        raise NotAnswered(f"no other node {node!r} is known at {config.node}; nodes below: {listed}")
+        raise NotAnswered(f"no other node {node!r} is known at {config.node}; nodes known: {listed}")
 
     def _receive(self, question: Question, asked: ReceiveAsked, turn: Turn) -> None:
-        refused = self._root.tree.receive(question, asked.wait_ms * MS, turn)
+        refused = self._root.tree.receive(question, asked.inbox, asked.wait_ms * MS, turn)
         if isinstance(refused, SendRefused):
             raise NotAnswered(refused.reason)
 
     def _take(self, question: Question, asked: TakeAsked, turn: Turn) -> None:
         self._check_open()
-        refusal = self._root.tree.take(question, asked.name, asked.lease, turn)
+        refusal = self._root.tree.take(question, asked.name, asked.lease, asked.reply, turn)
         if refusal:
             raise NotAnswered(refusal)
 
-    def _cancel(self, question: Question, asked: CancelAsked, turn: Turn) -> None:
-        self._check_open()
-        tree = self._root.tree
-        name = tree.post.messages.find(asked.command_id)
-        if isinstance(name, MessageReceipt):
-            raise NotAnswered(f"it has ended already: {name.end.outcome.value}; see `albireo command show`")
-        if name is None:
-            raise NotAnswered(
-                f"no order {asked.command_id!r} of this node to another one is open; what to do: "
-                "`albireo command list`, where it was given; an order to an item of the node itself can't be taken back"
-            )
-        check_role(self._root.access, "cancel", question, name.owner)
-        refused = tree.cancel(question, asked.command_id, turn, _proof)
-        if isinstance(refused, SendRefused):
-            raise NotAnswered(refused.reason)
-        entry = Audited(
-            at_ns=question.moment.wall,
-            user=asked.user,
-            action="cancel",
-            subject=asked.command_id,
-            detail=asked.reason,
-            principal=question.principal,
-        )
-        turn.record(Stream.AUDIT, [entry])
+
+def _of_inbox(inbox: str) -> str:
+    return "" if inbox == DEFAULT_INBOX else f", inbox {inbox}"
 
 
-def _proof(request_id: int, receipt: MessageReceipt) -> Answer:
+def proof_of(request_id: int, receipt: MessageReceipt) -> Answer:
+    """End of a message, as its sender is told."""
     end = receipt.end
     told = MessageProof(
         command_id=receipt.command_id,
@@ -169,5 +170,6 @@ def _proof(request_id: int, receipt: MessageReceipt) -> Answer:
         cause=end.cause.value,
         detail=end.detail,
         ended_ns=end.ended_ns,
+        reply=end.reply,
     )
     return Answer(request_id=request_id, result=msgspec.to_builtins(told))

@@ -1,8 +1,9 @@
 """Message: something that one node wants another to have or to do, named, kept and proven at both ends.
 
-A message is named by the life of its origin's log in which it was asked for, its owner, and a number that counts up
-from 1 for each owner in that life. A life is the epoch in which the log began to be provably one: it goes on over a
-takeover in a pair, and ends where nothing proves that the store is the one that was written last (ADR-0183).
+A message is named by the life of its origin's log in which it was asked for, its owner, the inbox there that it is for,
+and a number that counts up from 1 for each owner in that life, over all its inboxes. A life is the epoch in which the
+log began to be provably one: it goes on over a takeover in a pair, and ends where nothing proves that the store is the
+one that was written last (ADR-0183).
 
 Spec: docs/messages.md; seed 004.
 """
@@ -28,8 +29,18 @@ FORCE: Final = "force"
 """Kind of a message that forces an item."""
 FORCE_RELEASE: Final = "force_release"
 """Kind of a message that ends the force of an item."""
-ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE})
-"""Kinds that the owner carries out itself; any other names an inbox of programs."""
+SELECT: Final = "select"
+"""Kind of a message that selects an item for an order."""
+DESELECT: Final = "deselect"
+"""Kind of a message that gives a selection back."""
+SESSION_END: Final = "session_end"
+"""Kind of a message that ends a session."""
+ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE, SELECT, DESELECT, SESSION_END})
+"""Kinds that the owner carries out itself; a program can't send them."""
+DEFAULT_INBOX: Final = "default"
+"""Inbox that is meant if nobody names one."""
+REPLY_BYTES_MAX: Final = 16 * 1024
+"""Largest reply of a receiver."""
 
 
 class Life(msgspec.Struct, frozen=True, order=True, array_like=True):
@@ -59,9 +70,12 @@ class MessageName(msgspec.Struct, frozen=True, order=True, array_like=True):
     life: Life
     """Life of the origin."""
     number: Count
+    inbox: Name = ""
+    """Inbox at the owner whose receivers it is for; empty: it is an order, which the owner carries out itself."""
 
     def __str__(self) -> str:
-        return f"{self.origin}>{self.owner} {self.life} #{self.number}"
+        inbox = f"[{self.inbox}]" if self.inbox else ""
+        return f"{self.origin}>{self.owner}{inbox} {self.life} #{self.number}"
 
 
 class MessageStage(StrEnum):

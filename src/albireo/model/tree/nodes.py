@@ -86,3 +86,14 @@ def wanted_from_above(topology: Topology, node_id: str) -> tuple[NodeConfig, ...
     wanted = {node.id for part in parts for node in subtree(topology, part)}
     wanted -= {node.id for node in subtree(topology, node_id)}
     return tuple(node for node in topology.node if node.id in wanted)
+
+
+def asked_of_parent(topology: Topology, node_id: str) -> tuple[NodeConfig, ...]:
+    """Nodes outside the subtree of `node_id` whose current values it asks its parent for, in the order of the file.
+
+    It wants them itself, or a node below it does, which has them through it.
+    """
+    within = subtree(topology, node_id)
+    asking = [node.id for node in within if node.uplink.state != "own"]
+    wanted = {one.id for node in asking for one in wanted_from_above(topology, node)} - {node.id for node in within}
+    return tuple(node for node in topology.node if node.id in wanted)

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from albireo.codec.frame import Frame, frames
-from albireo.codec.message import AnyMessage, Ask, Carry, HistoryTold, WriteOrder
+from albireo.codec.message import AnyMessage, Ask, Carry, FeedHello, HistoryTold, WriteOrder
 from albireo.codec.principal import NEIGHBOUR_WORDS
 from albireo.codec.register_block import VoterLost, VoterOffered, VoterRead, VoterWritten
 from albireo.log import (
@@ -45,7 +45,6 @@ from albireo.machine.node.events import (
 )
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Send, Turn
-from albireo.machine.tree.node_tree import PARENT
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
 from albireo.node.core.alone import Alone
@@ -57,6 +56,7 @@ from albireo.node.core.level_check import check_level
 from albireo.node.core.membership import Membership
 from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.private_log import OneLetter, PrivateLog, append_all, opened, whole
+from albireo.node.core.stored_relay import StoredRelay
 from albireo.node.core.uplinks import NoUplinks, Uplinks, uplinks_of
 from albireo.node.member.member import PairMembership
 from albireo.runtime import ActorContext, Letter, Link, TurnLimits
@@ -66,6 +66,10 @@ FOR_MEMBERSHIP: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, 
 """Messages of the local link that the membership may want; all others are for the root machine."""
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
 """Most that one turn takes: some 20 batches of 1000 samples, 1 ms of checking and appending."""
+
+OWN_ASKERS: Final = (b"history#",)
+"""Begins of the identities of the node's own actors that ask CORE: nobody is present by them."""
+NOWHERE: Final[Mapping[bytes, str]] = {}
 
 
 def create(arguments: Mapping[str, object]) -> "Core":
@@ -108,6 +112,7 @@ class Core:
         self._peers: PeerLinks
         self._uplinks: Uplinks | NoUplinks
         self._history: HistoryQuestions
+        self._stored: StoredRelay
         self._is_durable_posted = False
         self._is_disk_awaited = True
         self._durable_told = Position()
@@ -115,6 +120,8 @@ class Core:
         self._may_fold = False
         """True behind a sync or a tick: a follower may fold, though more of its log waits for the disk."""
         self._admission = ""
+        self._lost: list[PeerLost] = []
+        """Peers to which a send of this turn failed."""
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._is_closed = False
 
@@ -145,10 +152,7 @@ class Core:
         self.root = Root(config, folds, self.log.committed, self._moment(), has_folds=self.is_complete)
         settings = (self.root, arguments.log, arguments.retention)
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
-        self._link = actor.bind("core")
-        self._peers = PeerLinks()
-        self._uplinks = uplinks_of(actor, arguments.uplink, self.log.log_id, lambda: self.root)
-        self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers)
+        self._open_links()
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
@@ -158,6 +162,14 @@ class Core:
         self._end_turn()
         if pair is None:
             await self._folded(self.log.end.sequence)
+
+    def _open_links(self) -> None:
+        actor = self._actor
+        self._link = actor.bind("core")
+        self._peers = PeerLinks()
+        self._uplinks = uplinks_of(actor, self._arguments.uplink, self.log.log_id, lambda: self.root)
+        self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers)
+        self._stored = StoredRelay(self._history.link, self._peers, self._uplinks, lambda: self.root)
 
     @property
     def feature_level(self) -> int:
@@ -251,27 +263,34 @@ class Core:
     def drained(self, letters: Sequence[Letter]) -> None:
         self._look_at_disk()
         own: list[OneLetter] = []
+        addresses: dict[bytes, str] = {}
         door = self._membership.door.link
         for one in letters:
             is_local = one.link is self._link
+            if self._stored.hears(one, is_local=is_local):
+                continue
             if one.link is self._history.link:
                 self._history.answered(one)
                 continue
             if self._house.hears(one):
                 continue
-            if isinstance(one.message, Ask) and one.message.of and (is_local or one.link is door):
+            is_over = isinstance(one.message, Ask) and bool(self.root.sessions.objection(self._peers.sender_of(one)))
+            if isinstance(one.message, Ask) and one.message.of and not is_over and (is_local or one.link is door):
                 self._history.asked(one, one.message, self.root.access, self._moment())
                 continue
             is_outside = not is_local and one.link not in self._uplinks
-            if (is_outside or isinstance(one.message, FOR_MEMBERSHIP)) and self._membership.hears(one):
+            is_for_membership = is_outside or isinstance(one.message, FOR_MEMBERSHIP)
+            if is_for_membership and not is_over and self._membership.hears(one):
                 continue
             is_above = one.link in self._uplinks and type(one.message) in NEIGHBOUR_WORDS
-            sender = PARENT if is_above else self._peers.sender_of(one)
+            sender = self._uplinks.sender_of(one.link) if is_above else self._peers.sender_of(one)
+            if isinstance(one.message, Ask | FeedHello) and not (one.link in self._uplinks or _is_own(one, is_local)):
+                addresses[sender] = one.address
             own.append((sender, one.message, one.raw, one.principal))
         if self.private is not None:
             own = self.private.hold(own, self._actor.wall_ns(), self._is_admitted)
         if own:
-            self._tell_letters(own)
+            self._tell_letters(own, addresses)
         self._end_turn()
 
     def _is_admitted(self, letter: OneLetter) -> bool:
@@ -279,13 +298,13 @@ class Core:
         _, message, _, principal = letter
         return not self.root.admission.closed_because and not self.root.access.lacks(principal, message)
 
-    def _tell_letters(self, letters: Sequence[OneLetter]) -> None:
+    def _tell_letters(self, letters: Sequence[OneLetter], addresses: Mapping[bytes, str] = NOWHERE) -> None:
         is_described = any(isinstance(one, Ask) and one.what == "status" for _, one, _, _ in letters)
         if not is_described:
-            self.tell(LettersDrained(letters))
+            self.tell(LettersDrained(letters, addresses=addresses))
             return
         door = self._membership.door.describe() | {HISTORY: self._history.describe()}
-        self.tell(LettersDrained(letters, self._membership.describe(), door))
+        self.tell(LettersDrained(letters, self._membership.describe(), door, addresses))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:
         """Take letters whose private payloads are on the disk by now."""
@@ -360,13 +379,16 @@ class Core:
             appended = append_all(self.log, self.private, turn.drafts, turn.elapsed_ms, moment.wall)
             self.root.step(FramesAppended(appended), self.log.view(), moment)
         for send in turn.sends:
-            self._send(send, moment)
+            self._send(send)
         for note in turn.notes:
             getattr(self._actor.log, note.level)(note.event, **note.fields)
         if appended:
             self._membership.appended()
         if turn.pulls:
             self._feeding.give(turn.pulls, moment.now)
+        lost, self._lost = self._lost, []
+        for peer in lost:  # Not before all of this turn is said: what follows from it is a turn of its own.
+            self.tell(peer)
 
     def save_snapshot(self) -> None:
         """Have a snapshot saved soon."""
@@ -383,13 +405,12 @@ class Core:
     def _feed(self, to: bytes, message: AnyMessage, raw: bytes) -> bool:
         return self._peers.send(to, message, [raw])
 
-    def _send(self, send: Send, moment: Moment) -> None:
-        if send.to == PARENT:
-            self._uplinks.say(send.message)
+    def _send(self, send: Send) -> None:
+        if self._uplinks.say(send.to, send.message):
             return
         if not self._peers.send(send.to, send.message, send.raw):
             unsent = send.message.command_id if isinstance(send.message, WriteOrder) else ""
-            self.root.step(PeerLost(send.to, unsent), self.log.view(), moment)
+            self._lost.append(PeerLost(send.to, unsent))
 
     def _end_turn(self) -> None:
         """End a wake-up: look at the admission, fold, serve followers, arm the next deadline."""
@@ -416,3 +437,8 @@ class Core:
         parts = (self.root, self._house, self._membership, self._feeding, self._history, self._uplinks)
         deadlines = [one.deadline() for one in parts]
         self._actor.arm(soonest(*deadlines))
+
+
+def _is_own(letter: Letter, is_local: bool) -> bool:
+    """True: an actor of this node says it, and no person or program."""
+    return is_local and letter.sender.startswith(OWN_ASKERS)

@@ -69,6 +69,7 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         children=arguments.children,
         parent="" if uplink is None else uplink.parent,
         parent_places=frozenset() if uplink is None else frozenset(uplink.endpoints),
+        beyond=() if uplink is None else uplink.beyond,
         topology_hash=arguments.topology_hash,
         uplink_bytes_per_s=0 if uplink is None else uplink.bytes_per_s,
         seed=int.from_bytes(entropy(SEED_BYTES)),

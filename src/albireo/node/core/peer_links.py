@@ -4,8 +4,10 @@ A peer chooses its identity, so that two of them may have the same one, by chanc
 the link on which it speaks and by its principal too. The root machine knows senders by the name that is made of all
 three, and only compares it.
 
-    sender = number of (link, principal), 4 bytes | identity of the peer on that link
-                                                  | channel, 2 bytes: on a link that this node dialled, with one peer
+    sender = number of (link, principal), 4 bytes | channel, 2 bytes | identity of the peer, on a bound link
+
+The channel is that of a feed which the peer follows, and 0 in the name of whoever says anything else: several feeds to
+one peer are several senders.
 
 Nothing is kept of the peers themselves, who come and go and never say which is gone for good.
 """
@@ -15,11 +17,12 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.message import AnyMessage, FeedMessage
+from albireo.codec.message import AnyMessage, FeedAck, FeedHello, FeedMessage
 from albireo.runtime import Letter, Link
 
 NUMBER_BYTES: Final = 4
 CHANNEL_BYTES: Final = 2
+IDENTITY_AT: Final = NUMBER_BYTES + CHANNEL_BYTES
 
 
 class PeerLinks:
@@ -35,13 +38,10 @@ class PeerLinks:
 
     def sender_of(self, letter: Letter) -> bytes:
         """Name of the sender of a letter, for `send`."""
-        number = self.way(letter.link, letter.principal)
-        if letter.sender or not isinstance(letter.message, FeedMessage) or not letter.message.channel:
-            return number + letter.sender
-        return number + letter.message.channel.to_bytes(CHANNEL_BYTES, "big")
+        channel = letter.message.channel if isinstance(letter.message, FeedHello | FeedAck) else 0
+        return self._number(letter.link, letter.principal) + channel.to_bytes(CHANNEL_BYTES, "big") + letter.sender
 
-    def way(self, link: Link, principal: str) -> bytes:
-        """Name of the peer at the other end of a link that this node dialled, or the begin of a name at a bound one."""
+    def _number(self, link: Link, principal: str) -> bytes:
         way = (link, principal)
         number = self._numbers.get(way)
         if number is None:
@@ -51,9 +51,10 @@ class PeerLinks:
 
     def send(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> bool:
         """Send to a sender; False: it is gone, or its queue is full."""
-        link, rest = self._links[int.from_bytes(to[:NUMBER_BYTES], "big")], to[NUMBER_BYTES:]
+        link = self._links[int.from_bytes(to[:NUMBER_BYTES], "big")]
         if link.is_closed:  # A stop closes the links while the disk may still bring news.
             return False
-        if isinstance(message, FeedMessage) and rest and link.identity:
-            message = msgspec.structs.replace(message, channel=int.from_bytes(rest, "big"))
-        return link.send(message, raw, to=rest)
+        channel = int.from_bytes(to[NUMBER_BYTES:IDENTITY_AT], "big")
+        if channel and isinstance(message, FeedMessage):
+            message = msgspec.structs.replace(message, channel=channel)
+        return link.send(message, raw, to=to[IDENTITY_AT:])

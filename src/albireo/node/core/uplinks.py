@@ -1,13 +1,13 @@
 """Uplinks: this node dials its parent, says hello each second, and is followed on the links that it dialled.
 
 Two links go to each member of the parent: one for the log, which may be full, and one for all that must not wait. The
-parent speaks on them as any follower does, so CORE's feeds serve it like the others. Sites are often behind firewalls
-that let nobody in.
+parent speaks on them as any follower does, so CORE's feeds serve it like the others; and on the second one this node
+follows the states that it wants of its parent and of nodes beyond. Sites are often behind firewalls that let nobody in.
 
 Spec: design/tree.md, Links.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,6 +18,8 @@ from albireo.codec.message import AnyMessage
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.codec.tree.hello import ChildHello
 from albireo.machine.node.root import Root
+from albireo.machine.tree.beyond import PARENT_LINES
+from albireo.machine.tree.node_tree import PARENT
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime import ActorContext, Keys, Link
 from albireo.runtime.errors import EndpointRefused
@@ -42,6 +44,8 @@ class UplinkArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Index of this member."""
     bytes_per_s: int = 0
     """Most of the old records that is sent to the parent per second; 0: no limit."""
+    beyond: tuple[str, ...] = ()
+    """Nodes outside the own subtree whose states are followed at the parent."""
 
 
 class Uplinks:
@@ -54,6 +58,8 @@ class Uplinks:
         self._hello = hello
         self._say_at = Instant(0)
         self._is_bulk: dict[Link, bool] = {}
+        self._members: dict[Link, int] = {}
+        """Member of the parent to which each link leads."""
         keys = Keys.load(Path(arguments.keys)) if arguments.keys else None
         hears = Audience(KeyedEnd.TO_PARENT, parents=frozenset(arguments.endpoints)).hears
         limits = msgspec.structs.replace(TCP_LIMITS, silence_ms=SILENCE_MS)
@@ -66,7 +72,7 @@ class Uplinks:
                     self.why_not = str(error)
                     actor.log.error("parent_not_dialled", endpoint=endpoint, reason=self.why_not)
                     continue
-                self._is_bulk[link] = is_bulk
+                self._is_bulk[link], self._members[link] = is_bulk, index
                 link.on_connection = partial(self._connected, link)
 
     def __contains__(self, link: Link) -> bool:
@@ -86,11 +92,32 @@ class Uplinks:
         hello = self._hello()
         link.send(msgspec.structs.replace(hello, is_bulk=True) if self._is_bulk[link] else hello)
 
-    def say(self, message: AnyMessage) -> None:
-        """Say something to every member of the parent that is there; one that does not act passes over it."""
+    def sender_of(self, link: Link) -> bytes:
+        """Name of the member of the parent that is heard on this link, one of `PARENT_LINES`."""
+        return PARENT_LINES[self._members[link]]
+
+    def say(self, to: bytes, message: AnyMessage) -> bool:
+        """Say something to the parent, if that is meant; False: `to` is somebody else.
+
+        Args:
+            to: one of `PARENT_LINES`; or `PARENT`, for each member there is: one that does not act passes over it.
+        """
+        if to != PARENT and to not in PARENT_LINES:
+            return False
         for link, is_bulk in self._is_bulk.items():
-            if not is_bulk:
+            if not is_bulk and to in (PARENT, self.sender_of(link)):
                 link.send(message)
+        return True
+
+    def member_of(self, link: Link) -> int | None:
+        """Index of the parent's member at the other end of a link; None: it leads to no parent."""
+        return self._members.get(link)
+
+    def give(self, member: int, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> None:
+        """Say something to one member of the parent that may wait behind the log."""
+        for link, is_bulk in self._is_bulk.items():
+            if is_bulk and self._members[link] == member:
+                link.send(message, raw)
 
     def deadline(self) -> Instant | None:
         return self._say_at if self._is_bulk else None
@@ -128,7 +155,15 @@ class NoUplinks:
 
     def ticked(self, now: Instant) -> None: ...
 
-    def say(self, message: AnyMessage) -> None: ...
+    def sender_of(self, link: Link) -> bytes:
+        raise LookupError("no link leads to a parent")
+
+    def say(self, to: bytes, message: AnyMessage) -> bool:
+        return False
+
+    def member_of(self, link: Link) -> None: ...
+
+    def give(self, member: int, message: AnyMessage, raw: Sequence[bytes | memoryview]) -> None: ...
 
     def deadline(self) -> None: ...
 

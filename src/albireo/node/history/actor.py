@@ -1,8 +1,8 @@
 """The actor `history` (the first seed's STORAGE): follows the log, keeps the hot tail, seals it, answers.
 
 The historian is a thin shell around parts that know nothing of each other: the feed's follower, the hot tail, the pace
-(when to seal, when to stop taking), the store, its merges, and the copies from the other member of a pair. Long work is
-done in threads (threads.py).
+(when to seal, when to stop taking), the store, its merges, and the copies from the other member of a pair and from
+nodes below. Long work is done in threads (threads.py).
 
 Only the manifest's position is acknowledged as durable. Neither a full hot tail nor a full disk loses a row: the log
 keeps the rows, and they come once there is credit again.
@@ -21,6 +21,7 @@ from albireo.codec.frame import FrameHeader
 from albireo.codec.history import Manifest
 from albireo.codec.message import Answer, Ask, Carry, FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.codec.record import OriginDeclared, Stream
+from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.machine.feed.follower import (
     CutBack,
     Deliver,
@@ -44,6 +45,7 @@ from albireo.model.item import KnownItem
 from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.node.history.arrow import leave_pandas_out
 from albireo.node.history.below.answers import HistoryAnswers, place_of
+from albireo.node.history.below.fillings import FillingsBelow
 from albireo.node.history.below.origin import figures_of
 from albireo.node.history.below.origins import BelowSeal, HistoryBelow, OriginUnknown
 from albireo.node.history.copies import Copies
@@ -104,6 +106,7 @@ class Historian:
         self._threads: HistoryThreads
         self._merges: Merges
         self._copies: Copies
+        self._fillings: FillingsBelow
         self._idle = asyncio.Event()
         self._heard = asyncio.Event()
         self._answers: HistoryAnswers
@@ -133,7 +136,11 @@ class Historian:
         self._copies = Copies(
             actor, self._store, self._threads, self._core, self._arm, is_paired=self._arguments.is_paired
         )
+        self._fillings = FillingsBelow(
+            actor, self._store, self._below, self._threads, self._core, self._arm, is_paired=self._arguments.is_paired
+        )
         self._copies.manifest_changed()
+        self._fillings.look()
         actor.at_ready(lambda: self._step(LinkUp()))
         actor.at_ready(self._arm)  # The first hello can be lost, before CORE's link is up.
 
@@ -172,6 +179,7 @@ class Historian:
         await self._take_the_rest()
         self._merges.abandon.set()
         self._copies.stop()
+        self._fillings.stop()
         await self._until_idle()
         if self._has_news:
             self._seal()
@@ -209,6 +217,8 @@ class Historian:
                     (self._origins_told if number == ORIGINS_ASKED else self._items_told)(answer)
                 case Carry() if letter.link is self._core:
                     self._copies.hears(letter.raw)
+                case StoredAsked() | StoredGiven() if letter.link is self._asked:
+                    self._fillings.hears(letter, letter.message)
                 case Ask() if letter.link is self._asked:
                     self._answer(letter, letter.message)
                 case other:
@@ -219,12 +229,14 @@ class Historian:
     def ticked(self, now: Instant) -> None:
         self._step(TimePassed())
         self._copies.ticked(now)
+        self._fillings.ticked()
         if self._pace.is_due(now) and not self._actor.is_stopping:
             self._seal()
         self._arm()
 
     def _arm(self) -> None:
-        self._actor.arm(soonest(self._follower.deadline(), self._pace.deadline(), self._copies.deadline()))
+        parts = (self._follower, self._pace, self._copies, self._fillings)
+        self._actor.arm(soonest(*(one.deadline() for one in parts)))
 
     def _step(self, event: Event, letter: Letter | None = None) -> None:
         for effect in self._follower.step(event, self._actor.now()):
@@ -372,6 +384,7 @@ class Historian:
         if self._pace.has_room():
             self._step(Digested(self._taken))
         self._copies.manifest_changed()
+        self._fillings.look()
         if not self._actor.is_stopping:
             self._merges.look()
         self._idle.set()
@@ -410,7 +423,7 @@ class Historian:
             "seal_failures": self._pace.failures,
             "unreadable_frames": self._hot.unreadable,
             "damaged_files": sorted(self._merges.damaged_in(self._store)),
-            "below": self._below.figures(),
+            "below": self._fillings.figures(),
             "left_out_below": self._below.left_out,
             "problem": self._problem,
             "feed_phase": self._follower.phase.value,

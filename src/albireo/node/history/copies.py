@@ -1,9 +1,13 @@
-"""Copies: questions of a history to that of the other member, and answers to it. A shell around
-`machine.history.copying`.
+"""Copies: questions of a history to another one that may have what it lacks, and answers to it. Shells around
+`machine.history.copying` and `machine.history.giving`.
 
-Words go through both COREs, which do not read them (`Carry`); a word that gets lost is sent again.
+    Filling   asks for what one history lacks
+    Giver     answers, out of any history
+    Copies    both, between the two members of a pair
 
-Spec: ADR-0124.
+Words go through COREs, which do not read them (`Carry`); a word that gets lost is sent again.
+
+Spec: ADR-0124, ADR-0218.
 """
 
 import secrets
@@ -24,6 +28,7 @@ from albireo.codec.history_copy import (
 )
 from albireo.codec.message import Carry, HistoryTold
 from albireo.codec.pair_message import CopyTold
+from albireo.machine.history.copy_pace import FROM_MEMBER, CopyConfig
 from albireo.machine.history.copying import (
     AskPeer,
     Copying,
@@ -42,7 +47,7 @@ from albireo.machine.history.copying import (
 from albireo.machine.history.giving import group_sent
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.node.history.copy_work import CopyWork, read_piece
-from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbandoned
+from albireo.node.history.errors import FileRefused, HistoryDamaged, HoleGone, MergeAbandoned
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import ActorContext, Link
@@ -52,53 +57,64 @@ ANSWERS_MAX: Final = 4
 """Most answers being prepared at once; the other history asks one question at a time, and repeats it only after a
 while."""
 
+Question = GroupAsked | PieceAsked
+Reply = GroupSent | PieceSent
+Say = Callable[[Word, bytes], object]
+"""Sends a word, and the piece beside it."""
 
-class Copies:
-    """The copies, for the loop of the actor; they do nothing for a node that stands alone."""
+
+def parts_of(word: Word, piece: bytes) -> list[bytes]:
+    """The raw parts that carry a word."""
+    return [encode_word(word), piece] if piece else [encode_word(word)]
+
+
+def word_in(raw: Sequence[bytes | memoryview]) -> tuple[Word, bytes | memoryview]:
+    """The word that raw parts carry, and the piece beside it.
+
+    Raises:
+        DecodeError: there is none.
+    """
+    return decode_word(raw[0] if raw else b""), raw[1] if len(raw) > 1 else b""
+
+
+class Filling:
+    """Has the holes of one history filled, for the loop of the actor."""
 
     def __init__(
         self,
         actor: ActorContext,
         store: HistoryStore,
         threads: HistoryThreads,
-        core: Link,
+        say: Callable[[Question], object],
         on_due: Callable[[], object],
-        *,
-        is_paired: bool,
+        config: CopyConfig = FROM_MEMBER,
     ) -> None:
-        """`on_due`: called when `deadline` has changed."""
+        """
+        Args:
+            say: sends a question to the other history.
+            on_due: called when `deadline` has changed.
+        """
+        self.refused: Counter[str] = Counter()
+        """Number of words of the other history that were not believed, by reason."""
         self._actor = actor
         self._store = store
         self._threads = threads
-        self._core = core
+        self._say = say
         self._on_due = on_due
-        self._is_on = is_paired
+        self._node = config.node
+        self._is_on = True
         self._abandon = threading.Event()
-        self._machine = Copying(secrets.randbits(31))
+        self._machine = Copying(secrets.randbits(31), config)
         self._work = CopyWork(store, self._abandon)
-        self._refused: Counter[str] = Counter()
-        self._other = CopyTold()
-        """Progress of the other history with its copy of ours, as its questions show."""
-        self._answering = 0
-        self._tell_at = Instant(0)
 
     @property
-    def told(self) -> HistoryTold:
-        """Progress in both directions, for status."""
-        return HistoryTold(own=self._machine.progress, other=self._other, refused=dict(self._refused))
+    def progress(self) -> CopyTold:
+        return self._machine.progress
 
     def deadline(self) -> Instant | None:
-        if not self._is_on:
-            return None
-        due = self._machine.deadline()
-        return self._tell_at if due is None else min(due, self._tell_at)
+        return self._machine.deadline() if self._is_on else None
 
-    def ticked(self, now: Instant) -> None:
-        if not self._is_on:
-            return
-        if now >= self._tell_at:
-            self._tell_at = Instant(now + TOLD_EVERY_NS)
-            self._core.send(self.told)
+    def ticked(self) -> None:
         self._step(TimePassed())
 
     def manifest_changed(self) -> None:
@@ -110,55 +126,13 @@ class Copies:
         self._is_on = False
         self._abandon.set()
 
-    def hears(self, raw: Sequence[bytes | memoryview]) -> None:
-        """Take a word of the other history."""
-        if not self._is_on:
-            return
-        try:
-            word = decode_word(raw[0] if raw else b"")
-        except DecodeError:
-            self._refuse("malformed")
-            return
-        match word:
-            case GroupAsked():
-                self._answer(lambda: (group_sent(self._store.manifest, word), b""), lambda sent: self._gave(word, sent))
-            case PieceAsked():
-                self._answer(lambda: read_piece(self._store, word), lambda _: None)
-            case GroupSent() | PieceSent():
-                self._step(PeerAnswered(word, raw[1] if len(raw) > 1 else b""))
+    def hears(self, word: Reply, piece: bytes | memoryview) -> None:
+        """Take an answer of the other history."""
+        self._step(PeerAnswered(word, piece))
 
-    def _answer(
-        self, work: Callable[[], tuple[GroupSent | PieceSent, bytes]], then: Callable[[GroupSent | PieceSent], None]
-    ) -> None:
-        if self._answering >= ANSWERS_MAX:
-            self._refuse("too_many_questions")
-            return
-        self._answering += 1
-
-        def done(outcome: tuple[GroupSent | PieceSent, bytes] | Exception) -> None:
-            self._answering -= 1
-            assert not isinstance(outcome, Exception), outcome  # Errors of the disk are part of an answer.
-            word, piece = outcome
-            self._say(word, piece)
-            then(word)
-
-        self._threads.read(work, done)
-
-    def _gave(self, ask: GroupAsked, sent: GroupSent | PieceSent) -> None:
-        """Note the other history's progress, which its question tells."""
-        if not isinstance(sent, GroupSent) or sent.reason:
-            return
-        left = sent.left + ask.missed
-        is_incomplete = bool(left or sent.group)
-        self._other = CopyTold(is_incomplete=is_incomplete, files=sent.files, done=max(0, sent.files - left))
-
-    def _say(self, word: Word, piece: bytes = b"") -> None:
-        if self._is_on:
-            self._core.send(Carry(), [encode_word(word), piece] if piece else [encode_word(word)])
-
-    def _refuse(self, reason: str) -> None:
-        self._refused[reason] += 1
-        self._actor.log.limited("history_refused", reason, reason=reason)
+    def refuse(self, reason: str) -> None:
+        self.refused[reason] += 1
+        self._actor.log.limited("history_refused", f"{self._node} {reason}", reason=reason, node=self._node)
 
     def _step(self, event: Event) -> None:
         if not self._is_on:
@@ -180,7 +154,7 @@ class Copies:
             case Forget():
                 self._work.forget()
             case CountRefusal(reason):
-                self._refuse(reason)
+                self.refuse(reason)
 
     def _list(self, effect: KeepGroup | EndHole) -> None:
         wall_ns = self._actor.wall_ns()
@@ -201,7 +175,7 @@ class Copies:
 
     def _note(self, effect: KeepGroup | EndHole) -> None:
         hole = effect.hole
-        log, about = self._actor.log, {"first": hole.first_sequence, "last": hole.last_sequence}
+        log, about = self._actor.log, {"first": hole.first_sequence, "last": hole.last_sequence, "node": self._node}
         if isinstance(effect, KeepGroup):
             log.info("history_copied", upto=effect.after.upto, missed=len(effect.after.missed), **about)
         else:
@@ -213,6 +187,8 @@ class Copies:
                 self._step(Worked())
             case FileRefused():
                 self._step(Worked(outcome.fault))
+            case HoleGone():
+                self._step(Worked("hole_gone"))
             case OSError():
                 self._step(Worked(outcome.strerror or str(outcome), is_disk=True))
             case HistoryDamaged():
@@ -221,3 +197,115 @@ class Copies:
                 pass  # The actor stops.
             case _:
                 raise outcome
+
+
+class Giver:
+    """Answers questions of other histories, for the loop of the actor."""
+
+    def __init__(self, threads: HistoryThreads) -> None:
+        self._threads = threads
+        self._answering = 0
+
+    def answers(self, store: HistoryStore, ask: Question, say: Say, *, is_final: bool = False) -> bool:
+        """Answer a question out of `store`, soon; False: too many are being answered.
+
+        Args:
+            is_final: nobody is asked for what this history lacks.
+        """
+        if self._answering >= ANSWERS_MAX:
+            return False
+        self._answering += 1
+
+        def work() -> tuple[Reply, bytes]:
+            if isinstance(ask, PieceAsked):
+                return read_piece(store, ask)
+            return group_sent(store.manifest, ask, is_final=is_final), b""
+
+        def done(outcome: tuple[Reply, bytes] | Exception) -> None:
+            self._answering -= 1
+            assert not isinstance(outcome, Exception), outcome  # Errors of the disk are part of an answer.
+            say(*outcome)
+
+        self._threads.read(work, done)
+        return True
+
+
+class Copies:
+    """The copies between the members of a pair, for the loop of the actor; none for a node that stands alone."""
+
+    def __init__(
+        self,
+        actor: ActorContext,
+        store: HistoryStore,
+        threads: HistoryThreads,
+        core: Link,
+        on_due: Callable[[], object],
+        *,
+        is_paired: bool,
+    ) -> None:
+        """`on_due`: called when `deadline` has changed."""
+        self._store = store
+        self._core = core
+        self._is_on = is_paired
+        self._filling = Filling(actor, store, threads, lambda word: self._say(word), on_due)
+        self._giver = Giver(threads)
+        self._other = CopyTold()
+        """Progress of the other history with its copy of ours, as its questions show."""
+        self._tell_at = Instant(0)
+
+    @property
+    def told(self) -> HistoryTold:
+        """Progress in both directions, for status."""
+        filling = self._filling
+        return HistoryTold(own=filling.progress, other=self._other, refused=dict(filling.refused))
+
+    def deadline(self) -> Instant | None:
+        if not self._is_on:
+            return None
+        due = self._filling.deadline()
+        return self._tell_at if due is None else min(due, self._tell_at)
+
+    def ticked(self, now: Instant) -> None:
+        if not self._is_on:
+            return
+        if now >= self._tell_at:
+            self._tell_at = Instant(now + TOLD_EVERY_NS)
+            self._core.send(self.told)
+        self._filling.ticked()
+
+    def manifest_changed(self) -> None:
+        """Take note that the manifest has changed, and may list a new hole."""
+        if self._is_on:
+            self._filling.manifest_changed()
+
+    def stop(self) -> None:
+        """Give up the work under way; files that are being listed will be listed."""
+        self._is_on = False
+        self._filling.stop()
+
+    def hears(self, raw: Sequence[bytes | memoryview]) -> None:
+        """Take a word of the other history."""
+        if not self._is_on:
+            return
+        try:
+            word, piece = word_in(raw)
+        except DecodeError:
+            self._filling.refuse("malformed")
+            return
+        if isinstance(word, GroupSent | PieceSent):
+            self._filling.hears(word, piece)
+        elif not self._giver.answers(self._store, word, lambda sent, more: self._gave(word, sent, more)):
+            self._filling.refuse("too_many_questions")
+
+    def _gave(self, ask: Question, sent: Word, piece: bytes) -> None:
+        """Answer, and note the other history's progress, which its question tells."""
+        self._say(sent, piece)
+        if not isinstance(ask, GroupAsked) or not isinstance(sent, GroupSent) or sent.reason:
+            return
+        left = sent.left + ask.missed
+        is_incomplete = bool(left or sent.group)
+        self._other = CopyTold(is_incomplete=is_incomplete, files=sent.files, done=max(0, sent.files - left))
+
+    def _say(self, word: Word, piece: bytes = b"") -> None:
+        if self._is_on:
+            self._core.send(Carry(), parts_of(word, piece))

@@ -7,7 +7,7 @@
 The one file under way lies aside as `incoming.tmp`; the files made of it are listed by no manifest before `keep` lists
 them. So a crash leaves files that the next `HistoryStore.open` removes, and a group that is done or not.
 
-Spec: ADR-0124.
+Spec: ADR-0124, ADR-0218.
 """
 
 import contextlib
@@ -16,12 +16,13 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from albireo.codec.history import FileEntry
+from albireo.codec.history import FileEntry, FileKind
 from albireo.codec.history_copy import PIECE_BYTES, PieceAsked, PieceSent
 from albireo.log.files import write_all
 from albireo.machine.history.copying import EndHole, KeepGroup, StorePiece, TakeFile
+from albireo.machine.history.declared import DeclaredItems
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.files.taking import take
+from albireo.node.history.files.taking import take, take_items
 
 ASIDE: Final = "incoming.tmp"
 
@@ -30,11 +31,11 @@ def read_piece(store: HistoryStore, ask: PieceAsked) -> tuple[PieceSent, bytes]:
     """Some bytes of a file that the manifest lists, or listed until lately; no other path is looked at."""
     manifest, piece, reason = store.manifest, b"", ""
     listed = {entry.path for entry in manifest.files} | {one.path for one in manifest.retired}
-    if ask.path not in listed or ask.offset < 0:
+    if ask.path not in listed or ask.offset < 0 or not 0 < ask.size_bytes <= PIECE_BYTES:
         reason = "gone"
     else:
         try:
-            piece = _read(store.root / ask.path, ask.offset)
+            piece = _read(store.root / ask.path, ask.offset, ask.size_bytes)
         except FileNotFoundError:
             reason = "unreadable" if any(entry.path == ask.path for entry in manifest.files) else "gone"
         except (OSError, OverflowError):
@@ -42,9 +43,9 @@ def read_piece(store: HistoryStore, ask: PieceAsked) -> tuple[PieceSent, bytes]:
     return PieceSent(number=ask.number, path=ask.path, offset=ask.offset, reason=reason), piece
 
 
-def _read(path: Path, offset: int) -> bytes:
+def _read(path: Path, offset: int, size_bytes: int) -> bytes:
     with path.open("rb", buffering=0) as file:
-        return os.pread(file.fileno(), PIECE_BYTES, offset)
+        return os.pread(file.fileno(), size_bytes, offset)
 
 
 class CopyWork:
@@ -57,6 +58,8 @@ class CopyWork:
         self._handle: int | None = None
         self._made: list[FileEntry] = []
         """Files made, durable, and listed by no manifest yet."""
+        self._items: DeclaredItems | None = None
+        """Items taken, and listed by no manifest yet."""
 
     def store_piece(self, effect: StorePiece) -> None:
         """Write a piece of the file aside.
@@ -80,6 +83,9 @@ class CopyWork:
             OSError: of the disk.
         """
         self._close()
+        if effect.entry.kind is FileKind.ITEMS:
+            self._items = take_items(self._aside, effect.entry)
+            return
         taken = {entry.path for entry in self._made}
         self._made += take(self._store, self._aside, effect.entry, effect.hole, taken, self._abandon)
 
@@ -88,9 +94,11 @@ class CopyWork:
 
         Raises:
             OSError: of the disk; nothing was listed, and the store has removed the files made.
+            HoleGone: as above; the log went another way meanwhile.
         """
         made, self._made = self._made, []
-        self._store.fill(effect.hole, [effect.after], made, wall_ns)
+        items, self._items = self._items, None
+        self._store.fill(effect.hole, [effect.after], made, wall_ns, items)
         self._remove_aside()
 
     def end(self, effect: EndHole, wall_ns: int) -> None:
@@ -98,12 +106,14 @@ class CopyWork:
 
         Raises:
             OSError: of the disk; the hole is still there.
+            HoleGone: the log went another way meanwhile.
         """
         self._store.fill(effect.hole, effect.left, (), wall_ns)
 
     def forget(self) -> None:
         """Remove the files made of this group."""
         made, self._made = self._made, []
+        self._items = None
         self._store.discard(made)
         self._remove_aside()
 

@@ -8,6 +8,7 @@ HistoryError
         TooManyRows      it would read more raw rows than one question may
     MergeAbandoned       a merge, or taking a file of the other member, was told to stop
     FileRefused          a file of the other member has a fault: its name
+    HoleGone             a hole that was copied is not listed any more: the log went another way
 OSError                  the disk (full, failing), as it comes; a seal that meets it is tried again
 """
 
@@ -59,6 +60,10 @@ class FileRefused(HistoryError):
     def __init__(self, fault: str) -> None:
         super().__init__(fault)
         self.fault = fault
+
+
+class HoleGone(HistoryError):
+    pass
 
 
 def _listed(nodes: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import NO_ITEM, SAMPLES, Hole, day_of
+from albireo.codec.history import NO_ITEM, SAMPLES, Hole, cut_hole, day_of
 from albireo.codec.record import (
     Audited,
     CaseChanged,
@@ -124,6 +124,9 @@ class HotTail:
             declared: items as of `position`.
             node: node to which every item has to belong, as in the log of another node; empty: any.
         """
+        self.names_gaps = True
+        """False: declarations may be missing. A gap names no items then, and is about those that ITEMS gives its
+        source."""
         self._node = node
         self.position = position
         """Last record taken."""
@@ -146,6 +149,8 @@ class HotTail:
         self._forks: list[int] = []
         self._cut: list[tuple[Chunk, Chunk]] = []
         """Chunks that were cut by a fork, with what they were: a seal may be writing them."""
+        self._cut_holes: list[tuple[Hole, Hole]] = []
+        """The same of holes."""
         self._gap_elsewhere: Row | None = None
         """Last of the gaps, while it can still grow: nobody has seen it, and no sample and no gap came since."""
 
@@ -232,7 +237,7 @@ class HotTail:
     def _named(self, gap: GapFound) -> GapFound:
         """The gap with the items that are its source's by now, or with the mark of none: what is declared later, or
         known in another history, changes nothing of it."""
-        if gap.item_ids or gap.source in WHOLE_NODE:
+        if gap.item_ids or gap.source in WHOLE_NODE or not self.names_gaps:
             return gap
         self._fold_items()
         if gap.source not in self._adapter_items:
@@ -258,16 +263,25 @@ class HotTail:
         self.rows += len(items)
         self.size_bytes += ROW_BYTES * len(items)
 
-    def lost(self, last_sequence: int, header: FrameHeader) -> None:
-        """Record a hole: the log pruned every record up to `last_sequence` that was not taken; `header` comes next."""
+    def lost(self, last_sequence: int, header: FrameHeader, first_sequence: int | None = None) -> None:
+        """Record a hole: the log pruned every record up to `last_sequence` that was not taken; `header` comes next.
+
+        Args:
+            first_sequence: of the hole; None: it begins behind the last record taken.
+        """
         hole = Hole(
-            first_sequence=self.position.sequence + 1,
+            first_sequence=self.position.sequence + 1 if first_sequence is None else first_sequence,
             last_sequence=last_sequence,
             from_ns=min(self.complete_to_ns, header.node_ns),
             to_ns=header.node_ns,
             behind=Position(header.epoch, header.first_sequence),
         )
         self.lack(hole)
+
+    @property
+    def holes(self) -> tuple[Hole, ...]:
+        """Holes that no manifest lists yet."""
+        return tuple(self._holes)
 
     def lack(self, hole: Hole) -> None:
         """Record a hole."""
@@ -286,6 +300,9 @@ class HotTail:
         self._chunks = [
             self._until(position.sequence, one) for one in self._chunks if one.first_sequence <= position.sequence
         ]
+        self._holes = [
+            self._hole_until(position.sequence, one) for one in self._holes if one.first_sequence <= position.sequence
+        ]
         self._gaps = [one for one in self._gaps if not _is_above(one, position.sequence)]
         self._events = [one for one in self._events if not _is_above(one, position.sequence)]
         self._events.append(row | place | {"sequence": self.position.sequence})
@@ -301,6 +318,13 @@ class HotTail:
             return chunk
         part = msgspec.structs.replace(chunk, batch=chunk.batch.take(np.arange(kept)))
         self._cut.append((part, chunk))
+        return part
+
+    def _hole_until(self, sequence: int, hole: Hole) -> Hole:
+        if hole.last_sequence <= sequence:
+            return hole
+        part = cut_hole(hole, sequence)
+        self._cut_holes.append((part, hole))
         return part
 
     def content(self) -> HotContent:
@@ -329,7 +353,9 @@ class HotTail:
         self._events = _without(self._events, sealed.events)
         del self._items[: len(sealed.items)]
         del self._forks[: len(sealed.forks)]
-        del self._holes[: len(sealed.holes)]
+        written = [*sealed.holes, *(part for part, hole in self._cut_holes if any(hole is one for one in sealed.holes))]
+        self._holes = _without(self._holes, written)
+        self._cut_holes.clear()
         named = sum(len(ids) for row in self._gaps if isinstance(ids := row["item_ids"], list))
         records = len(self._gaps) + len(self._events) + len(self._items) + len(self._holes)
         self.rows = sum(len(chunk.batch) for chunk in self._chunks) + records

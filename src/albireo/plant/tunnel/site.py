@@ -7,6 +7,7 @@ from typing import Final
 
 from albireo.codec.topology.text import table_text
 from albireo.field.modbus.items import RegisterType
+from albireo.model.item import Control
 from albireo.model.topology import Guard
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
@@ -29,8 +30,8 @@ HOST_ADAPTER: Final = """
 
 COLUMNS: Final = (
     "name", "kind", "address", "type", "bit", "length", "word_order", "scale", "unit", "dead_band", "writable",
-    "target", "minimum", "maximum", "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms",
-    "off_normal", "severity", "latched", "suppressed_by", "description",
+    "control", "target", "minimum", "maximum", "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms",
+    "off_delay_ms", "off_normal", "severity", "latched", "suppressed_by", "description",
 )  # fmt: skip
 
 
@@ -123,6 +124,7 @@ def _line(register: Register, target: int | None) -> dict[str, str]:
         "minimum": row.minimum,
         "maximum": row.maximum,
         "writable": row.is_writable or None,
+        "control": None if row.control is Control.DIRECT else row.control.value,
         "description": row.description,
     }
     if alarm is not None:

@@ -20,8 +20,9 @@ import zmq
 
 from albireo.codec.bounds import MESSAGE_BYTES_MAX, PARTS_MAX, TOTAL_BYTES_MAX
 from albireo.codec.errors import DecodeError
-from albireo.codec.message import AnyMessage, decode, encode
+from albireo.codec.message import AnyMessage, Ask, FeedHello, decode, encode
 from albireo.model.principal import local_name
+from albireo.model.tree.session import LOCALHOST
 
 if TYPE_CHECKING:
     SyncSocket = zmq.Socket[bytes]
@@ -89,6 +90,8 @@ class Letter(msgspec.Struct, frozen=True):
     principal: str = ""
     """Who sent it: name under which the sender's key is trusted; `local:UID` on a bound link of this machine; empty on
     a link without keys: anybody may have sent the letter."""
+    address: str = ""
+    """Address of the machine that a question or a follower's hello came from, on a bound link; else empty."""
 
 
 class Drained(msgspec.Struct, frozen=True):
@@ -104,6 +107,9 @@ class Drained(msgspec.Struct, frozen=True):
 
 class Link:
     """One socket of one actor. Made by `ActorContext.bind` and `ActorContext.connect`; for its thread only."""
+
+    _last: zmq.Frame | None = None
+    """First frame of the last message, which knows where it came from."""
 
     def __init__(
         self, name: str, identity: bytes, socket: SyncSocket, linger_ms: int, file: Path | None = None
@@ -239,6 +245,7 @@ class Link:
             frame = receive(zmq.DONTWAIT, copy=False)
         except zmq.Again:
             return None
+        self._last = frame
         if self.name_of is not None:
             self.peer = self.name_of(str(frame.get("User-Id")))
         elif self._file is not None:
@@ -277,7 +284,12 @@ class Link:
             self._drop_unheard(type(message).__name__)
             return None
         self.received += 1
-        return Letter(self, sender, message, raw, self.peer)
+        address = self._address() if self._is_bound and isinstance(message, Ask | FeedHello) else ""
+        return Letter(self, sender, message, raw, self.peer, address)
+
+    def _address(self) -> str:
+        """Address behind the last message: asked for where somebody's presence is judged, and for no batch."""
+        return LOCALHOST if self._file is not None or self._last is None else _address_of(self._last)
 
     def _drop_unheard(self, what: str) -> None:
         self.unheard += 1

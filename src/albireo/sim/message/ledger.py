@@ -3,6 +3,7 @@
 Checked
     a message is carried out at most once, and not after its time; a promise (expired, cancelled, rejected) is true and
     stays true; verified means that it was carried out; a number is not given to two messages.
+    A note is given to programs in its time only, and taken by one of them only.
 
 Spec: docs/messages.md.
 """
@@ -25,8 +26,8 @@ class AskedMessage(msgspec.Struct):
 
     record: MessageRequested
     at: int
-    lost_log_ns: int
-    """Time that the origin's log had not counted when it was asked for."""
+    lost_log_ns: dict[str, int]
+    """Time that the logs of both ends had not counted when it was asked for."""
 
 
 class MessagesLedger:
@@ -39,6 +40,10 @@ class MessagesLedger:
         self.asked: dict[MessageName, AskedMessage] = {}
         self.done: dict[MessageName, int] = {}
         """World time at which each message was carried out."""
+        self.given: set[MessageName] = set()
+        """Notes that a program had."""
+        self.took: dict[MessageName, int] = {}
+        """Lease by which each note was taken, as its program was told."""
         self.said: dict[MessageName, MessageOutcome] = {}
         self.lost_log_ns: Callable[[str], int] = lambda _node: 0
 
@@ -47,23 +52,45 @@ class MessagesLedger:
         if isinstance(record, MessageRequested) and record.name.origin == node:
             known = self.asked.get(record.name)
             if known is None:
-                self.asked[record.name] = AskedMessage(record, self._agenda.at, self.lost_log_ns(node))
+                lost = {one: self.lost_log_ns(one) for one in (record.name.origin, record.name.owner)}
+                self.asked[record.name] = AskedMessage(record, self._agenda.at, lost)
             elif known.record.command_id != record.command_id:
                 self._fail(f"{record.name} names two messages")
 
     def executed(self, name: MessageName, body: bytes) -> None:
         """Note that a device does what a message says."""
-        asked, at = self.asked.get(name), self._agenda.at
+        asked = self.asked.get(name)
         if asked is None or asked.record.body != body:
             self._fail(f"{name} was carried out, and was never asked for like that")
             return
         if name in self.done:
             self._fail(f"{name} was carried out twice")
-        self.done[name] = at
-        said = self.said.get(name)
+        self.done[name] = self._agenda.at
+        self._check_time(name, asked, self._lost(asked, name.origin))
+
+    def handed(self, name: MessageName) -> None:
+        """Note that a program is given a note: from here on it may do what that says."""
+        asked = self.asked.get(name)
+        if asked is None:
+            self._fail(f"{name} was given to a program, and was never asked for")
+            return
+        self.given.add(name)
+        self._check_time(name, asked, self._lost(asked, name.origin) + self._lost(asked, name.owner))
+
+    def taken(self, name: MessageName, lease: int, body: bytes) -> None:
+        """Note that a program is told that a note is its own."""
+        if self.took.setdefault(name, lease) != lease:
+            self._fail(f"{name} was taken twice")
+        if name not in self.asked or self.asked[name].record.body != body:
+            self._fail(f"{name} was taken, and was never asked for like that")
+
+    def _lost(self, asked: AskedMessage, node: str) -> int:
+        return self.lost_log_ns(node) - asked.lost_log_ns[node]
+
+    def _check_time(self, name: MessageName, asked: AskedMessage, lost_ns: int) -> None:
+        at, said = self._agenda.at, self.said.get(name)
         if said is not None and said.is_promise:
             self._fail(f"{name} was said to be {said}, and was carried out")
-        lost_ns = self.lost_log_ns(name.origin) - asked.lost_log_ns
         ends = asked.at + int(asked.record.expires_ms * MS * (1 + 3 * self._drift)) + lost_ns + SLACK_NS
         if at > ends:
             self._fail(f"{name} was carried out {(at - ends) / MS:.1f} ms after its end")
@@ -81,7 +108,8 @@ class MessagesLedger:
         if not is_same and MessageOutcome.UNKNOWN not in (before, outcome):
             self._fail(f"{name} was said to be {before}, then {outcome}")
         self.said[name] = outcome
-        if outcome.is_promise and name in self.done:
+        was_done = name in self.done or name in self.given
+        if outcome.is_promise and was_done:
             self._fail(f"{name} was said to be {outcome}, and had been carried out")
-        if outcome in (MessageOutcome.VERIFIED, MessageOutcome.EXECUTED) and name not in self.done:
+        if outcome in (MessageOutcome.VERIFIED, MessageOutcome.EXECUTED) and not was_done:
             self._fail(f"{name} was said to be {outcome}, and was never carried out")

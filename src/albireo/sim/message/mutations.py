@@ -48,6 +48,18 @@ _TAKEN_BACK: Final = MessageSwarm(
     fault_every_ms=60.0,
 )  # fmt: skip
 _FORGED: Final = MessageSwarm(ask_every_ms=20.0, faults=("forge",), fault_every_ms=40.0)
+_NOTES: Final = MessageSwarm(
+    notes=1.0, ask_every_ms=20.0, commit_ms=30.0, leaves=0.5, expires_ms=(300, 800), lease_ms=100,
+    faults=("take_over", "take_over", "go_on"), fault_every_ms=60.0,
+)  # fmt: skip
+_RESTORED_NOTES: Final = MessageSwarm(
+    notes=1.0, ask_every_ms=20.0, commit_ms=20.0, device_ms=100.0, expires_ms=(800, 1_500),
+    faults=("restore", "cut_link"), fault_every_ms=200.0,
+)  # fmt: skip
+_SLOW_PROGRAMS: Final = MessageSwarm(
+    notes=1.0, ask_every_ms=20.0, device_ms=400.0, expires_ms=(1_500,), lease_ms=100, receivers=4,
+    faults=("cut_link",), fault_every_ms=400.0,
+)  # fmt: skip
 _LATE: Final = MessageSwarm(
     long_delay=0.4, delay_ms=20.0, ask_every_ms=20.0, expires_ms=(80, 200), faults=("cancel",), fault_every_ms=500.0
 )
@@ -69,6 +81,13 @@ MESSAGE_SHORTCUTS: Final[Mapping[str, tuple[MessageVariant, MessageSwarm]]] = {
     "never said without a refusal": (_owner(broken.SaysNeverLightly), _CROSSED),
     "time counted from the body": (_owner(broken.CountsFromTheBody), _LATE),
     "guid not compared": (_origin(broken.ComparesNoGuid), _FORGED),
+    # Of inboxes and their receivers.
+    "offered on in a new life": (_owner(broken.OffersOnInANewLife), _RESTORED_NOTES),
+    "time begun anew at a takeover": (_owner(broken.BeginsTimeAnewAtATakeover), _NOTES),
+    "leases counted anew": (MessageVariant(receivers=broken.CountsLeasesAnew), _NOTES),
+    "handed out before the lease is on record": (MessageVariant(receivers=broken.HandsOutOffTheRecord), _NOTES),
+    "word of any lease taken": (MessageVariant(receivers=broken.TakesAnyLease), _SLOW_PROGRAMS),
+    "expired said of what a receiver had": (MessageVariant(receivers=broken.SaysExpiredOfWhatWasOut), _NOTES),
     # Others.
     "nonce of an earlier tenure taken": (_owner(broken.TakesNoncesOfEarlierTenures), _TAKEN_OVER),
     "end by the wall clock at the owner": (_owner(broken.ExpiresByTheWallAtTheOwner), _WRONG_WALLS),

@@ -10,9 +10,10 @@ from functools import partial
 
 import msgspec
 
-from albireo.codec.tree.records import MessageEnd, MessageRecord
+from albireo.codec.tree.records import LifeBegun, MessageDone, MessageEnd, MessageLeased, MessageRecord
 from albireo.machine.message.events import (
     ExecuteBody,
+    HandOut,
     MessageDoubt,
     MessageEffect,
     MessageProven,
@@ -23,7 +24,8 @@ from albireo.machine.message.events import (
     StageReached,
 )
 from albireo.machine.message.fold import MessageFold
-from albireo.model.instant import MS, LogTime, WallTime
+from albireo.machine.message.receivers import Receiver, ReceiverEffect
+from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 from albireo.sim.engine.agenda import MachineClock
 from albireo.sim.message.stage import MessagesStage
@@ -82,6 +84,9 @@ class MessageRun:
         self.machine = node.stage.variant.messages(
             node.id, self.fold, random.Random(f"run {seed}"), node.stage.swarm.limits
         )
+        self.receivers = node.stage.variant.receivers(self.fold.inbox, node.stage.swarm.lease_ms * MS)
+        self._readers: dict[str, Callable[[HandOut], None]] = {}
+        self._taking: dict[tuple[MessageName, int], Callable[[], None]] = {}
         self.is_present = True
         self.is_heard = True
         """False: it is dead; a run that was taken over may be heard for a while."""
@@ -105,9 +110,13 @@ class MessageRun:
                     self._append(record)
                 case SendLetter(to, letter):
                     stage.post(self.node.id, to, letter)
+                case ExecuteBody() if one.name.inbox:
+                    self._give(self.receivers.offer(one))
                 case ExecuteBody():
                     wait_ms = stage.chance.random() * stage.swarm.device_ms
                     stage.agenda.after_ms(wait_ms, partial(self._execute, one))
+                case RecoverBody(name) if name.inbox:
+                    stage.agenda.after_ms(1, partial(self._report, name, self.receivers.recovered()))
                 case RecoverBody(name):
                     stage.agenda.after_ms(1, partial(self._report, name, stage.ledger.recovered(name)))
                 case MessageProven(receipt):
@@ -120,7 +129,7 @@ class MessageRun:
         self._arm()
 
     def _arm(self) -> None:
-        due = self.machine.deadline(self.times()) if self.is_heard else None
+        due = soonest(self.machine.deadline(self.times()), self.receivers.deadline()) if self.is_heard else None
         if due is None:
             return
         at = max(self.node.stage.agenda.at + MS, self.clock.world(due))
@@ -132,6 +141,49 @@ class MessageRun:
         if self._alarm == at and self.is_heard:
             self._alarm = 0
             self.do(self.machine.time_passed(self.times()))
+            effects, ended = self.receivers.time_passed(self.times())
+            self._give(effects)
+            for name, end in ended:
+                self.do(self.machine.executed(name, end, self.times()))
+            self._fetch()
+
+    # Programs that receive here, as the post serves them.
+
+    def _fetch(self) -> None:
+        self.do(self.machine.wants(self.receivers.wanted(), self.times()))
+
+    def _give(self, effects: list[ReceiverEffect]) -> None:
+        for one in effects:
+            if isinstance(one, RecordMessage):
+                self._append(one.record)
+            else:
+                self.node.stage.ledger.handed(one.name)
+                self._readers[one.receiver](one)
+
+    def ready(self, receiver: Receiver, credit: int, handed: Callable[[HandOut], None]) -> None:
+        """A program waits for a message."""
+        self._readers[receiver.link] = handed
+        self._give(self.receivers.ready(receiver, credit, self.times()))
+        self._fetch()
+
+    def lost(self, link: str) -> None:
+        self._give(self.receivers.lost(link))
+        self._fetch()
+
+    def take(self, link: str, name: MessageName, lease: int, took: Callable[[], None]) -> bool:
+        """Take a program's word that a message is its own; `took` once that is on record. True: it is refused."""
+        if not self.machine.is_serving:
+            return False
+        found = self.receivers.taken(link, name, lease, b"reply")
+        if found is not None:
+            self._taking[name, lease] = took
+            self.receivers.rests(Receiver(link, name.inbox), 0)
+            self.do(self.machine.executed(*found, self.times(), lease))
+        elif self.receivers.was_taken(name, lease):
+            took()
+        else:
+            return (name, lease) not in self._taking
+        return False
 
     def _append(self, record: MessageRecord) -> None:
         if not self.is_present:
@@ -151,6 +203,12 @@ class MessageRun:
             stage = self.node.stage
             stage.ledger.stored(self.node.id, one.record)
             self.do(self.machine.committed(one.record, self.times()))
+            if isinstance(one.record, MessageLeased):
+                self._give(self.receivers.leased(one.record, self.times()))
+            elif isinstance(one.record, MessageDone) and (one.record.name, one.record.lease) in self._taking:
+                self._taking.pop((one.record.name, one.record.lease))()
+            elif isinstance(one.record, LifeBegun):
+                self._fetch()
 
     def _execute(self, order: ExecuteBody) -> None:
         if self.times().now >= order.not_after:

@@ -5,13 +5,16 @@ model takes. None of them is reachable from a node.
 Spec: docs/messages.md; ADR-0184.
 """
 
+import msgspec
+
 from albireo.codec.tree.letters import BodySent, NeverSaid, OriginLetter, OverAsked, OwnerLetter
-from albireo.codec.tree.records import LowTold, MessageAccepted, MessageEnd
-from albireo.machine.message.events import ExecuteBody, MessageEffect, MessageTimes, SendAsked
+from albireo.codec.tree.records import LowTold, MessageAccepted, MessageEnd, MessageLeased
+from albireo.machine.message.events import ExecuteBody, HandOut, MessageEffect, MessageTimes, RecordMessage, SendAsked
 from albireo.machine.message.origin import OriginSide
 from albireo.machine.message.outbox import OpenMessage
-from albireo.machine.message.owner import Load, OwnerSide
-from albireo.model.instant import MS, Instant, WallTime
+from albireo.machine.message.owner import OwnerSide
+from albireo.machine.message.receivers import MessageReceivers, Offer, ReceiverEffect
+from albireo.model.instant import MS, Instant
 from albireo.model.tree.message import AddCause, MessageName
 
 
@@ -22,9 +25,9 @@ class ForgetsByDeadline(OwnerSide):
         super()._forget_tenure()
         self._ends: dict[MessageName, Instant] = {}
 
-    def _accept(self, letter: BodySent, body: bytes, until: Instant, wall: WallTime) -> None:
+    def _accept(self, letter: BodySent, body: bytes, until: Instant, times: MessageTimes) -> None:
         self._ends[letter.name] = until
-        super()._accept(letter, body, until, wall)
+        super()._accept(letter, body, until, times)
 
     def _go_on(self, times: MessageTimes) -> None:
         super()._go_on(times)
@@ -43,7 +46,7 @@ class ForgetsByDeadline(OwnerSide):
                 self.inbox.receipts._kept.pop(name, None)
                 life = self.inbox.origins[name.origin].of(name.life)
                 if life is not None:
-                    life.numbers.remove(name.number)
+                    life.numbers.remove((name.number, name.inbox))
 
 
 class TakesAnyBody(OwnerSide):
@@ -53,7 +56,7 @@ class TakesAnyBody(OwnerSide):
         name = letter.name
         if name not in self.inbox.rows and name not in self._accepting and letter.size == len(letter.piece):
             self._drop(name)
-            self._accept(letter, letter.piece, Instant(times.now + letter.left_ms * MS), times.wall)
+            self._accept(letter, letter.piece, Instant(times.now + letter.left_ms * MS), times)
 
 
 class PutsNoMarkOnRecord(OwnerSide):
@@ -61,13 +64,20 @@ class PutsNoMarkOnRecord(OwnerSide):
 
     def _mark(self, letter: OriginLetter) -> None:
         name = letter.name
-        key = (name.origin, name.life)
+        key = (name.origin, name.inbox, name.life)
         self._lows[key] = max(self._lows.get(key, 0), letter.low)
-        record = LowTold(origin=name.origin, owner=self.node, life=name.life, low=letter.low, since=letter.since)
+        record = LowTold(
+            origin=name.origin,
+            owner=self.node,
+            life=name.life,
+            low=letter.low,
+            inbox=name.inbox,
+            since=letter.since,
+        )
         self.inbox.fold_low(record)
 
     def _low(self, name: MessageName) -> int:
-        return self._lows.get((name.origin, name.life), 0)
+        return self._lows.get((name.origin, name.inbox, name.life), 0)
 
 
 class ExpiresAfterBody(OriginSide):
@@ -87,13 +97,13 @@ class SkipsOpenNumbers(OriginSide):
 class ExecutesBeforeCommit(OwnerSide):
     """Has a body carried out when it comes, before that is on record."""
 
-    def _accept(self, letter: BodySent, body: bytes, until: Instant, wall: WallTime) -> None:
+    def _accept(self, letter: BodySent, body: bytes, until: Instant, times: MessageTimes) -> None:
         self._effects.append(
             ExecuteBody(
                 name=letter.name, kind=letter.kind, body=body, not_after=until, user="", principal="", reason=""
             )
         )
-        super()._accept(letter, body, until, wall)
+        super()._accept(letter, body, until, times)
 
     def accepted(self, record: MessageAccepted, times: MessageTimes) -> list[MessageEffect]:
         return [one for one in super().accepted(record, times) if not isinstance(one, ExecuteBody)]
@@ -133,7 +143,7 @@ class TakesNoncesOfEarlierTenures(OwnerSide):
         name = letter.name
         is_free = name not in self.inbox.rows and name not in self._accepting and name not in self._refusing
         if name not in self._fetches and is_free and letter.size == len(letter.piece):
-            self._accept(letter, letter.piece, Instant(times.now + letter.left_ms * MS), times.wall)
+            self._accept(letter, letter.piece, Instant(times.now + letter.left_ms * MS), times)
             return
         super()._body(letter, times)
 
@@ -207,7 +217,7 @@ class CarriesOutAgain(OwnerSide):
         effects = super().begin(times, goes_on=goes_on)
         again: list[MessageEffect] = []
         for accepted in self.inbox.unfinished():
-            self._accepting[accepted.name] = (Instant(times.now + 1_000 * MS), Load.of(accepted))
+            self._accepting[accepted.name] = (Instant(times.now + 1_000 * MS), len(accepted.body))
             again += super().accepted(accepted, times)
         return effects + again
 
@@ -224,3 +234,66 @@ class SettlesUnknown(OriginSide):
 
     def _end(self, name: MessageName, end: MessageEnd, *, is_settled: bool = True) -> None:
         super()._end(name, end, is_settled=True)
+
+
+class OffersOnInANewLife(OwnerSide):
+    """Offers what receivers have not taken on, although nothing proves that the store is the one that was written."""
+
+    def begin(self, times: MessageTimes, *, goes_on: bool) -> list[MessageEffect]:
+        return super().begin(times, goes_on=True)
+
+
+class BeginsTimeAnewAtATakeover(OwnerSide):
+    """Offers on as if the time of a message began with the tenure."""
+
+    def begin(self, times: MessageTimes, *, goes_on: bool) -> list[MessageEffect]:
+        effects = super().begin(times, goes_on=goes_on)
+        return [self._fresh(one, times) if isinstance(one, ExecuteBody) else one for one in effects]
+
+    def _fresh(self, one: ExecuteBody, times: MessageTimes) -> ExecuteBody:
+        accepted = self.inbox.rows[one.name].accepted
+        assert accepted is not None
+        return msgspec.structs.replace(one, not_after=Instant(times.now + accepted.left_ms * MS))
+
+
+class CountsLeasesAnew(MessageReceivers):
+    """Begins each tenure as if no receiver had had anything."""
+
+    def offer(self, order: ExecuteBody) -> list[ReceiverEffect]:
+        found = super().offer(order)
+        if not found and order.name in self._offers:
+            self._offers[order.name] = Offer(order)
+        return found
+
+
+class HandsOutOffTheRecord(MessageReceivers):
+    """Hands a body out before its lease is on record."""
+
+    def _give(self) -> list[ReceiverEffect]:
+        effects = super()._give()
+        handed: list[ReceiverEffect] = []
+        for one in effects:
+            if isinstance(one, RecordMessage) and isinstance(one.record, MessageLeased):
+                offer = self._offers[one.record.name]
+                order = offer.order
+                handed.append(HandOut(
+                    receiver=offer.receiver, name=order.name, lease=offer.lease, kind=order.kind, body=order.body,
+                    user="", principal="", reason="",
+                ))  # fmt: skip
+        return effects + handed
+
+
+class TakesAnyLease(MessageReceivers):
+    """Takes the word of whoever had a message at any time."""
+
+    def was_taken(self, name: MessageName, lease: int) -> bool:
+        receipt = self.inbox.receipts.get(name)
+        return receipt is not None and receipt.lease > 0
+
+
+class SaysExpiredOfWhatWasOut(MessageReceivers):
+    """Says that nobody had a message whose receiver went away with it."""
+
+    def _too_late(self, offer: Offer) -> MessageEnd:
+        offer.was_out = False
+        return super()._too_late(offer)

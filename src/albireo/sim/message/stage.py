@@ -2,11 +2,15 @@
 
 import random
 from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
 from albireo.codec.tree.letters import TreeMessage
+from albireo.machine.message.events import HandOut
 from albireo.machine.message.messages import NodeMessages
+from albireo.machine.message.receivers import MessageReceivers, Receiver
+from albireo.model.tree.message import MessageName
 from albireo.sim.engine.agenda import Agenda
 from albireo.sim.engine.network import Messages
 from albireo.sim.engine.stage import Stage
@@ -16,10 +20,19 @@ from albireo.sim.message.swarm import MessageSwarm
 LETTERS_KEPT = 200
 
 
+class ServingRun(Protocol):
+    """Run of a node, as the programs that receive there have it."""
+
+    def ready(self, receiver: Receiver, credit: int, handed: Callable[[HandOut], None]) -> None: ...
+    def lost(self, link: str) -> None: ...
+    def take(self, link: str, name: MessageName, lease: int, took: Callable[[], None]) -> bool: ...
+
+
 class MessageVariant(msgspec.Struct, frozen=True, kw_only=True):
     """Machines that play, and what the shell around them leaves out."""
 
     messages: type[NodeMessages] = NodeMessages
+    receivers: type[MessageReceivers] = MessageReceivers
     claims_its_store: bool = False
     """True: every start says that its store goes on, restored ones too."""
     keeps_folds: bool = True
@@ -45,6 +58,7 @@ class MessagesStage(Stage[MessageSwarm]):
         self.letters: list[tuple[str, str, TreeMessage]] = []
         """Letters that were sent lately: one of them may come again."""
         self.hear: Callable[[str, TreeMessage], None] = lambda _to, _letter: None
+        self.present_of: Callable[[str], Callable[[], ServingRun | None]] = lambda _node: lambda: None
 
     def post(self, source: str, target: str, letter: TreeMessage) -> None:
         """Send a letter to a neighbour."""

@@ -37,6 +37,14 @@ class MessageSwarm(Mix, frozen=True, kw_only=True):
     """Longest time in which a device carries out an order, its wait before it included."""
     bodies: tuple[int, ...] = (10,)
     """Sizes of bodies; one above a piece takes several questions."""
+    notes: float = 0.0
+    """Share of messages that are for programs, not for devices."""
+    receivers: int = 2
+    """Programs at each end, if there are notes."""
+    receive_every_ms: float = 40.0
+    leaves: float = 0.2
+    """Share of notes whose program goes away with them."""
+    lease_ms: int = 300
     is_two_way: bool = True
     """True: the lowest node sends to the topmost one as well."""
     limits: MessageLimits = LIMITS
@@ -56,6 +64,7 @@ def swarm_of(seed: int) -> MessageSwarm:
         device_ms=chance.choice([5.0, 80.0]),
         bodies=chance.choice([(10,), (10,), (10, 150_000)]),
         is_two_way=chance.random() < 0.5,
+        notes=chance.choice([0.0, 0.3, 0.8]),
         faults=tuple(one for one in FAULTS if chance.random() < 0.4) or ("restart",),
         fault_every_ms=chance.choice([150.0, 400.0, 1_200.0]),
         faults_for_ms=4_000,

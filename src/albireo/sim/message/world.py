@@ -8,6 +8,7 @@ Not here: frames, links and the adapters (they have worlds of their own).
 Spec: docs/messages.md; ADR-0184.
 """
 
+from collections import Counter
 from typing import Final
 
 from albireo.codec.tree.letters import TreeMessage
@@ -20,6 +21,7 @@ from albireo.model.tree.message import MessageOutcome
 from albireo.sim.engine.world import World
 from albireo.sim.message.faults import MessageFaults
 from albireo.sim.message.node import MessageNode
+from albireo.sim.message.programs import INBOX, UNREAD, ReceivingProgram
 from albireo.sim.message.stage import PLAIN_MESSAGES, MessagesStage, MessageVariant
 from albireo.sim.message.swarm import MessageSwarm, swarm_of
 
@@ -46,10 +48,13 @@ class MessageWorld(World[MessagesStage]):
         self.asked = 0
         self.nodes = {one: MessageNode(stage, one) for one in (TOP, MIDDLE, LOWEST)}
         stage.hear = self._hear
+        stage.present_of = lambda node: lambda: self.nodes[node].present
         stage.ledger.lost_log_ns = lambda node: self.nodes[node].lost_log_ns
         self.faults = MessageFaults(stage, stage.network, list(self.nodes.values()), ())
         for node in self.nodes.values():
             node.start(continues=False)
+        readers = range(stage.swarm.receivers if stage.swarm.notes else 0)
+        self.programs = [ReceivingProgram(stage, node, number) for node in (TOP, LOWEST) for number in readers]
         self._ask_on(TOP, LOWEST)
         if stage.swarm.is_two_way:
             self._ask_on(LOWEST, TOP)
@@ -64,10 +69,11 @@ class MessageWorld(World[MessagesStage]):
             return
         taken = sum(not row.is_refused for row in run.fold.inbox.rows.values())
         lives = {row.name.life for row in run.fold.inbox.rows.values() if not row.is_refused}
-        if taken > limits.window * max(1, len(lives)):
+        if taken > limits.window * max(1, len(lives)) * (3 if self.stage.swarm.notes else 1):
             self.stage.fail(f"{to} remembers {taken} messages of {len(lives)} lives")
-        if len(run.fold.inbox.unfinished()) > limits.room:
-            self.stage.fail(f"{to} has more under way than it has room for")
+        under_way = Counter(one.name.inbox for one in run.fold.inbox.unfinished())
+        if any(count > limits.room for count in under_way.values()):
+            self.stage.fail(f"{to} has more under way than it has room for: {under_way}")
 
     def _ask_on(self, origin: str, owner: str) -> None:
         stage = self.stage
@@ -79,8 +85,11 @@ class MessageWorld(World[MessagesStage]):
 
         stage.agenda.after_ms(20, ask)
 
-    def _ask(self, origin: str, owner: str, expires_ms: int = 0) -> None:
+    def _ask(self, origin: str, owner: str, expires_ms: int = 0, inbox: str | None = None) -> None:
         stage, run = self.stage, self.nodes[origin].present
+        if inbox is None:
+            is_note = stage.chance.random() < stage.swarm.notes
+            inbox = stage.chance.choice([INBOX, INBOX, INBOX, UNREAD]) if is_note else ""
         if run is None:
             return
         self.asked += 1
@@ -89,9 +98,10 @@ class MessageWorld(World[MessagesStage]):
         asked = SendAsked(
             command_id=command_id,
             owner=owner,
-            kind="write",
+            kind="note" if inbox else "write",
             body=command_id.encode().ljust(size, b"."),
             expires_ms=expires_ms or stage.chance.choice(stage.swarm.expires_ms),
+            inbox=inbox,
         )
         effects = run.machine.ask(asked, run.times())
         if isinstance(effects, list):
@@ -101,21 +111,23 @@ class MessageWorld(World[MessagesStage]):
         self.faults.heal()
         self.within(RECOVERY_NS, self._is_settled, self._unsettled)
         self.agenda.play_until(self.agenda.at + 2 * SECOND)
-        self._check_way(TOP, LOWEST)
-        self._check_way(LOWEST, TOP)
+        for inbox in ("", INBOX) if self.programs else ("",):
+            self._check_way(TOP, LOWEST, inbox)
+            self._check_way(LOWEST, TOP, inbox)
         self._check_agreement()
         for node in self.nodes.values():
             node.end_run()
 
-    def _check_way(self, origin: str, owner: str) -> None:
+    def _check_way(self, origin: str, owner: str, inbox: str) -> None:
         """Check that a message goes through and is carried out, now that nothing is in its way."""
-        self._ask(origin, owner, expires_ms=int(RECOVERY_NS / MS))
+        self._ask(origin, owner, int(RECOVERY_NS / MS), inbox)
+        wanted = MessageOutcome.EXECUTED if inbox else MessageOutcome.VERIFIED
         found, command_id = self.nodes[origin].present, f"{origin} {self.asked}"
         assert found is not None
 
         def is_done() -> bool:
             receipt = found.machine.find(command_id)
-            return isinstance(receipt, MessageReceipt) and receipt.end.outcome is MessageOutcome.VERIFIED
+            return isinstance(receipt, MessageReceipt) and receipt.end.outcome is wanted
 
         self.within(RECOVERY_NS, is_done, lambda: f"no way from {origin} to {owner}: {found.machine.find(command_id)}")
 

@@ -9,7 +9,7 @@ from albireo.sim.engine.disk import SimDisk
 from albireo.sim.engine.faults import Faults
 from albireo.sim.nodes.machine import Machine
 from albireo.sim.nodes.stage import NodeStage
-from albireo.sim.tree.node import LoneMachine, TreeMember
+from albireo.sim.tree.node import LoneMachine
 from albireo.sim.tree.site import Site
 
 SLOW_BYTES_PER_S: Final = 10_000
@@ -64,7 +64,8 @@ class TreeFaults(Faults[NodeStage, Machine]):  # type: ignore[type-var]  # Who h
     def pause(self) -> None:
         machine = self._any()
         if machine.actor is not None and machine.is_up:
-            machine.actor.paused_until = self.agenda.at + int(self.chance.uniform(50, 6_000) * MS)
+            until = self.agenda.at + int(self.chance.uniform(50, 6_000) * MS)
+            machine.actor.paused_until = max(until, machine.actor.paused_until)  # It does not wake before.
 
     def _cable(self) -> list[tuple[str, str]]:
         """Draw the cable of a node to its parent: those of all its machines, or of one of them."""
@@ -136,13 +137,3 @@ class TreeFaults(Faults[NodeStage, Machine]):  # type: ignore[type-var]  # Who h
         site = self.chance.choice(self._pairs())
         one, other = site.names
         self._cut([(one, other)], self.chance.uniform(100, 4_000))
-
-
-def is_away(site: Site, above: TreeMember | LoneMachine) -> bool:
-    """True: no member of the node can be heard at this machine of its parent."""
-    network, at = site.stage.network, site.stage.agenda.at
-    for one in site.machines:
-        is_awake = one.actor is not None and one.actor.paused_until <= at
-        if one.root is not None and is_awake and not network.is_cut_off(above.name, one.name):
-            return False
-    return True

@@ -9,16 +9,19 @@ from typing import Any, Final
 import msgspec
 
 from albireo.codec.frame import FrameHeader
+from albireo.codec.message import FeedHello, FeedState
 from albireo.codec.record import ItemDeclared
 from albireo.codec.tree.hello import ChildHello
 from albireo.machine.fold.folds import Content, Folds
 from albireo.machine.message.messages import NodeMessages
+from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.turn import Turn
 from albireo.machine.tree.child import Child
 from albireo.machine.tree.copier import Copier, _Run
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.origins import Enveloped
 from albireo.model.position import BEGINNING, EpochHistory, Position
+from albireo.model.tree.nodes import is_below
 from albireo.sim.engine.stage import first_caught
 from albireo.sim.message import shortcuts as broken
 from albireo.sim.nodes.shortcuts import taken
@@ -26,6 +29,7 @@ from albireo.sim.tree.swarm import TreeSwarm
 from albireo.sim.tree.world import TreeWorld
 
 _draft, _said_hello, _fold, _end_of = _Run._draft, Child.said_hello, Folds.fold, Copier.end_of
+_asked_for, _take = Feeds._asked_for, NodeMirror.take
 
 
 def _end_as_folded(self: _Run, data: memoryview, turn: Turn) -> None:
@@ -50,6 +54,16 @@ def _folded_as_own(self: Folds, header: FrameHeader, content: Content) -> None:
 def _one_further(self: Copier, log_id: bytes) -> Position:
     end = _end_of(self, log_id)
     return msgspec.structs.replace(end, sequence=end.sequence + 1) if end.sequence else end
+
+
+def _own_of_the_follower(self: Feeds, hello: FeedHello, *more: Any, **named: Any) -> Any:
+    is_child = hello.of and is_below(hello.follower, self._config.node)
+    of = hello.follower if is_child else hello.of
+    return _asked_for(self, msgspec.structs.replace(hello, of=of), *more, **named)
+
+
+def _live_if_the_neighbour_is(self: NodeMirror, state: FeedState, *more: Any) -> None:
+    _take(self, msgspec.structs.replace(state, stale_since_ns=None), *more)
 
 
 def _nothing(*_: Any) -> None:
@@ -81,6 +95,8 @@ SHORTCUTS: Final[Mapping[str, tuple[type, str, Any]]] = {
     "what lies below a child is left out": (Copier, "_take_nested", _nothing),
     "another log of a child is not noticed": (Child, "said_hello", _same_log_for_ever),
     "values of a child that is away stay good": (NodeMirror, "unheard", _nothing),
+    "a child has its own subtree back": (Feeds, "_asked_for", _own_of_the_follower),
+    "what is stale at a neighbour looks live": (NodeMirror, "take", _live_if_the_neighbour_is),
     "an envelope is folded as own": (Folds, "fold", _folded_as_own),
     "a copy is followed from one further": (Copier, "end_of", _one_further),
 }

@@ -24,7 +24,7 @@ from albireo.sim.nodes.swarm import WITNESS, log_config_of, pair_config_of
 from albireo.sim.tree.device import TreeDevice
 from albireo.sim.tree.ledger import TreeLedger
 from albireo.sim.tree.node import LoneLedger, LoneMachine, OpenDoor, TreeMember, TreePairLedger
-from albireo.sim.tree.swarm import NODES, TreeSwarm
+from albireo.sim.tree.swarm import BEYOND, NODES, TreeSwarm
 
 INIT_EVERY_MS: Final = 3_500.0
 
@@ -119,7 +119,9 @@ class Site:
             adapters=frozenset({"valve"}),
             pair=pair,
             door=None if self.is_pair else OpenDoor(endpoint=door_of(node)),
-            uplink=UplinkArguments(parent=parent, endpoints=above, member=index) if parent else None,
+            uplink=UplinkArguments(parent=parent, endpoints=above, member=index, beyond=BEYOND[node])
+            if parent
+            else None,
             children=tuple(
                 ChildConfig(
                     node=one,

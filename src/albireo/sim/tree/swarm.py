@@ -1,5 +1,6 @@
 """Mix of what goes wrong in one simulated tree, and its shape: which nodes are pairs, who orders what."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from albireo.sim.nodes.swarm import NodeSwarm
@@ -7,6 +8,13 @@ from albireo.sim.nodes.swarm import NodeSwarm
 NODES: Final = ("root", "root/north", "root/north/pump", "root/south")
 PAIRS: Final = ((), ("root",), ("root/north",), ("root/north/pump",), ("root", "root/north", "root/north/pump"))
 """Nodes that are pairs: none, the root, the middle, the bottom, all three."""
+BEYOND: Final[Mapping[str, tuple[str, ...]]] = {
+    "root": (),
+    "root/north": ("root", "root/south"),
+    "root/north/pump": ("root", "root/north", "root/south"),
+    "root/south": ("root/north",),
+}
+"""Nodes that each one follows at its parent: the whole tree, or a part of it."""
 FAULTS: Final = ("kill", "power", "cut", "pause", "restore", "wipe")
 PAIR_FAULTS: Final = ("take_over", "take_over_everywhere", "switchover", "cut_members")
 

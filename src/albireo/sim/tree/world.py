@@ -4,16 +4,16 @@ Real are the shells, logs, folds, doors and uplinks, members of pairs and their 
 the network, the threads of the logs and the processes' loops. A seed draws its own mix of faults, which nodes are
 pairs, and how much is ordered. On each node a program counts, and a device can be written. Checked
 
-    all the while   values of a node that is not heard do not look live above; what a node alone acknowledges it has
-                    committed; each pair as the world of whole nodes checks it (nodes/ledger.py)
+    all the while   values of a node that is not heard do not look live above, or beyond; what a node alone acknowledges
+                    it has committed; each pair as the world of whole nodes checks it (nodes/ledger.py)
     at the end      every copy is true, once, whole (ledger.py) and complete; what programs counted is there, once and
-                    in order; what is shown of a node is what it has, at every level; orders ended as they are told to
-                    have, at most once (orders.py)
+                    in order; what is shown of a node, above it and beyond, is what it has; orders ended as they are
+                    told to have, at most once (orders.py)
 
 Spec: design/tree.md; docs/simulation.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final, Self
@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from albireo.codec.message import Answer
 from albireo.machine.fold.dim import Dim
 from albireo.machine.node.root import Root
-from albireo.machine.tree.child import UNHEARD_NS
+from albireo.machine.tree.followed_states import UNHEARD_NS
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import Reading
@@ -33,17 +33,19 @@ from albireo.sim.engine.world import World
 from albireo.sim.nodes.network import Host
 from albireo.sim.nodes.stage import NodeStage
 from albireo.sim.tree.device import ITEM
-from albireo.sim.tree.faults import TreeFaults, is_away
+from albireo.sim.tree.faults import TreeFaults
 from albireo.sim.tree.ledger import TreeLedger
 from albireo.sim.tree.node import LoneMachine, TreeMember
 from albireo.sim.tree.orders import Order, OrderLedger, disagreements, open_orders
 from albireo.sim.tree.site import Site
-from albireo.sim.tree.swarm import NODES, TreeSwarm, swarm_of_tree
+from albireo.sim.tree.swarm import BEYOND, NODES, TreeSwarm, swarm_of_tree
 
 HEAL_NS: Final = 60 * SECOND
 LOOK_MS: Final = 500.0
-NOTICE_NS: Final = UNHEARD_NS + 3 * SECOND
-"""Time after which a node that is away must not look live."""
+NOTICE_NS: Final = UNHEARD_NS + SECOND
+"""Time after which a neighbour that is away must not look live."""
+HEARSAY_NS: Final = 2 * SECOND
+"""Time after which a node of which a neighbour knows that it is away must not look live, over a slow cable as well."""
 FORCE_MS: Final = 1_500
 
 
@@ -62,8 +64,8 @@ class TreeWorld(World[NodeStage]):
         self.sites = {node: Site(stage, self.copies, node, outside) for node in NODES}
         self.orders = OrderLedger(stage.fail, {node: site.device for node, site in self.sites.items()})
         self.faults = TreeFaults(stage, self.sites)
-        self._unheard_since: dict[tuple[str, str], int] = {}
-        """Instant since which a node is known to be away, by a machine of its parent and its id."""
+        self._unheard_since: dict[tuple[str, str], dict[tuple[object, ...], int]] = {}
+        """Instant since which nothing is told of a node, by machine and neighbour; then by node, tenure, and why."""
 
     def play(self) -> Self:
         """Play a new tree, then faults, then quiet."""
@@ -173,7 +175,7 @@ class TreeWorld(World[NodeStage]):
 
     def is_well(self) -> bool:
         return all(site.is_well() for site in self.sites.values()) and all(
-            mirror.stale_since_ns is None for _, root in self._roots() for mirror in root.tree.mirrors.values()
+            mirror.stale_since_ns is None for _, root in self._roots() for mirror in root.tree.all_mirrors.values()
         )
 
     def _roots(self) -> list[tuple[TreeMember | LoneMachine, Root]]:
@@ -203,14 +205,14 @@ class TreeWorld(World[NodeStage]):
         return all(found)
 
     def _show_what_is(self, shown: set[tuple[str, str]]) -> bool:
-        """Tell whether every machine has shown each node below as it is, at one moment or another.
+        """Tell whether every machine has shown each other node as it is, at one moment or another.
 
         Args:
             shown: machine and node of what was seen equal so far.
         """
         missing = 0
         for machine, root in self._roots():
-            for node, mirror in root.tree.mirrors.items():
+            for node, mirror in root.tree.all_mirrors.items():
                 other = self.sites[node].root
                 if (machine.name, node) in shown:
                     continue
@@ -230,7 +232,7 @@ class TreeWorld(World[NodeStage]):
             own = {one.node for one in root.folds.dim}
             if own != {site.node}:
                 self.stage.fail(f"{machine.name} holds items of {own} as its own")
-            if any(one.refused for one in root.tree.mirrors.values()):
+            if any(one.refused for one in root.tree.all_mirrors.values()):
                 self.stage.fail(f"{machine.name} was told items of another node")
 
     def _check_orders(self) -> None:
@@ -248,44 +250,59 @@ class TreeWorld(World[NodeStage]):
                     self.stage.fail(f"receipts differ: {found[0]}")
 
     def _look(self) -> None:
-        """Look whether a node that was away for long looks live above."""
-        at = self.agenda.at
-        for above in self.sites.values():
-            for machine in above.machines:
-                is_seen = machine.actor is not None and machine.actor.paused_until <= at and machine.root is not None
-                for site in self._children_of(above):
-                    self._look_at(site, machine, at, is_seen=is_seen)
+        """Look whether a node that was away for long, or what is seen through it, looks live at a neighbour."""
+        for site in self.sites.values():
+            parent = self.sites.get(site.node.rpartition("/")[0])
+            if parent is not None:
+                for machine in parent.machines:
+                    self._look_at(machine, site, (site.node,))
+                for machine in site.machines:
+                    self._look_at(machine, parent, BEYOND[site.node])
         if self.stage.has_faults:
             self.agenda.after_ms(LOOK_MS, self._look)
 
-    def _children_of(self, above: Site) -> list[Site]:
-        return [one for one in self.sites.values() if one.node.rpartition("/")[0] == above.node]
-
-    def _look_at(self, site: Site, machine: TreeMember | LoneMachine, at: int, *, is_seen: bool) -> None:
-        edge, network = (machine.name, site.node), self.stage.network
-        if not is_seen or not is_away(site, machine):
-            self._unheard_since.pop(edge, None)
+    def _look_at(self, here: TreeMember | LoneMachine, other: Site, nodes: Sequence[str]) -> None:
+        """Look whether these nodes, which are seen through a neighbour, look live while it tells nothing of them."""
+        edge, root = (here.name, other.node), here.root
+        before = self._unheard_since.pop(edge, {})
+        if root is None or here.actor is None or here.actor.paused_until > self.agenda.at:
             return
-        ended = [network.cut_until(machine.name, one) for one in site.names]
-        since = max([self._unheard_since.setdefault(edge, at), *(end for end in ended if end <= at)])
-        root = machine.root
-        assert root is not None
-        if at - since > NOTICE_NS and root.tree.mirrors[site.node].stale_since_ns is None:
-            self.stage.fail(f"{site.node} is away for {(at - since) // MS} ms and looks live at {machine.name}")
+        after = self._unheard_since[edge] = {}
+        why = [self._silence(here, one) for one in other.machines]
+        for node in nodes:
+            is_told = node == other.node or any(_is_live(one, node) for one in other.machines)
+            if is_told and not all(why):
+                continue
+            key = node, root.tree.beyond, *why  # A tenure counts the silence anew.
+            since = after[key] = before.get(key, self.agenda.at)
+            for_ms = (self.agenda.at - since) // MS
+            if for_ms > (NOTICE_NS if any(why) else HEARSAY_NS) // MS and _is_live(here, node):
+                self.stage.fail(f"{node} is not heard for {for_ms} ms and looks live at {here.name}")
+
+    def _silence(self, here: TreeMember | LoneMachine, other: TreeMember | LoneMachine) -> str:
+        """Reason why a machine says nothing here, another one for each time that it begins; empty: it speaks."""
+        network, actor = self.stage.network, other.actor
+        if network.is_cut_off(here.name, other.name):
+            return f"cut until {network.cut_until(here.name, other.name)}"
+        if other.root is None or actor is None:
+            return f"down, up since {other.up_since}"
+        return f"paused until {actor.paused_until}" if actor.paused_until > self.agenda.at else ""
 
     def ends(self) -> str:
         rows = []
         for site in self.sites.values():
             for one in site.machines:
                 root = one.root
-                seen = (
-                    []
-                    if root is None
-                    else [(n.node, n.stale_since_ns, n.position, n.trouble) for n in root.tree.below.seen()]
-                )
+                told = [] if root is None else root.tree.seen()
+                seen = [(n.node, n.stale_since_ns, n.position, n.trouble) for n in told]
                 state = one.state if isinstance(one, TreeMember) else "alone"
                 rows.append((one.name, "down" if root is None else f"{state} {one.log.committed}", seen))
         return str(rows)
+
+
+def _is_live(here: TreeMember | LoneMachine, node: str) -> bool:
+    """Whether another node looks live here."""
+    return here.root is not None and here.root.tree.all_mirrors[node].stale_since_ns is None
 
 
 def _is_shown(owner: Root, mirror: NodeMirror) -> bool:

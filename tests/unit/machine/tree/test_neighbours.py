@@ -7,8 +7,8 @@ import pytest
 from albireo.codec.message import ProducerHello
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.machine.node.events import Measured, TopologyTold
+from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.machine.tree.child import ChildConfig
-from albireo.machine.tree.node_tree import PARENT
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.settings import LimitSettings
 from tests.unit.machine.node.test_root import World
@@ -39,7 +39,7 @@ def said(world: World, hashed: str = OWN, wall_ns: int = 0, member: int = 0) -> 
         world.letter(b"site%d" % member, hello, principal=place)
     else:
         told = ParentHello(node=ABOVE, member=member, topology_hash=hashed, wall_ns=wall)
-        world.letter(PARENT, told, principal=ABOVE)
+        world.letter(PARENT_LINES[member], told, principal=ABOVE)
 
 
 def cases_after(world: World, seconds: int = 35) -> list[str]:
@@ -91,7 +91,7 @@ def test_a_parent_answers_each_hello_on_the_link_for_what_must_not_wait() -> Non
 def test_nobody_but_the_parent_says_what_it_runs() -> None:
     world = site_below()
     world.letter(b"somebody", ParentHello(node=ABOVE, topology_hash=OTHER))
-    world.letter(PARENT, ParentHello(node="another", topology_hash=OTHER))
+    world.letter(PARENT_LINES[0], ParentHello(node="another", topology_hash=OTHER))
     assert world.root.tree.neighbours.figures() == (0.0, 0.0)
 
 

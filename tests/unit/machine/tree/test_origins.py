@@ -6,6 +6,7 @@ import pytest
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader, Origin, body_crc, encode, seal
+from albireo.codec.message import FeedState
 from albireo.codec.record import (
     ItemDeclared,
     ItemForgotten,
@@ -17,12 +18,14 @@ from albireo.codec.record import (
     encode_records,
 )
 from albireo.codec.tree.envelope import encode_envelope, open_envelope
+from albireo.machine.fold.columns import SLICE_ROWS, sliced
 from albireo.machine.fold.folds import Folds
+from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.origins import Origins
-from albireo.model.item import DataItem
+from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
-from albireo.model.value import ValueType
+from albireo.model.value import ItemId, ValueType
 
 LOG_ID = b"the log above..."
 SITE_LOG = bytes(range(16))
@@ -135,6 +138,62 @@ def test_snapshot_gives_the_same_fold() -> None:
     section = folds.snapshot()["origins"]
     assert Origins.restore(section).snapshot() == section
     assert "origins" not in Folds().snapshot()
+
+
+def many(count: int) -> Origins:
+    origins = introduced().origins
+    origin = origins.of_node(SITE)
+    assert origin is not None
+    for number in range(1, count + 1):
+        item = DataItem(name=f"item_{number}", value_type=ValueType.FLOAT64)
+        origin.items[number] = KnownItem(item_id=ItemId(number), node=SITE, item=item)
+    return origins
+
+
+def test_snapshot_of_many_items_is_encoded_in_slices() -> None:
+    origins = many(3 * SLICE_ROWS + 1)
+    slices = list(origins.snapshot_slices())
+    assert len(slices) == 2 + 4
+    assert max(map(len, slices)) < 100 * SLICE_ROWS
+    again = Origins.restore(b"".join(slices))
+    assert again.snapshot() == origins.snapshot()
+
+
+def test_a_snapshot_that_lacks_a_slice_is_refused() -> None:
+    slices = list(many(SLICE_ROWS + 1).snapshot_slices())
+    for lacking in range(1, len(slices)):
+        with pytest.raises(DecodeError):
+            Origins.restore(b"".join(slices[:lacking]))
+    with pytest.raises(DecodeError, match="items of 0 logs"):
+        Origins.restore(slices[0] + sliced([]))
+    with pytest.raises(DecodeError, match="lacks items"):
+        Origins.restore(b"".join(slices[:2]) + sliced([]))
+
+
+@pytest.mark.parametrize(("name", "is_shared"), [("co", True), ("other", False)])
+def test_a_declaration_that_the_mirror_has_already_is_not_kept_twice(name: str, is_shared: bool) -> None:
+    shown = KnownItem(item_id=ItemId(1), node=SITE, item=DataItem(name=name, value_type=ValueType.FLOAT64))
+    folds = introduced()
+    folds.origins.shown = lambda node, item_id: shown if (node, item_id) == (SITE, 1) else None
+    folds.replay(enveloped(2, 7, declared(7, 1, "co")))
+    origin = folds.origins.of_node(SITE)
+    assert origin is not None
+    assert (origin.items[1] is shown) is is_shared
+    assert origin.items[1].item.name == "co"
+
+
+@pytest.mark.parametrize(("name", "is_shared"), [("co", True), ("other", False)])
+def test_a_declaration_that_the_copy_has_already_is_not_kept_twice(name: str, is_shared: bool) -> None:
+    copied, told = (
+        KnownItem(item_id=ItemId(1), node=SITE, item=DataItem(name=one, value_type=ValueType.FLOAT64))
+        for one in (name, "co")
+    )
+    mirror = NodeMirror(SITE)
+    at = mirror.position
+    mirror.take(FeedState(epoch=1, position=at, previous=at, is_snapshot=True, items=(told,)), [], {1: copied}.get)
+    found = mirror.dim.by_id(1)
+    assert found == told
+    assert (found is copied) is is_shared
 
 
 @pytest.mark.parametrize("cut", [0, 10, 17, 40, 200])

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import BelowFolder, Enclosed, FileKind, Hole, Manifest
+from albireo.codec.history import BelowFolder, Enclosed, FileKind, Hole, Manifest, cut_hole
 from albireo.codec.record import OriginGap
 from albireo.machine.history.declared import Row
 from albireo.model.position import BEGINNING, EPOCHS_MAX, EpochEntry, Position
@@ -55,6 +55,7 @@ class OriginHistory:
         self.enclosed = Enclosed(log_id="", index=0) if isinstance(found, msgspec.UnsetType) else found
         """Place in the own log: `upto` is the last record that was looked at for this origin."""
         self.hot = HotTail(manifest.position, manifest.complete_to_ns, store.declared, folder.node)
+        self.hot.names_gaps = all(one.is_settled for one in manifest.holes)
         self.may_lack = False
         """The own log has let go of records before they were taken: some may have been this origin's."""
         self._epochs = list(manifest.history)
@@ -104,25 +105,40 @@ class OriginHistory:
             self.fork(Position(self._epoch_of(first - 1), first - 1))  # Its declaration got lost with an own branch.
         if self.may_lack:
             self.may_lack = False
-            if first > self.hot.position.sequence + 1:
-                self.hot.lost(first - 1, header)
+            if first > self._unknown_from:
+                self.hot.lost(first - 1, header, self._unknown_from)
+                self.hot.names_gaps = False  # Until it begins anew: declarations may have gone too.
         if not self._epochs or self._epochs[-1].epoch != header.epoch:
             self._epochs = [*self._epochs[1 - EPOCHS_MAX :], EpochEntry(header.epoch, first, _NO_BRANCH)]
         return self.hot.take(header, body)
 
     def let_go(self, gap: OriginGap) -> None:
-        """Take note that the origin let go of records before they were copied."""
-        if gap.first > self.hot.position.sequence:
-            self.hot.lack(
-                Hole(
-                    first_sequence=gap.first,
-                    last_sequence=gap.sequence - 1,
-                    from_ns=gap.from_ns,
-                    to_ns=gap.to_ns,
-                    behind=Position(gap.epoch, gap.sequence),
-                    reason="let_go",
-                )
-            )
+        """Take note that the origin let go of records before they were copied: the next one is that behind them."""
+        unknown_from = self._unknown_from
+        first = max(unknown_from, gap.first)
+        whole = Hole(
+            first_sequence=first,
+            last_sequence=gap.sequence - 1,
+            from_ns=gap.from_ns,
+            to_ns=gap.to_ns,
+            behind=Position(gap.epoch, gap.sequence),
+            reason="let_go",
+        )
+        if first >= gap.sequence:
+            return
+        self.hot.names_gaps = False
+        if self.may_lack and unknown_from < first:
+            before = msgspec.structs.replace(cut_hole(whole, first - 1), first_sequence=unknown_from)
+            from_ns = min(self.hot.complete_to_ns, gap.from_ns)
+            self.hot.lack(msgspec.structs.replace(before, from_ns=from_ns, to_ns=gap.from_ns, reason="overflow"))
+        self.may_lack = False
+        self.hot.lack(whole)
+
+    @property
+    def _unknown_from(self) -> int:
+        """First sequence of which nothing is known, not even that it is missing."""
+        holes = (*self.store.manifest.holes, *self.hot.holes)
+        return max((self.hot.position.sequence, *(one.last_sequence for one in holes))) + 1
 
     def fork(self, position: Position) -> None:
         """Take note that the origin's log went another way behind `position`."""

@@ -125,6 +125,9 @@ class HistoryBelow:
         mine = [one for one in self if one.node == node]
         return max(mine, key=lambda one: age_of(one.enclosed, log_id.hex()), default=None)
 
+    def of_log(self, log_id: bytes) -> OriginHistory | None:
+        return self._by_log.get(log_id)
+
     @property
     def nodes(self) -> list[str]:
         return sorted({one.node for one in self})
@@ -175,6 +178,7 @@ class HistoryBelow:
             folder = BelowFolder(record.node, record.origin_log)
             store = HistoryStore(self._data / folder.path, Manifest(node=record.node), None, self._files)
             origin = self._by_log[record.origin_log] = OriginHistory(folder, store)
+            origin.may_lack = True  # Its log begins with record 1.
         origin.lies_in(log_id, record.index)
 
     def _envelope(self, header: FrameHeader, body: bytes | memoryview) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from albireo.codec.history import BUCKET_NS, SCHEMAS, FileEntry, FileKind, file_path, partials_path
+from albireo.codec.history import BUCKET_NS, SCHEMAS, FileEntry, FileKind, Hole, cut_hole, file_path, partials_path
 from albireo.log.files import FileSystem
 from albireo.machine.history.aggregate import Ints, merge, partials_of
 from albireo.model.position import EpochEntry
@@ -24,6 +24,19 @@ from albireo.node.history.files.entries import entry_of
 
 FOLDER: Final = "cut_off"
 _KINDS: Final = (FileKind.SAMPLES, FileKind.GAPS, FileKind.EVENTS)
+
+
+def holes_behind(holes: Sequence[Hole], forks: Sequence[int]) -> tuple[list[Hole], list[Hole]]:
+    """Holes that stay as they are, and the rest of those that the log has left in part; others are gone.
+
+    Args:
+        forks: sequences behind which the log went another way.
+    """
+    if not forks:
+        return list(holes), []
+    fork = min(forks)
+    across = [one for one in holes if one.first_sequence <= fork < one.last_sequence]
+    return [one for one in holes if one.last_sequence <= fork], [cut_hole(one, fork) for one in across]
 
 
 class CutFiles(msgspec.Struct, frozen=True, kw_only=True):

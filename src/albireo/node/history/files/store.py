@@ -12,7 +12,7 @@ never changed.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -23,7 +23,6 @@ import pyarrow as pa
 
 from albireo.codec.history import (
     BUCKET_NS,
-    ITEMS,
     MANIFEST_NAME,
     PREVIOUS_NAME,
     Enclosed,
@@ -45,10 +44,11 @@ from albireo.model.instant import SECOND
 from albireo.model.position import EpochEntry
 from albireo.node.history import hot as content_of
 from albireo.node.history import rows as rows_of
-from albireo.node.history.errors import HistoryDamaged, MergeAbandoned
+from albireo.node.history.errors import HistoryDamaged, HoleGone, MergeAbandoned
 from albireo.node.history.files import parquet
-from albireo.node.history.files.branches import BranchCutter, CutFiles
+from albireo.node.history.files.branches import BranchCutter, CutFiles, holes_behind
 from albireo.node.history.files.entries import entry_of
+from albireo.node.history.files.items import load_items, write_items
 from albireo.node.history.files.manifests import MISSING, load, move_aside
 from albireo.node.history.hot import HotContent
 
@@ -111,7 +111,7 @@ class HistoryStore:
         manifest = newest or previous or Manifest(node=node)
         store = cls(root, manifest, previous, files)
         leftovers = 0 if with_leftovers else store.remove_leftovers()
-        store.declared = store._load_items()
+        store.declared = load_items(root, [manifest, *([] if previous is None else [previous])])
         if newest is None and previous is None and not quarantine:
             problem = ""  # A node's first start.
         return store, OpenReport(leftovers, problem, quarantine)
@@ -146,7 +146,8 @@ class HistoryStore:
             OSError: of the disk; the history is as it was, try again later.
         """
         declared = self.declared.with_news(content.items)
-        holes = [self._placed(hole) for hole in content.holes]
+        left, rests = holes_behind(self.manifest.holes, content.forks)
+        holes = [self._placed(hole) for hole in (*rests, *content.holes)]
         entries: list[FileEntry] = []
         cutter = BranchCutter(self.root, self._files, self.make_folder, self.manifest.generation + 1)
         try:
@@ -158,7 +159,8 @@ class HistoryStore:
             raise
         entries += cut.living
         manifest = self.manifest
-        gone = [*(manifest.of_kind(FileKind.ITEMS) if declared is not self.declared else []), *cut.gone]
+        cut_gaps = self._gap_files(set(manifest.holes) - set(left))
+        gone = [*(manifest.of_kind(FileKind.ITEMS) if declared is not self.declared else []), *cut.gone, *cut_gaps]
         changed = msgspec.structs.replace(
             manifest,
             log_id=log_id,
@@ -167,9 +169,9 @@ class HistoryStore:
             complete_to_ns=content.complete_to_ns,
             files=(*(entry for entry in manifest.files if entry not in gone), *entries),
             retired=(*manifest.retired, *(Retired(path=entry.path, since_ns=wall_ns) for entry in gone)),
-            holes=(*manifest.holes, *holes),
+            holes=(*left, *holes),
             cut_off=(*manifest.cut_off, *cut.dead),
-            filled=manifest.filled + bool(cut.gone),
+            filled=manifest.filled + bool(cut.gone or cut_gaps),
             enclosed=enclosed,
         )
         self._replace_manifest(changed, [*entries, *cut.dead], wall_ns)
@@ -203,22 +205,39 @@ class HistoryStore:
         self._replace_manifest(changed, outputs, wall_ns)
         return self.manifest
 
-    def fill(self, hole: Hole, left: Sequence[Hole], made: Sequence[FileEntry], wall_ns: int) -> Manifest:
+    def fill(
+        self,
+        hole: Hole,
+        left: Sequence[Hole],
+        made: Sequence[FileEntry],
+        wall_ns: int,
+        past: DeclaredItems | None = None,
+    ) -> Manifest:
         """List files of records in `hole`, and the rest of it in its place.
 
         Args:
             left: the hole with its progress, or parts of it that have no gap file yet; empty: it is filled.
             made: durable files, with records that no other file has.
+            past: items as they were declared until the hole's end; None: these are not told.
 
         Raises:
             OSError: of the disk; the history is as it was, `made` are removed.
+            HoleGone: the hole is not listed any more; as above.
         """
         manifest, entries = self.manifest, list(made)
+        if hole.gap not in {one.gap for one in manifest.holes}:
+            self.discard(entries)
+            raise HoleGone
+        declared = self.declared if past is None else self.declared.with_past(past, hole.to_ns)
         holes = [one if one.gap else self._placed(one) for one in left]
         gone = {hole.gap} - {one.gap for one in holes}
         try:
             for entry in self._write_gaps([one for one in holes if one.gap != hole.gap]):
                 entries.append(msgspec.structs.replace(entry, log_id=manifest.log_id))  # noqa: PERF401  # As in seal.
+            if declared is not self.declared:
+                gone |= {entry.path for entry in manifest.of_kind(FileKind.ITEMS)}
+                entry = self._write_items(declared, manifest.generation + 1)
+                entries.append(msgspec.structs.replace(entry, log_id=manifest.log_id))
         except OSError:
             self.discard(entries)
             raise
@@ -231,6 +250,7 @@ class HistoryStore:
             filled=manifest.filled + bool(entries or gone),
         )
         self._replace_manifest(changed, entries, wall_ns)
+        self.declared = declared
         return self.manifest
 
     def make_folder(self, path: Path) -> None:
@@ -315,6 +335,10 @@ class HistoryStore:
         path = file_path(FileKind.GAPS, self.manifest.node, day_of(hole.to_ns), span, self.manifest.generation + 1)
         return msgspec.structs.replace(hole, gap=path)
 
+    def _gap_files(self, holes: Collection[Hole]) -> list[FileEntry]:
+        paths = {hole.gap for hole in holes}
+        return [one for one in self.manifest.files if one.path in paths]
+
     def _write_gaps(self, holes: Sequence[Hole]) -> Iterator[FileEntry]:
         for hole in holes:
             table = rows_of.gaps_table([rows_of.hole_row(hole)])
@@ -335,24 +359,8 @@ class HistoryStore:
         return entry_of(kind, path, table, partition, written, sealed_ns, sequences)
 
     def _write_items(self, declared: DeclaredItems, generation: int) -> FileEntry:
-        path = items_path(generation)
-        table = pa.Table.from_pylist(declared.rows(), schema=ITEMS)
-        self.make_folder(self.root / path)
-        written = parquet.write(self._files, self.root / path, FileKind.ITEMS, table)
-        return FileEntry(
-            kind=FileKind.ITEMS,
-            path=path,
-            node=self.manifest.node,
-            day="",
-            rows=len(table),
-            min_source_ns=0,
-            max_source_ns=0,
-            first_sequence=0,
-            last_sequence=0,
-            size_bytes=written.size_bytes,
-            content_crc=written.crc,
-            footer_crc=written.footer_crc,
-        )
+        self.make_folder(self.root / items_path(generation))
+        return write_items(self.root, self._files, declared, self.manifest.node, generation)
 
     def _replace_manifest(self, changed: Manifest, made: Sequence[FileEntry], wall_ns: int) -> None:
         """Replace the manifest by `changed`, then remove files that it and the previous one no longer need.
@@ -422,19 +430,6 @@ class HistoryStore:
         except OSError:
             return 0  # The file is still there, or gone already: the next start looks again.
         return 1
-
-    def _load_items(self) -> DeclaredItems:
-        """Items by the items file of the manifest, or of the previous one. With neither they come again from the
-        log."""
-        for manifest in (self.manifest, self._previous):
-            entries = manifest.of_kind(FileKind.ITEMS) if manifest else []
-            if entries:
-                try:
-                    table = parquet.read(self.root, entries[:1], [field.name for field in ITEMS])
-                except HistoryDamaged:
-                    continue
-                return DeclaredItems.of_rows(table.to_pylist())
-        return DeclaredItems({})
 
 
 def read_manifest(root: Path) -> Manifest:

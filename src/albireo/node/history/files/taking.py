@@ -1,7 +1,7 @@
-"""Taking: a file of the other member's history is read and judged, and its rows within a hole become files of our own.
+"""Taking: a file of another history is read and judged, and its rows within a hole become files of our own.
 
 The file itself is not kept. So its name and its layout do not matter, the partials are ours, and rows that are here
-already, before and behind the hole, stay out.
+already, before and behind the hole, stay out. Of a file of declared items the versions are taken.
 """
 
 import threading
@@ -13,20 +13,26 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from albireo.codec.crc import crc32c
-from albireo.codec.history import SCHEMAS, FileEntry, FileKind, Hole, file_path, partials_path
+from albireo.codec.history import ITEMS, SCHEMAS, FileEntry, FileKind, Hole, Manifest, file_path, partials_path
 from albireo.machine.history.aggregate import Ints
+from albireo.machine.history.declared import VERSIONS_MAX, DeclaredItems
+from albireo.model.position import EpochHistory
 from albireo.node.history.errors import FileRefused, HistoryDamaged, MergeAbandoned
 from albireo.node.history.files import parquet
 from albireo.node.history.files.branches import living_rows
 from albireo.node.history.files.entries import TIMES
 from albireo.node.history.files.merging import KEYS, PartialsTail, open_writer
 from albireo.node.history.files.store import HistoryStore
+from albireo.node.history.rows import unstorable
 
 READ_BYTES: Final = 1 << 20
 GROUP_BYTES_MAX: Final = 256 << 20
 """Largest row group, unpacked, by the word of its file: ours have some 3 MB."""
+ITEM_ROWS_MAX: Final = 2_000_000
+"""Most rows of a file of declared items."""
 LEVELS: Final = (0, 1, 2, 9)
 """Levels that a file may have (machine.history.sealing)."""
 
@@ -78,8 +84,7 @@ class _Taker:
     def add(self, block: pa.Table) -> None:
         sequence = parquet.ints(block, "sequence")
         is_within = (sequence >= self._hole.first_sequence) & (sequence <= self._hole.last_sequence)
-        # A history of version 0.1.0 has rows of branches that its log left, too.
-        is_within &= living_rows(self._store.manifest.history, parquet.ints(block, "epoch"), sequence)
+        is_within &= _of_this_branch(self._store.manifest, self._hole, parquet.ints(block, "epoch"), sequence)
         if not is_within.any():
             return
         if not is_within.all():
@@ -129,6 +134,46 @@ class _Taker:
     def abandon(self) -> None:
         for writer in self._writers:
             writer.abandon()
+
+
+def _of_this_branch(manifest: Manifest, hole: Hole, epoch: Ints, sequence: Ints) -> NDArray[np.bool_]:
+    """Rows that the log of this history can have had: one of version 0.1.0 has rows of branches that its log left, too.
+
+    Of the log of a node below the epochs that began within the hole are not known, but those around it.
+    """
+    if isinstance(manifest.enclosed, msgspec.UnsetType):
+        return living_rows(manifest.history, epoch, sequence)
+    before = EpochHistory(manifest.history).epoch_of(hole.first_sequence - 1)
+    is_between: NDArray[np.bool_] = (epoch >= before) & (epoch <= hole.behind.epoch)
+    return is_between
+
+
+def take_items(aside: Path, entry: FileEntry) -> DeclaredItems:
+    """The versions of the items of `entry.node` in a fetched file of declared items.
+
+    Raises:
+        FileRefused: the file has a fault.
+    """
+    _check_bytes(aside, entry)
+    try:
+        with parquet.open_file(aside.parent, msgspec.structs.replace(entry, path=aside.name)) as file:
+            if file.metadata.num_rows > ITEM_ROWS_MAX:
+                raise FileRefused("too_many_items")
+            table = file.read(use_threads=False)
+        if not table.schema.equals(ITEMS):
+            raise FileRefused("foreign_schema")
+        _validate(table)
+    except HistoryDamaged as error:
+        raise FileRefused("unreadable_file") from error
+    except (pa.ArrowException, OSError) as error:
+        raise FileRefused("unreadable_file") from error
+    rows = [row for row in table.to_pylist() if row["node"] == entry.node]
+    if any(row["item_id"] <= 0 or unstorable(row) for row in rows):
+        raise FileRefused("wrong_items")
+    items = DeclaredItems.of_rows(rows)
+    if any(len(versions) > VERSIONS_MAX for versions in items.versions.values()):
+        raise FileRefused("too_many_versions")
+    return items
 
 
 def _unless(abandon: threading.Event) -> None:

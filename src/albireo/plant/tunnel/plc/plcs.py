@@ -9,7 +9,7 @@ machines; delays and hysteresis so that a running tunnel is quiet (a test runs i
 from typing import Final
 
 from albireo.field.modbus.items import RegisterType, TableKind
-from albireo.model.item import AlarmSettings
+from albireo.model.item import AlarmSettings, Control
 from albireo.plant.tunnel.physics.drainage import PUMPS, SUMPS
 from albireo.plant.tunnel.physics.lighting import ZONES
 from albireo.plant.tunnel.physics.safety import HYDRANTS
@@ -79,7 +79,7 @@ P1_ROWS: Final = (
     ItemGroup(name="vent_auto", channel="vent_auto", kind=_COIL, type=RegisterType.BOOL, is_writable=True, description="Ventilation follows air quality"),
     ItemGroup(name="fan_{n}_enable", channel="fan_enable", count=FANS, kind=_COIL, type=RegisterType.BOOL, is_writable=True, description="The control may use this fan"),
     ItemGroup(name="fan_reset", channel="fan_reset", kind=_COIL, type=RegisterType.BOOL, is_writable=True, description="Resets tripped motor protections; falls back by itself"),
-    ItemGroup(name="barrier_close", channel="barrier_close", kind=_COIL, type=RegisterType.BOOL, is_writable=True, description="Closes the entrance"),
+    ItemGroup(name="barrier_close", channel="barrier_close", kind=_COIL, type=RegisterType.BOOL, is_writable=True, control=Control.SELECT, description="Closes the entrance"),
 
     ItemGroup(name="vent_stage_set", channel="vent_stage_set", kind=_HOLDING, type=RegisterType.INT16, is_writable=True, minimum=0, maximum=4, description="Stage in manual"),
     ItemGroup(name="co_setpoint", channel="co_setpoint", kind=_HOLDING, type=RegisterType.FLOAT32, unit="ppm", is_writable=True, minimum=5, maximum=100, description="CO at which the ventilation is fully engaged"),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from albireo.field.modbus.items import DTYPES, WORDS, RegisterType, TableKind
 from albireo.machine.output.mailbox import WORD_MAX
-from albireo.model.item import AlarmSettings
+from albireo.model.item import AlarmSettings, Control
 from albireo.plant.tunnel.setpoints import SetPoints, Vector
 
 EXACT_MAX: Final = float(2**53)
@@ -42,6 +42,7 @@ class ItemGroup(msgspec.Struct, frozen=True, kw_only=True):
     word_order: str = "big"
     dead_band: float = 0.0
     is_writable: bool = False
+    control: Control = Control.DIRECT
     minimum: float | None = None
     maximum: float | None = None
     alarm: AlarmSettings | None = None

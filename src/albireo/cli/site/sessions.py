@@ -1,0 +1,81 @@
+"""`albireo sessions`: who is present at a node and at those below it, and how to end that.
+
+Spec: docs/access.md, Sessions.
+"""
+
+import getpass
+from typing import Final
+
+import click
+import msgspec
+
+from albireo.cli.display import time_text
+from albireo.cli.output import Failure, emit, json_option, show, show_table
+from albireo.cli.target import Place, node_client, place_option
+from albireo.model.tree.session import SessionRow
+
+_HEAD: Final = ("session", "who", "from", "since (UTC)", "role")
+
+
+@click.group("sessions")
+def command() -> None:
+    """Who is present: programs and people who ask or watch here, and at the nodes below.
+
+    One session is everything that a principal does from one place. It begins with a question, and ends 30 s after the
+    last word of its links, or by `albireo sessions end`.
+    """
+
+
+@command.command("list")
+@click.argument("node", default="*")
+@place_option
+@json_option
+def list_sessions(node: str, place: Place, as_json: bool) -> None:
+    """List the sessions of this node and of those below, or only of nodes that NODE means.
+
+    NODE is the id of a node (root/north), its end (north), or a pattern of either ('north*').
+    """
+    with node_client(place) as client:
+        found = client.sessions(node)
+    if as_json:
+        emit({"sessions": [msgspec.to_builtins(one) for one in found]})
+    elif not found:
+        show("nobody is present")
+    else:
+        show_table(_HEAD, [_cells(one) for one in found])
+
+
+@command.command("end")
+@click.argument("session", metavar="ID")
+@click.option("--reason", default="", help="Why; its client is told, and it is kept in the audit journal.")
+@click.option("--user", default=getpass.getuser, help="Who ends it; the login name by default.")
+@place_option
+@json_option
+def end(session: str, reason: str, user: str, place: Place, as_json: bool) -> None:
+    """End a session, by its ID as `albireo sessions list` shows it: 812, or north:812 at a node below.
+
+    Its client is told so, and what it asks is refused until it connects anew. That takes no right from it: the same key
+    may connect again at once. To keep a key out use `albireo keys revoke`, to take a role `albireo access revoke`.
+
+    One's own session may be ended by everybody, that of another one by an admin of its node.
+    """
+    node, _, number = session.rpartition(":")
+    if not (number.isascii() and number.isdecimal()):
+        raise Failure(f"{session!r} is no session", "`albireo sessions list` shows their ids, such as 812 or north:812")
+    with node_client(place, user) as client:
+        client.end_session(int(number), reason, node=node)
+    if as_json:
+        emit({"session": session, "ended": True})
+    else:
+        show(f"session {session} is ended")
+
+
+def _cells(one: SessionRow) -> tuple[str, ...]:
+    stale = "" if one.stale_since_ns is None else f"  (not heard since {time_text(one.stale_since_ns)})"
+    return (
+        f"{one.node}:{one.session_id}",
+        one.principal or "anybody",
+        one.address or "-",
+        time_text(one.since_ns),
+        one.role + stale,
+    )

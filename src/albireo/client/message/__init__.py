@@ -1,0 +1,1 @@
+"""Messages of programs, and files in parts of them, as a client sends and receives them."""

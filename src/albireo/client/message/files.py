@@ -1,0 +1,307 @@
+"""Files: some MB from node to node, in parts that are messages, whole and checked at the other end.
+
+    sender                                                     receiver, one of those of the inbox
+     "file": name, size, sha256 of the whole --announced-->    which parts are missing in its directory
+     <-- reply: these are missing --
+     "file_part", each of them, to the inbox of this file -->  written to its disk, then taken
+     "file" again, announced until nothing is missing -->      whole, its sum as announced, in its place; then replied
+
+Every step may be done again. A receiver that goes away leaves the parts that it has on its disk; another one replies
+what it lacks itself. The transfer's id makes a file arrive once in a directory: it notes those that it has had.
+
+For users: docs/messages.md, Files. Decision: ADR-0214.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from albireo.client.conversation import Conversation
+from albireo.client.errors import FileNotSent
+from albireo.client.message import messages
+from albireo.client.message.messages import InboxMessage, OutgoingMessage
+from albireo.log.files import OsFileSystem
+from albireo.model.bounded import Count
+from albireo.model.tree.proof import MessageProof
+
+FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+PART_BYTES: Final = 480 * 1024
+PARTS_MAX: Final = -(-FILE_BYTES_MAX // PART_BYTES)
+FILE: Final = "file"
+"""Kind of the message that announces a file."""
+PART: Final = "file_part"
+"""Kind of a message with a part of one."""
+AHEAD: Final = 4
+"""Parts that are on their way at once."""
+PART_S: Final = 30.0
+"""Time in which a part is taken, or the file is announced again."""
+SILENCE_S: Final = 10.0
+"""Time for which a receiver waits for the next part before it looks for other messages."""
+BUSY_S: Final = 1.0
+"""Pause of a sender whose file another receiver of the same directory has in hand."""
+HALVES_MAX: Final = 16
+"""Most files of which a directory holds a part."""
+HAD_MAX: Final = 1_000
+"""Most ids of files that a directory notes as had; the oldest are forgotten."""
+DISK: Final = OsFileSystem()
+OWN: Final = ".albireo"
+"""Folder in the receiver's directory for what is not whole yet."""
+
+Progress = Callable[[int, int], None]
+"""Is called with the number of bytes that were taken so far, and of all."""
+
+
+class FileNotice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of `file`."""
+
+    transfer: Annotated[str, Meta(pattern=r"\A[0-9a-f]{32}\Z")]
+    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\A[^./\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*\Z")]
+    size: Annotated[int, Meta(ge=0, le=FILE_BYTES_MAX)]
+    sha256: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+
+    @property
+    def parts(self) -> int:
+        return -(-self.size // PART_BYTES)
+
+    @property
+    def inbox(self) -> str:
+        """Inbox of its parts."""
+        return f"file-{self.transfer}"
+
+
+class FilePart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Body of `file_part`."""
+
+    transfer: str
+    index: Count
+    data: bytes
+
+
+class FileReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Reply to `file`."""
+
+    missing: tuple[int, ...] = ()
+    """Numbers of the parts that are to be sent; none: it is whole, and its sum is as announced."""
+    is_busy: bool = False
+    """True: another receiver has it in hand; ask again."""
+    refusal: str = ""
+
+
+class OutgoingFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file to be sent."""
+
+    node: str
+    name: str
+    data: bytes
+    inbox: str
+    reason: str
+    expires_s: float
+    transfer: str
+
+    def notice(self) -> FileNotice:
+        """Raises FileNotSent: it can't be sent."""
+        if len(self.data) > FILE_BYTES_MAX:
+            raise FileNotSent(f"{self.name} has {len(self.data)} bytes", f"send at most {FILE_BYTES_MAX} in one file")
+        sha256 = hashlib.sha256(self.data).hexdigest()
+        notice = FileNotice(transfer=self.transfer, name=self.name, size=len(self.data), sha256=sha256)
+        try:
+            return msgspec.convert(msgspec.to_builtins(notice), FileNotice)
+        except msgspec.ValidationError as error:
+            remedy = "name it without a folder, a dot in front, or control characters; an id has 32 digits 0-9a-f"
+            raise FileNotSent(f"{self.name!r} can't be sent: {error}", remedy) from error
+
+
+def new_transfer() -> str:
+    """Id of a transfer."""
+    return uuid.uuid4().hex
+
+
+# The sender.
+
+
+def send_file(file: OutgoingFile, user: str, progress: Progress | None) -> Conversation[MessageProof]:
+    """Send a file; the proof is that of its last announcement."""
+    notice, ends = file.notice(), time.monotonic() + file.expires_s
+    body = msgspec.msgpack.encode(notice)
+    while True:
+        proof = yield from messages.send(_to(file, file.inbox, FILE, body, ends - time.monotonic()), user)
+        if proof.outcome != "executed":
+            return proof
+        reply = _reply_of(proof)
+        if reply.refusal:
+            raise FileNotSent(f"{proof.name}: {reply.refusal}", "look at the receiver's directory")
+        if not reply.missing and not reply.is_busy:
+            return proof
+        if reply.is_busy:
+            time.sleep(min(BUSY_S, max(0.0, ends - time.monotonic())))
+        yield from _send_parts(file, notice, reply.missing, user, ends, progress)
+
+
+def _to(file: OutgoingFile, inbox: str, kind: str, body: bytes, left_s: float) -> OutgoingMessage:
+    return OutgoingMessage(
+        node=file.node, body=body, kind=kind, reason=file.reason, expires_s=max(0.001, left_s), inbox=inbox
+    )
+
+
+def _reply_of(proof: MessageProof) -> FileReply:
+    try:
+        return msgspec.msgpack.decode(proof.reply or b"", type=FileReply)
+    except msgspec.DecodeError as error:
+        remedy = "let `albireo message receive --out DIR`, or a program with `receive_file`, read that inbox"
+        raise FileNotSent(f"{proof.name} was taken by a program that knows no files", remedy) from error
+
+
+def _send_parts(
+    file: OutgoingFile,
+    notice: FileNotice,
+    missing: tuple[int, ...],
+    user: str,
+    ends: float,
+    progress: Progress | None,
+) -> Conversation[None]:
+    """Send parts, a few at a time, until one of them is not taken in time."""
+    wanted = sorted({one for one in missing if 0 <= one < notice.parts})
+    has = notice.parts - len(wanted)
+    under_way: list[str] = []
+    left = iter(wanted)
+    while time.monotonic() < ends:
+        while len(under_way) < AHEAD and (index := next(left, None)) is not None:
+            data = file.data[index * PART_BYTES : (index + 1) * PART_BYTES]
+            body = msgspec.msgpack.encode(FilePart(transfer=notice.transfer, index=index, data=data))
+            part = _to(file, notice.inbox, PART, body, min(PART_S, ends - time.monotonic()))
+            under_way.append((yield from messages.send_off(part, user)))
+        if not under_way:
+            return
+        proof = yield from messages.proof(under_way.pop(0), PART_S + messages.GRACE_S)
+        if proof is None or proof.outcome != "executed":
+            return
+        has += 1
+        if progress is not None:
+            progress(min(has * PART_BYTES, notice.size), notice.size)
+
+
+# The receiver.
+
+
+def receive_file(message: InboxMessage, directory: Path) -> Conversation[Path | None]:
+    """Answer an announcement, and receive the parts that are missing; the path, once the file is whole there."""
+    try:
+        notice = msgspec.msgpack.decode(message.body, type=FileNotice)
+    except msgspec.DecodeError as error:
+        yield from messages.take(
+            message, msgspec.msgpack.encode(FileReply(refusal=f"no announcement: {error}"[:1_000]))
+        )
+        return None
+    with _inbound(directory, notice) as half:
+        if isinstance(half, FileReply):
+            yield from messages.take(message, msgspec.msgpack.encode(half))
+            return None
+        yield from messages.take(message, msgspec.msgpack.encode(FileReply(missing=tuple(half.missing))))
+        if half.is_had:
+            return None
+        while half.missing and (part := (yield from messages.receive(notice.inbox, SILENCE_S))) is not None:
+            half.put(part.body)
+            yield from messages.take(part, None)
+        return None if half.missing else half.finish()
+
+
+@contextlib.contextmanager
+def _inbound(directory: Path, notice: FileNotice) -> "Iterator[HalfFile | FileReply]":
+    """Open that which a directory has of a file, for this process alone; or the reply why not."""
+    own = directory / OWN
+    own.mkdir(parents=True, exist_ok=True)
+    halves = [one for one in own.glob("*.part") if one.stem != notice.transfer]
+    if len(halves) >= HALVES_MAX:
+        yield FileReply(refusal=f"{len(halves)} files are half here; delete what is old in {own}")
+        return
+    with (own / "lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield FileReply(is_busy=True)
+            return
+        yield HalfFile(directory, notice)
+
+
+class HalfFile:
+    """A file of which some parts are in a directory: `<id>.part` as large as the whole, `<id>.have` their numbers."""
+
+    def __init__(self, directory: Path, notice: FileNotice) -> None:
+        self._directory = directory
+        self._notice = notice
+        own = directory / OWN
+        self._part, self._have, self._had = (own / f"{notice.transfer}{end}" for end in (".part", ".have", ".had"))
+        self.is_had = self._had.exists()
+        """True: it was received before."""
+        if not self._part.exists():
+            self._have.unlink(missing_ok=True)
+        has = set() if self.is_had else self._numbers()
+        self.missing = [] if self.is_had else [one for one in range(notice.parts) if one not in has]
+        """Numbers of the parts that are not here yet."""
+
+    def _numbers(self) -> set[int]:
+        """Numbers that are on the disk; a line that was cut by a crash counts for nothing."""
+        try:
+            lines = self._have.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return set()
+        return {int(one) for one in lines if one.isdigit() and len(one) <= 9}
+
+    def put(self, body: bytes) -> None:
+        """Write a part to the disk; what is none of this file is passed over."""
+        with contextlib.suppress(msgspec.DecodeError):
+            part = msgspec.msgpack.decode(body, type=FilePart)
+            offset = part.index * PART_BYTES
+            is_ours = part.transfer == self._notice.transfer and part.index in self.missing
+            if is_ours and len(part.data) == min(PART_BYTES, self._notice.size - offset):
+                with self._part.open("r+b" if self._part.exists() else "w+b") as file:
+                    file.seek(offset)
+                    file.write(part.data)
+                    file.flush()
+                    DISK.sync(file.fileno())
+                with self._have.open("ab") as file:
+                    file.write(b"%d\n" % part.index)
+                    file.flush()
+                    DISK.sync(file.fileno())
+                self.missing.remove(part.index)
+
+    def finish(self) -> Path | None:
+        """Put the whole file in its place, under a name that is free; None: its sum is wrong, so it is begun anew."""
+        if not self._notice.parts:
+            self._part.touch()
+        with self._part.open("rb") as file:
+            is_right = hashlib.file_digest(file, "sha256").hexdigest() == self._notice.sha256
+        if not is_right:
+            self._part.unlink()
+            self._have.unlink(missing_ok=True)
+            return None
+        name, number = Path(self._notice.name), 1
+        place = self._directory / name
+        while True:
+            try:
+                os.link(self._part, place)
+                break
+            except FileExistsError:
+                number += 1
+                place = self._directory / f"{name.stem}.{number}{name.suffix}"
+        self._had.touch()
+        self._part.unlink()
+        self._have.unlink(missing_ok=True)
+        self._forget_old()
+        for folder in (self._directory, self._had.parent):
+            DISK.sync_directory(folder)
+        return place
+
+    def _forget_old(self) -> None:
+        had = sorted(self._had.parent.glob("*.had"), key=lambda one: one.stat().st_mtime_ns)
+        for one in had[: max(0, len(had) - HAD_MAX)]:
+            one.unlink()

@@ -1,0 +1,154 @@
+"""Answers about selections: of items of this node, and of those of the nodes below."""
+
+from collections.abc import Callable
+from typing import Annotated, Final, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from albireo.codec.message import Answer
+from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.message.outbox import MessageReceipt
+from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, OrderText
+from albireo.machine.node.turn import NotAnswered, Question, Turn
+from albireo.machine.selection.bodies import DeselectBody, SelectBody, encode_selection
+from albireo.machine.selection.selecting import SelectionRefusal, SelectionWanted
+from albireo.machine.tree.answers_below import AnswersBelow, check_role
+from albireo.machine.tree.force_answers import CROWDED, ForcingRoot
+from albireo.model.bounded import Signed
+from albireo.model.command import SELECT_MS, ItemSelection, id_reused
+from albireo.model.tree.message import MessageOutcome
+
+SELECT_EXPIRES_MS: Final = 10_000
+"""Time within which an item of a node below may be selected there; people wait for it."""
+
+
+class SelectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `select`."""
+
+    item: OrderText
+    """Full or local name."""
+    selection_id: Annotated[OrderText, Meta(min_length=1)]
+    for_ms: Signed = SELECT_MS
+    reason: OrderText = ""
+    user: OrderText = "unknown"
+
+
+class DeselectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `deselect`."""
+
+    item: OrderText
+    selection_id: Annotated[OrderText, Meta(min_length=1)]
+    reason: OrderText = ""
+    user: OrderText = "unknown"
+
+
+class SelectingRoot(ForcingRoot, Protocol):
+    """The root machine, as far as these answers need it."""
+
+    orders: Orders
+
+
+class SelectAnswers:
+    """The part of the answers that is about selections."""
+
+    def __init__(self, root: SelectingRoot, below: AnswersBelow) -> None:
+        self._root = root
+        self._below = below
+        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
+            "select": (SelectAsked, self._select),
+            "deselect": (DeselectAsked, self._select),
+        }
+        """Shape and handler of each question."""
+
+    def _select(self, question: Question, asked: SelectAsked | DeselectAsked, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now, so nothing is selected: {root.admission.closed_because}")
+        if root.is_crowded:
+            raise NotAnswered(CROWDED)
+        owner = "" if root.registry.item(asked.item) is not None else self._below.owner_of(asked.item)
+        if owner:
+            self._select_below(question, asked, owner, turn)
+            return
+        done: ItemSelection | str | SelectionRefusal
+        if isinstance(asked, DeselectAsked):
+            done = root.orders.selecting.release(question, asked.item, asked.selection_id, turn)
+        elif root.tree.knows(asked.selection_id):
+            raise NotAnswered(id_reused(asked.selection_id, "item"))
+        else:
+            wanted = SelectionWanted(
+                item=asked.item,
+                selection_id=asked.selection_id,
+                for_ms=asked.for_ms,
+                user=asked.user,
+                reason=asked.reason,
+            )
+            done = root.orders.selecting.ask(question, wanted, turn)
+        if isinstance(done, SelectionRefusal):
+            raise NotAnswered(done.reason)
+        result = msgspec.to_builtins({"item": done} if isinstance(done, str) else done)
+        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+
+    def _select_below(self, question: Question, asked: SelectAsked | DeselectAsked, owner: str, turn: Turn) -> None:
+        """Send the order to the node below that owns the item; the role is judged here, for that node.
+
+        A selection has its id for the id of the message, so that the same one asked for again is the same message.
+        """
+        tree, local = self._root.tree, asked.item.rpartition(":")[2]
+        is_select = isinstance(asked, SelectAsked)
+        if isinstance(asked, SelectAsked):
+            kind, body = encode_selection(SelectBody(local, asked.selection_id, asked.for_ms))
+        else:
+            kind, body = encode_selection(DeselectBody(local, asked.selection_id))
+        check_role(self._root.access, kind, question, owner)
+        sent = SendAsked(
+            command_id=asked.selection_id if is_select else tree.draw_id(kind),
+            owner=owner,
+            kind=kind,
+            body=body,
+            expires_ms=SELECT_EXPIRES_MS,
+            user=asked.user,
+            principal=question.principal,
+            reason=asked.reason,
+            subject=f"{owner}:{local}"[:TEXT_CHARS_MAX],
+        )
+
+        def told(request_id: int, receipt: MessageReceipt) -> Answer:
+            if receipt.end.outcome is not MessageOutcome.EXECUTED:
+                return Answer(request_id=request_id, error=_not_done(receipt))
+            result: object = {"item": f"{owner}:{local}"}
+            if isinstance(asked, SelectAsked):
+                result = _selected_below(asked, f"{owner}:{local}", receipt)
+            return Answer(request_id=request_id, result=msgspec.to_builtins(result))
+
+        refused = tree.send(question, sent, turn, told)
+        if isinstance(refused, SendRefused):
+            raise NotAnswered(refused.reason)
+
+
+def _selected_below(asked: SelectAsked, full_name: str, receipt: MessageReceipt) -> ItemSelection:
+    """A selection at a node below, as its receipt tells it."""
+    return ItemSelection(
+        selection_id=asked.selection_id,
+        item=full_name,
+        user=receipt.user,
+        principal=receipt.principal,
+        reason=receipt.reason,
+        since_ns=receipt.end.ended_ns,
+        for_ms=asked.for_ms,
+        left_ms=asked.for_ms,
+    )
+
+
+def _not_done(receipt: MessageReceipt) -> str:
+    """Words for a selection that did not come to be, or of which nobody knows."""
+    outcome, owner = receipt.end.outcome, receipt.name.owner
+    if outcome is MessageOutcome.REJECTED:
+        return receipt.end.detail
+    if outcome is MessageOutcome.UNKNOWN:
+        return (
+            f"{owner} has not said in time what became of it, so an item may be selected there until that is over; "
+            f"nothing was written; what to do: `albireo command show {receipt.command_id!r}`, then select it again"
+        )
+    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: see `albireo topology show`"
