@@ -17,14 +17,13 @@ from albireo.sim.tree.swarm import swarm_of_tree
 from albireo.sim.tree.world import HEAL_NS, TreeWorld
 from tests.long_form import IS_LONG, check_caught, some
 
-FOUND: Final = (3, 39, 51)
-"""Seeds that found something: a member on standby spun once it had a letter; a takeover while the parent was away; an
-origin that stopped a message spun until that was on record."""
+FOUND: Final = (3,)
+"""Seeds that found something: a member on standby spun once it had a letter."""
 LONG: Final = frozenset({"a fork is not marked", "the epochs of a copy are not told"})
 """Shortcuts that show only after a minute in which nothing comes: they take ten seconds and more."""
 
 
-@pytest.mark.parametrize("seed", sorted({*some(range(500), 25), *FOUND}), ids=lambda seed: f"seed-{seed}")
+@pytest.mark.parametrize("seed", sorted({*some(range(500), 59), *FOUND}), ids=lambda seed: f"seed-{seed}")
 def test_every_copy_is_true_once_and_whole(seed: int) -> None:
     TreeWorld(seed).play()
 
@@ -58,7 +57,7 @@ CAUGHT_BY: Final = {
     "a fork is not marked": 4,
     "the epochs of a copy are not told": 3,
     "a branch that nobody tells of is not noticed": 4,
-    "another log of a child is not noticed": 5,
+    "another log of a child is not noticed": 18,
     "values of a child that is away stay good": 8,
     "silence taken for never": 1,
     "carried out before it is on record": 1,
@@ -72,7 +71,7 @@ def test_a_tree_that_takes_a_shortcut_is_caught(name: str) -> None:
     check_caught(partial(catch, name), CAUGHT_BY.get(name, 0), range(50))
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", some(range(2), 2))
 def test_orders_hold_in_the_workload_of_their_shortcuts(seed: int) -> None:
     """What catches a shortcut is the shortcut, not the workload."""
     swarm = ORDER_SHORTCUTS["expired said after a body left"][2]
