@@ -12,10 +12,9 @@ from tests.long_form import check_caught, some
 
 CAUGHT_BY: Final = {
     "accepted number forgotten at its deadline": 2,
-    "window not kept": 3,
-    "served on in a new life": 9,
-    "restored store said to go on": 1,
-    "never said before the refusal is on record": 2,
+    "served on in a new life": 1,
+    "restored store said to go on": 2,
+    "never said before the refusal is on record": 7,
 }
 """Seed that catches a shortcut, where it is not seed 0."""
 

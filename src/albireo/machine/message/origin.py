@@ -393,7 +393,7 @@ class OriginSide:
 
     def deadline(self, times: MessageTimes) -> Instant | None:
         """Instant at which `time_passed` is due."""
-        due = soonest(*(one.due for name, one in self._paces.items() if name not in self._ending))
+        due = soonest(*(one.due for name, one in self._paces.items() if name not in self._ending | self._stopping))
         for name, one in self.outbox.open.items():
             if name in self._ending or name in self._stopping:
                 continue

@@ -27,7 +27,7 @@ from albireo.machine.message.sessions import MessageSessions
 from albireo.machine.message.writes import MessageWrites, encode_write
 from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
-from albireo.machine.node.role import RootConfig
+from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.machine.pair.handover import FORCE_JUMP
 from albireo.machine.selection.bodies import MessageSelections
@@ -56,6 +56,7 @@ class TreeRoot(Protocol):
     """The root machine, as far as the tree needs it."""
 
     config: RootConfig
+    role: Role
     folds: Folds
     orders: Orders
     forcing: Forcing
@@ -113,8 +114,8 @@ class NodeTree:
         return LogTime(self._root.log_time_ns(moment.now))
 
     def deadline(self) -> Instant | None:
-        """When `time_passed` is due."""
-        seen = self._seen
+        """When `time_passed` is due; nothing of messages is while this node does not serve."""
+        seen = self._seen if self._root.role.is_serving else None
         messages = None if seen is None else self.post.deadline(seen, self._log_time(seen))
         return soonest(self.below.deadline(), self.beyond.deadline(), messages)
 

@@ -150,6 +150,10 @@ class ProducerClient(SimulatedClient):
         """Count of the last value that the producer has offered."""
         return self._values
 
+    def goes_on_behind(self, before: "ProducerClient") -> None:
+        """Count on from where another run of this program has come to."""
+        self._values = before.counted
+
     def offer(self) -> None:
         """Offer one or two more batches, unless too many wait already."""
         is_paused = self.paused_until > self.stage.agenda.at

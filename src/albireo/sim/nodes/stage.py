@@ -12,8 +12,8 @@ from albireo.sim.nodes.swarm import NodeSwarm
 class NodeStage(Stage[NodeSwarm]):
     """Stage of one seed's world of whole nodes."""
 
-    def __init__(self, seed: int, swarm: NodeSwarm) -> None:
-        super().__init__(seed, swarm, random.Random(f"node world {seed}"), Agenda())
+    def __init__(self, seed: int, swarm: NodeSwarm, *, is_verbose: bool = False) -> None:
+        super().__init__(seed, swarm, random.Random(f"node world {seed}"), Agenda(), is_verbose=is_verbose)
         self.network = Network(self)
         self.lives = 0
         """Number of processes that ever began."""

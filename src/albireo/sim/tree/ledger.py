@@ -5,11 +5,16 @@ Checked of a copy
     once       each frame stands in it once, in the order of the origin
     whole      nothing that the origin committed in between is missing
 
+Checked of a log
+    counted    what each program counted stands there once, in order, with nothing missing that it was told of
+
 Spec: design/tree.md.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
+from albireo.codec import record, samples
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.record import Kind, OriginDeclared, OriginForked, Stream, decode_records
 from albireo.codec.tree.envelope import open_envelope
@@ -22,22 +27,38 @@ class TreeLedger:
     """Judge of one world."""
 
     def __init__(self, fail: Callable[[str], None]) -> None:
-        self._fail = fail
+        self.fail = fail
         self._living: dict[bytes, list[Own]] = {}
         """Committed frames of each log but for its envelopes, in the branch that lives."""
         self._ever: dict[bytes, set[Own]] = {}
+        self._counts: dict[bytes, list[tuple[int, int, int]]] = {}
+        """Counts of programs in the branch that lives: last sequence of the frame, program, count."""
 
     def opened(self, log_id: bytes, end: int) -> None:
         """A log goes on from here: what it had above is a branch that was left."""
         living = self._living.setdefault(log_id, [])
         self._living[log_id] = [one for one in living if one[0] <= end]
+        self._counts[log_id] = [one for one in self._counts.get(log_id, []) if one[0] <= end]
 
-    def committed(self, header: FrameHeader) -> None:
+    def committed(self, frame: Frame) -> None:
+        header = frame.header
         if header.kind == Kind.ENVELOPE:
             return
         own = header.last_sequence, header.header_crc
         self._living.setdefault(header.log_id, []).append(own)
         self._ever.setdefault(header.log_id, set()).add(own)
+        if header.kind == Kind.INT64 and header.stream == Stream.SAMPLES and record.decode_producer(frame.body)[0]:
+            batch = samples.decode_body(frame.body, header.kind, header.record_count)
+            for count, program in (divmod(int(value), 10) for value in batch.values()):
+                self._counts.setdefault(header.log_id, []).append((own[0], program, count))
+
+    def check_counts(self, name: str, log_id: bytes, program: int, above: int, to: int) -> None:
+        """Check that what a program counted stands there in order, once each, and all of it above one count."""
+        found = [count for _, one, count in self._counts.get(log_id, []) if one == program]
+        if any(later <= earlier for earlier, later in pairwise(found)):
+            self.fail(f"{name}: the counts of {program} do not rise: {found}")
+        if missing := set(range(above + 1, to + 1)) - set(found):
+            self.fail(f"{name}: {sorted(missing)[:5]} of {above + 1}..{to} of {program} are missing")
 
     def end_of(self, log_id: bytes) -> int:
         """Last committed sequence of the log, envelopes not counted."""
@@ -63,16 +84,16 @@ class TreeLedger:
         for log_id, copy in copies.items():
             living = self._living.get(log_id, [])
             if copy and copy != living[: len(copy)] and copy[-1] in living:
-                self._fail(f"{name}: the copy of {log_id.hex()[:8]} lacks frames that its origin committed")
+                self.fail(f"{name}: the copy of {log_id.hex()[:8]} lacks frames that its origin committed")
         return {log_id: copy[-1][0] for log_id, copy in copies.items() if copy}
 
     def _take(self, name: str, log_id: bytes, inner: FrameHeader, copies: dict[bytes, list[Own]]) -> None:
         own = inner.last_sequence, inner.header_crc
         copy = copies.setdefault(log_id, [])
         if inner.log_id != log_id:
-            self._fail(f"{name}: a frame of {inner.log_id.hex()[:8]} in the copy of {log_id.hex()[:8]}")
+            self.fail(f"{name}: a frame of {inner.log_id.hex()[:8]} in the copy of {log_id.hex()[:8]}")
         if own not in self._ever.get(log_id, ()):
-            self._fail(f"{name}: frame {inner.last} of {log_id.hex()[:8]} was never committed there")
+            self.fail(f"{name}: frame {inner.last} of {log_id.hex()[:8]} was never committed there")
         if copy and inner.first_sequence <= copy[-1][0]:
-            self._fail(f"{name}: frame {inner.last} of {log_id.hex()[:8]} stands behind {copy[-1][0]}")
+            self.fail(f"{name}: frame {inner.last} of {log_id.hex()[:8]} stands behind {copy[-1][0]}")
         copy.append(own)

@@ -13,6 +13,7 @@ from albireo.codec.message import FeedHello, FeedState
 from albireo.codec.record import ItemDeclared
 from albireo.codec.tree.hello import ChildHello
 from albireo.machine.fold.folds import Content, Folds
+from albireo.machine.message.messages import NodeMessages
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.turn import Turn
 from albireo.machine.tree.child import Child
@@ -22,7 +23,9 @@ from albireo.machine.tree.origins import Enveloped
 from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.model.tree.nodes import is_below
 from albireo.sim.engine.stage import first_caught
+from albireo.sim.message import shortcuts as broken
 from albireo.sim.nodes.shortcuts import taken
+from albireo.sim.tree.swarm import TreeSwarm
 from albireo.sim.tree.world import TreeWorld
 
 _draft, _said_hello, _fold, _end_of = _Run._draft, Child.said_hello, Folds.fold, Copier.end_of
@@ -67,6 +70,22 @@ def _nothing(*_: Any) -> None:
     """Leave it out."""
 
 
+_ORDERED: Final = TreeSwarm(
+    voters=1, pairs=("root/north/pump",), order_every_ms=60.0, expires_ms=(300, 800), delay_ms=20.0, sync_ms=5.0,
+    faults=("cut", "take_over", "switchover", "kill"), fault_every_ms=500.0, faults_for_ms=8_000, batch_every_ms=400.0,
+    segment_bytes=65_536,
+)  # fmt: skip
+"""Mix that is full of orders; the lowest node is a pair."""
+
+ORDER_SHORTCUTS: Final[Mapping[str, tuple[str, type, TreeSwarm]]] = {
+    "expired said after a body left": ("origin_type", broken.ExpiresAfterBody, _ORDERED),
+    "silence taken for never": ("origin_type", broken.TakesSilenceForNever, _ORDERED),
+    "nothing asked at the deadline": ("origin_type", broken.AsksNothingAtTheDeadline, _ORDERED),
+    "carried out before it is on record": ("owner_type", broken.ExecutesBeforeCommit, _ORDERED),
+    "carried out again after a takeover": ("owner_type", broken.CarriesOutAgain, _ORDERED),
+}
+"""Shortcuts of messages between nodes, taken on the way of orders to devices: the side of each, and what finds it."""
+
 SHORTCUTS: Final[Mapping[str, tuple[type, str, Any]]] = {
     "repeats are taken": (_Run, "_last_taken", property(lambda self: BEGINNING)),
     "a copy ends where the folds say": (_Run, "_draft", _end_as_folded),
@@ -85,5 +104,9 @@ SHORTCUTS: Final[Mapping[str, tuple[type, str, Any]]] = {
 
 def catch(name: str, seeds: range) -> tuple[int, str] | None:
     """Return the first seed that catches the shortcut, and what was seen; None if none of them does."""
+    if name in ORDER_SHORTCUTS:
+        side, instead, swarm = ORDER_SHORTCUTS[name]
+        with taken((NodeMessages, side, instead)):
+            return first_caught(lambda seed: TreeWorld(seed, swarm).play(), seeds)
     with taken(SHORTCUTS[name]):
         return first_caught(lambda seed: TreeWorld(seed).play(), seeds)

@@ -11,6 +11,7 @@ from albireo.machine.message.writes import encode_write
 from albireo.machine.node.turn import Turn
 from albireo.model.command import Outcome
 from albireo.model.feature import FIRST_LEVEL
+from albireo.model.instant import MS
 from albireo.model.log_view import LogView
 from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
 from tests.parts.message_core import MessageCore, exchange
@@ -199,3 +200,16 @@ def test_a_snapshot_of_the_folds_has_the_messages() -> None:
         assert list(again.messages.outbox.open) == list(core.folds.messages.outbox.open)
         assert list(again.messages.inbox.rows) == list(core.folds.messages.inbox.rows)
     assert MessageOutcome.VERIFIED in {one.end.outcome for one in cores[TOP].folds.messages.outbox.receipts}
+
+
+def test_nothing_is_due_of_a_message_whose_stop_is_on_its_way_into_the_log() -> None:
+    """Found by the simulated tree: turn after turn was due until the disk had the record."""
+    cores = tree()
+    core = cores[TOP]
+    core.ask(write())
+    exchange(cores)
+    core.now += 5_100 * MS
+    core.post.time_passed(core.moment, core.log_time, core.turn())
+    core.now += 100 * MS
+    due = core.post.deadline(core.moment, core.log_time)
+    assert due is None or due > core.now

@@ -5,11 +5,13 @@ import pytest
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, RoleAsked, RoleTold
 from albireo.codec.record import ENVELOPE_LEVEL, Kind
 from albireo.codec.tree.hello import ChildHello
+from albireo.codec.tree.letters import OutcomeHeard
 from albireo.machine.node.events import Event, HandoverBegun, LevelAgreed, Served, Suspended
 from albireo.machine.node.role import RootConfig
 from albireo.machine.tree.child import ChildConfig
-from albireo.model.instant import TimePassed
+from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import Position
+from albireo.model.tree.message import Life, MessageName
 from tests.unit.machine.node.test_root_roles import LOG, Side
 from tests.unit.machine.tree.test_copier import SITE, SITE_LOG, SiteLog
 
@@ -108,3 +110,16 @@ def test_what_is_not_committed_is_not_acknowledged_on_a_new_link_either() -> Non
     above.letter(ChildHello(node=SITE, log_id=SITE_LOG, feature_level=3, is_bulk=True), sender=b"new")
     assert above.resume(b"new") == Position(1, 2)
     assert above.acknowledged(b"new") == Position(1, 1), "the site may let go of what could still be lost here"
+
+
+def test_a_letter_that_comes_while_this_node_stands_by_leaves_it_at_rest() -> None:
+    """Found by the simulated tree: turn after turn was due, to tell a site what a node on standby does not tell."""
+    above = Above()
+    above.step(Suspended("the lease is over"))
+    above.letter(ChildHello(node=SITE, log_id=SITE_LOG, feature_level=3), sender=b"anew")
+    above.letter(RoleTold(is_acting=True, epoch=1, member=0), sender=b"anew")
+    above.now = Instant(above.now + 10 * MS)
+    name = MessageName(origin=SITE, owner="root", life=Life(1, 1), number=1)
+    above.letter(OutcomeHeard(name=name, low=1, since=0), sender=b"anew")
+    above.step(TimePassed())
+    assert above.root.deadline() > above.now
