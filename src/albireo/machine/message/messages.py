@@ -254,10 +254,10 @@ def _difference(earlier: MessageRequested | MessageReceipt, asked: SendAsked) ->
     """Part of a question that differs from the earlier one of the same id, as a word; empty: it is the same message."""
     if earlier.name.owner != asked.owner:
         return "owner"
-    if earlier.name.inbox != asked.inbox:
-        return "inbox"
     if earlier.kind != asked.kind:
         return "kind"
+    if earlier.name.inbox != asked.inbox:
+        return "inbox"
     digest = digest_of(earlier.body) if isinstance(earlier, MessageRequested) else earlier.digest
     if digest and digest != digest_of(asked.body):
         return "content"

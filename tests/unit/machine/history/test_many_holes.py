@@ -3,7 +3,7 @@
 import msgspec
 
 from albireo.codec.history import Hole
-from albireo.codec.history_copy import GroupSent
+from albireo.codec.history_copy import GroupAsked, GroupSent
 from albireo.machine.history.copy_pace import FROM_BELOW
 from albireo.machine.history.copying import HOLES_MAX, AskPeer, Copying, EndHole, HolesKnown, PeerAnswered
 from albireo.model.instant import Instant
@@ -21,7 +21,7 @@ def answered(holes: list[Hole]) -> list[Hole]:
     """Holes after one answer about the largest of them: of every second record the source says that it lacks it."""
     machine = Copying(1, msgspec.structs.replace(FROM_BELOW, node="root/north"))
     effects = machine.step(HolesKnown(tuple(holes), "ab"), Instant(0))
-    (ask,) = [one.word for one in effects if isinstance(one, AskPeer)]
+    (ask,) = [one.word for one in effects if isinstance(one, AskPeer) and isinstance(one.word, GroupAsked)]
     lacks = tuple(hole(ask.last_sequence - 2 * n, ask.last_sequence - 2 * n) for n in range(1, LACKS + 1))
     effects = machine.step(PeerAnswered(GroupSent(number=ask.number, holes=lacks), b""), Instant(0))
     ended = [one for one in effects if isinstance(one, EndHole)]
