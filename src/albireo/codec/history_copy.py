@@ -8,15 +8,11 @@ Decoding is total: hostile bytes give a DecodeError, never anything else. Whethe
 is used (machine.history.copying).
 """
 
-from typing import Final
-
 import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.history import FileEntry, Hole
-
-PIECE_BYTES: Final = 256 << 10
-"""Most bytes of one piece. One piece is under way at a time, and heartbeats wait behind it: 2 ms at 1 Gbit/s."""
+from albireo.codec.tree.stored import PIECE_BYTES
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

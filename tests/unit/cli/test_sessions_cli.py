@@ -57,7 +57,11 @@ def test_commands_of_one_user_are_one_session_that_is_listed_and_ended(tmp_path:
         assert run(tmp_path, "list", "nowhere").stdout == "nobody is present\n"
         ended = told(tmp_path, "end", str(rows[0]["session_id"]), "--reason", "over", "--user", "anna")
         assert ended == {"session": str(rows[0]["session_id"]), "ended": True}
-        for name, words in (("x", "is no session"), ("4711", "no session 4711"), ("south:1", "no node 'south'")):
+        for name, words in (
+            ("x", "is no session"),
+            ("4711", "no session 4711"),
+            ("south:1", "a node 'south'"),
+        ):
             result = run(tmp_path, "end", name)
             assert result.exit_code != 0 and words in result.output, result.output
 

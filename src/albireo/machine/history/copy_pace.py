@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.history_copy import PIECE_BYTES
+from albireo.codec.tree.stored import PIECE_BYTES
 from albireo.model.instant import SECOND, Instant
 
 RATE_BYTES_PER_S: Final = 16 << 20

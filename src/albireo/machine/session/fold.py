@@ -18,6 +18,7 @@ import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import SessionBegan, SessionEnded, SessionRoleChanged
+from albireo.model.bounded import INT64_MAX, INT64_MIN, NAME_CHARS_MAX
 from albireo.model.tree.session import Session
 
 SessionFact = SessionBegan | SessionRoleChanged | SessionEnded
@@ -63,11 +64,19 @@ class SessionFold:
     def fold(self, record: SessionFact, sequence: int) -> None:
         match record:
             case SessionBegan():
-                fields = {name: getattr(record, name) for name in SessionBegan.__struct_fields__}
-                self._enter(Session(session_id=sequence, **fields), sequence)
+                self._enter(
+                    Session(
+                        session_id=sequence,
+                        principal=record.principal[:NAME_CHARS_MAX],
+                        address=record.address[:NAME_CHARS_MAX],
+                        role=record.role[:NAME_CHARS_MAX],
+                        since_ns=min(max(record.since_ns, INT64_MIN), INT64_MAX),
+                    ),
+                    sequence,
+                )
             case SessionRoleChanged(session_id=session_id, role=role):
                 if (known := self._present.get(session_id)) is not None:
-                    self._enter(msgspec.structs.replace(known, role=role), sequence)
+                    self._enter(msgspec.structs.replace(known, role=role[:NAME_CHARS_MAX]), sequence)
             case SessionEnded(session_id=session_id):
                 if self._present.pop(session_id, None) is not None:
                     self._ended[session_id] = None

@@ -14,8 +14,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.history_copy import PIECE_BYTES
-from albireo.codec.tree.stored import StoredAsked, StoredGiven
+from albireo.codec.tree.stored import PIECE_BYTES, StoredAsked, StoredGiven
 from albireo.machine.node.root import Root
 from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.uplinks import NoUplinks, Uplinks

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from albireo.codec.history import FileEntry, FileKind
-from albireo.codec.history_copy import PIECE_BYTES, PieceAsked, PieceSent
+from albireo.codec.history_copy import PieceAsked, PieceSent
+from albireo.codec.tree.stored import PIECE_BYTES
 from albireo.log.files import write_all
 from albireo.machine.history.copying import EndHole, KeepGroup, StorePiece, TakeFile
 from albireo.machine.history.declared import DeclaredItems

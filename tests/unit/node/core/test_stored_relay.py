@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from albireo.codec.history_copy import PIECE_BYTES
 from albireo.codec.message import AnyMessage, RoleTold
 from albireo.codec.tree.hello import ChildHello
-from albireo.codec.tree.stored import StoredAsked, StoredGiven
+from albireo.codec.tree.stored import PIECE_BYTES, StoredAsked, StoredGiven
 from albireo.machine.node.role import RootConfig
 from albireo.machine.tree.child import ChildConfig
 from albireo.node.core.peer_links import PeerLinks

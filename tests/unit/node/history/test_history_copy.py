@@ -21,8 +21,9 @@ from albireo.codec.history import (
     file_path,
     is_inside,
 )
-from albireo.codec.history_copy import PIECE_BYTES, GroupAsked, GroupSent, PieceAsked, PieceSent, Word
+from albireo.codec.history_copy import GroupAsked, GroupSent, PieceAsked, PieceSent, Word
 from albireo.codec.record import Audited, Stream
+from albireo.codec.tree.stored import PIECE_BYTES
 from albireo.machine.history.copy_pace import ANSWER_NS, RATE_BYTES_PER_S, SHARE
 from albireo.machine.history.copying import ATTEMPTS_MAX, CopyPhase, EndHole, KeepGroup
 from albireo.machine.history.giving import group_sent
