@@ -19,6 +19,7 @@ from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.registers import Register, value_of
 from albireo.plant.tunnel.processes import begin
 from albireo.plant.tunnel.wire import PlcFaults
+from tests.long_form import some
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -26,7 +27,7 @@ pytestmark = [pytest.mark.drill, pytest.mark.slow]
 TICKS = 30
 
 
-@pytest.fixture(params=[start_tunnel, start_whole_tunnel])
+@pytest.fixture(params=some([start_tunnel, start_whole_tunnel], 2))
 def tunnel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tunnel]:
     """In processes of their own, and as one process."""
     with request.param(tmp_path / "site", seed=5) as running:
