@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from albireo.codec.message import ProducerHello
 from albireo.codec.record import FROZEN_LEVEL, Audited, GapFound, ItemDeclared, Record, Stream, item_at
@@ -355,21 +356,32 @@ class Registry:
                 continue
             adapter.is_silent = True
             mine = [one for one in self._declared.values() if one.item.adapter == adapter.name]
-            mine = [one for one in mine if self._quality_of(one.item_id) != quality.BAD_OUT_OF_SERVICE]
             self._mark(mine, quality.BAD_NO_COMMUNICATION, moment, turn)
             turn.note("warning", "adapter_silent", adapter=adapter.name)
 
     def _mark(self, items: Sequence[KnownItem], code: int, moment: Moment, turn: Turn) -> None:
-        """Draft one batch per value type that gives every item not yet so marked the bad quality `code`."""
-        for value_type in ValueType:
-            ids = [k.item_id for k in items if k.item.value_type is value_type]
-            marked = [one for one in ids if self._quality_of(one) != code]
-            if marked:
+        """Draft one batch per value type: the bad quality `code` for every item that has another one and is in service.
+
+        Cost: one pass over the items; a program may have all that a node has.
+        """
+        by_type: dict[ValueType, list[ItemId]] = {one: [] for one in ValueType}
+        for known in items:
+            by_type[known.item.value_type].append(known.item_id)
+        for value_type, item_ids in by_type.items():
+            ids = np.array(item_ids, np.uint32)
+            now = self._qualities_of(ids)
+            marked = ids[(now != code) & (now != int(quality.BAD_OUT_OF_SERVICE))]
+            if len(marked):
                 turn.samples(self.detours.divert(bad_samples(marked, value_type, code, moment.wall)))
 
-    def _quality_of(self, item_id: int) -> int | None:
-        index = self._folds.dim.index_of(item_id)
-        return None if index is None else int(self._folds.dim.live.quality[index])
+    def _qualities_of(self, ids: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Quality that each item shows; -1: its declaration is not folded yet."""
+        dim = self._folds.dim
+        rows = dim.row_of.take(ids, mode="clip")
+        rows[ids >= len(dim.row_of)] = -1
+        found = np.full(len(ids), -1, np.int64)
+        found[rows >= 0] = dim.live.quality[rows[rows >= 0]]
+        return found
 
     def takes_orders(self, item_id: int) -> bool:
         """True: the adapter of this item is there and takes orders now."""
@@ -405,14 +417,14 @@ def _text_chars(item: DataItem) -> int:
     )
 
 
-def bad_samples(item_ids: list[ItemId], value_type: ValueType, code: int, wall: int) -> SampleBatch:
+def bad_samples(item_ids: NDArray[np.uint32], value_type: ValueType, code: int, wall: int) -> SampleBatch:
     """One row per item that says only its quality; the value is a filler that nobody may read."""
     count = len(item_ids)
     value = Strings.of([""] * count) if value_type is ValueType.STRING else np.zeros(count, _DTYPE[value_type])
     times = np.full(count, wall, np.int64)
     return SampleBatch(
         value_type=value_type,
-        item_id=np.array(item_ids, np.uint32),
+        item_id=item_ids,
         source_ns=times,
         node_ns=times,
         value=value,
