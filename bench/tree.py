@@ -38,6 +38,8 @@ SETTLE_S: Final = 2.0
 TURN_WINDOW_S: Final = 21.0
 """The meter of turns looks back up to 20 s."""
 LIVE_S: Final = 0.1
+PACE_MIB: Final = 8
+"""Pace of a site's old records; some 700,000 samples a second."""
 LIVE_ROWS: Final = 10
 SITE_ROWS: Final = 100
 """Changes of each site per second where the cost of a site is measured: ten at a time."""
@@ -65,7 +67,7 @@ SHORT: Final = TreeSizes(
 
 
 def run(progress: Progress, sizes: TreeSizes = FULL) -> Result:
-    parts = (changes_and_orders, backlog, many_items, added_sites)
+    parts = (changes_and_orders, backlog, paced_backlog, many_items, added_sites)
     cases: list[Case] = []
     for part in parts:
         with tempfile.TemporaryDirectory() as scratch:
@@ -209,8 +211,18 @@ def _order_ms(client: Client, item: str, value: int) -> float:
 
 def backlog(directory: Path, sizes: TreeSizes, progress: Progress) -> list[Case]:
     """A site that was alone for long comes back, while values of it go on changing."""
+    return came_back(directory, sizes, progress, 0)
+
+
+def paced_backlog(directory: Path, sizes: TreeSizes, progress: Progress) -> list[Case]:
+    """The same with a pace for old records, by which live values are to keep their latency."""
+    return came_back(directory, sizes, progress, PACE_MIB)
+
+
+def came_back(directory: Path, sizes: TreeSizes, progress: Progress, pace_mib: int) -> list[Case]:
     site = "root/north"
-    with NodeTree(directory, [TreeNode(node="root"), TreeNode(node=site)]) as tree:
+    uplink = f"[node.uplink]\nrate_mib_per_s = {pace_mib}"
+    with NodeTree(directory, [TreeNode(node="root"), TreeNode(node=site, more=uplink)]) as tree:
         tree.start(site)
         progress(f"a backlog of {sizes.backlog:,} samples")
         with tree.client(site) as client, client.producer("backlog", items_named("old", POLLED)) as producer:
@@ -221,7 +233,9 @@ def backlog(directory: Path, sizes: TreeSizes, progress: Progress) -> list[Case]
             tree.start("root")
             tree.wait_until_heard("root", site)
             with tree.client("root") as client:
-                return caught_up(tree, client, site, wanted, sizes, progress)
+                found = caught_up(tree, client, site, wanted, sizes, progress)
+    at = f", {pace_mib} MiB/s at most" if pace_mib else ""
+    return [msgspec.structs.replace(one, case=one.case + at) for one in found]
 
 
 def caught_up(

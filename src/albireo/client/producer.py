@@ -237,6 +237,8 @@ class Desk:
         self._engine = engine
         self._items = items
         self.is_closed = False
+        self._pushed: Future[None] | None = None
+        """Last call of `push`."""
         show_large_block()
 
     @property
@@ -259,9 +261,13 @@ class Desk:
         return number
 
     def push(self) -> None:
-        """Have what was offered leave now."""
-        if self.part.offers.is_waiting and not self.is_closed:
-            self._engine.call(self.part.collect)
+        """Have what was offered leave now.
+
+        Who asks again before that is done asks for the same: a quick program would fill the engine's queue of calls.
+        """
+        is_under_way = self._pushed is not None and not self._pushed.done()
+        if self.part.offers.is_waiting and not self.is_closed and not is_under_way:
+            self._pushed = self._engine.call(self.part.collect)
 
     def delivered(self) -> "Future[None]":
         """Ends once it is known what became of every batch offered so far."""

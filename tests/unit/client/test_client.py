@@ -33,6 +33,7 @@ from albireo.client import (
     connect,
 )
 from albireo.client.conversation import understood
+from albireo.client.engine import CALLS_MAX
 from albireo.client.questions import LOCKED_OUT_S, OPEN_MAX, Request
 from albireo.codec import samples
 from albireo.codec.message import ProducerHello, WriteOrder
@@ -282,6 +283,19 @@ def test_a_producer_that_nobody_answers_says_what_is_not_delivered() -> None:
     with pytest.raises(NotDelivered, match="2 batches") as left:
         client.close(0.01)
     assert left.value.batches == 2
+
+
+def test_a_program_that_waits_faster_than_its_client_works_is_not_too_busy() -> None:
+    (port,) = free_ports(1)
+    client, gate = connect(f"tcp://127.0.0.1:{port}", waits=False), threading.Event()
+    producer = client.producer("p", [ITEM])
+    client._core.engine.call(lambda: gate.wait(PATIENCE_S))
+    producer.offer([batch(1)])
+    for _ in range(2 * CALLS_MAX):
+        assert not producer.wait(0)
+    gate.set()
+    with pytest.raises(NotDelivered):
+        client.close(0.01)
 
 
 def test_a_consumer_reads_each_record_once_from_either_member(tmp_path: Path) -> None:
