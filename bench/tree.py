@@ -39,7 +39,7 @@ TURN_WINDOW_S: Final = 21.0
 """The meter of turns looks back up to 20 s."""
 LIVE_S: Final = 0.1
 PACE_MIB: Final = 8
-"""Pace of a site's old records; some 700,000 samples a second."""
+"""Pace of a site's old records; some 330,000 samples a second."""
 LIVE_ROWS: Final = 10
 SITE_ROWS: Final = 100
 """Changes of each site per second where the cost of a site is measured: ten at a time."""
