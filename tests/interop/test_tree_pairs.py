@@ -138,6 +138,10 @@ def test_a_pair_sees_a_sibling_on_while_the_pair_above_it_is_taken_over_and_whil
             until_live(client, "south:number_1")
             until_item(client, "root:core/turn_ms")
 
+    def both_know() -> bool:
+        mirrors = [core.root.tree.all_mirrors[SOUTH] for core in tree.pairs[NORTH].cores.values()]
+        return len(mirrors) == 2 and all(len(one.dim) > 0 for one in mirrors)
+
     async def story() -> None:
         async with tree.up():
             source.start()
@@ -145,6 +149,9 @@ def test_a_pair_sees_a_sibling_on_while_the_pair_above_it_is_taken_over_and_whil
             await aside(partial(seen, is_known=False))
             await tree.kill_acting_of(ROOT)
             await aside(partial(seen, is_known=True))
+            await until(
+                both_know, "the items of the sibling at both members"
+            )  # Who never heard of them can't keep them.
             await tree.kill_acting_of(NORTH)
             await aside(partial(seen, is_known=True))
             for core in tree.pairs[NORTH].cores.values():
