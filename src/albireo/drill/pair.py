@@ -40,6 +40,14 @@ LOOK_S: Final = 0.05
 OPERATOR: Final = "operator@drill"
 
 
+def hears_voters(pair: Mapping[str, Any]) -> bool:
+    """All voters of a pair have answered a member lately, by the state of the pair that it shows."""
+    seen = pair.get("voters_seen", {})
+    return bool(seen) and all(
+        one.get("answered_ms") is not None and one["answered_ms"] < HEARD_MS for one in seen.values()
+    )
+
+
 class PairView(msgspec.Struct, frozen=True, kw_only=True):
     """The pair as one member shows it."""
 
@@ -53,10 +61,7 @@ class PairView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hears_voters(self) -> bool:
         """All of them answered lately. A PLC's registers do so only a while after their connection was made."""
-        seen = (self.raw.get("pair") or {}).get("voters_seen", {})
-        return bool(seen) and all(
-            one.get("answered_ms") is not None and one["answered_ms"] < HEARD_MS for one in seen.values()
-        )
+        return hears_voters(self.raw.get("pair") or {})
 
     def brief(self) -> dict[str, object]:
         """The view's most telling fields, for one line."""

@@ -25,7 +25,7 @@ class SparkConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     master: str = "local[*]"
     """Spark's master URL. A cluster must see the history and the output under the same paths as the driver."""
     driver_memory: str = "1g"
-    """Heap of the driver's JVM. 1 GB carries any number of rows, in as many tasks as `shuffle_tasks` says."""
+    """Heap of the driver's JVM. 1 GB carried 20 million rows, in as many tasks as `shuffle_tasks` says (ADR-0070)."""
     shuffle_tasks_local: int = 4
     """Fewest tasks of a shuffle on one machine: few, because each costs more than it saves on a day of one site."""
     read_partition_bytes: int = 32 * 1024 * 1024

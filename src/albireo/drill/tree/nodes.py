@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from albireo.client import Client, ClientError, NodeRefused, connect
 from albireo.drill.ground import DrillError
-from albireo.drill.pair import HEARD_MS
+from albireo.drill.pair import hears_voters
 from albireo.drill.plcs import GUARDED, POLL_MS
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
@@ -70,8 +70,8 @@ class TreeNodes:
         self._topology = directory / "topology.toml"
         self._topology.write_text(self._text(plc_port), encoding="utf-8")
         self._write_table()
-        is_voting = any(f"witness:{WITNESS}" in voters for voters in shape.voters.values())
-        self.groups = {name: self._group(name) for name in (*([WITNESS] if is_voting else []), *self.node_of)}
+        has_witness = any(f"witness:{WITNESS}" in voters for voters in shape.voters.values())
+        self.groups = {name: self._group(name) for name in (*([WITNESS] if has_witness else []), *self.node_of)}
 
     def _make_keys(self) -> Keys:
         directory = self._directory / "keys"
@@ -182,10 +182,7 @@ class TreeNodes:
 
     def _hears_voters(self, name: str) -> bool:
         """All voters of its pair have answered this member lately."""
-        seen = self._pair_of(name).get("voters_seen", {})
-        return bool(seen) and all(
-            one["answered_ms"] is not None and one["answered_ms"] < HEARD_MS for one in seen.values()
-        )
+        return hears_voters(self._pair_of(name))
 
     def acting(self, node: str) -> str:
         """The member of a pair that leads, of the highest epoch if two believe so; empty: none says so."""

@@ -161,7 +161,11 @@ class TakeoverDrill:
         self._began_at = time.monotonic()
         kills = self._shape.kills
         hurt = kills[(number - 1) % len(kills)] if kills else tuple(self._shape.voters)
-        stale, words = (self._kill(hurt), None) if kills else self._make_stale(*hurt)
+        stale, words = 0, None
+        if kills:
+            self._kill(hurt)
+        else:
+            stale, words = self._make_stale(*hurt)
         ended_at = time.monotonic()
         time.sleep(LOAD_S)
         self._settle()
@@ -170,8 +174,8 @@ class TakeoverDrill:
         alone_s = None if self._shape.site in hurt else ALONE_S
         return self._judged(firsts, orders, (gap, alone_s), stale, words)
 
-    def _kill(self, nodes: Sequence[str]) -> int:
-        """Kill who acts at these levels in one moment; the others go on, and the killed come back. Nobody is stale."""
+    def _kill(self, nodes: Sequence[str]) -> None:
+        """Kill who acts at these levels in one moment; the others go on, and the killed come back."""
         while True:
             killed = [self._leading(node) for node in nodes]
             self._began_at = time.monotonic()
@@ -184,7 +188,7 @@ class TakeoverDrill:
                 self._nodes.groups[name].start()
             self._nodes.wait_healthy()
             if all(replaced):
-                return 0
+                return
 
     def _is_replaced(self, name: str) -> bool:
         """Wait until the mate of this member leads. False: a busy machine had put it out of the set before the fault,
