@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -37,10 +38,22 @@ class TreeNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node of the tree."""
 
     node: str
+    is_pair: bool = False
+    """Two members, and a witness of their own."""
     is_threads: bool = False
     """All its actors share one process."""
     more: str = ""
     """More lines of its part of the topology."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What runs for it and has a log: the node itself, or each member."""
+        return (f"{self.node}[primary]", f"{self.node}[backup]") if self.is_pair else (self.node,)
+
+    @property
+    def witness(self) -> str:
+        """Name of its witness; empty: it has none."""
+        return f"{_name(self.node)}-witness" if self.is_pair else ""
 
 
 class NodeTree:
@@ -48,53 +61,97 @@ class NodeTree:
 
     def __init__(self, directory: Path, nodes: Sequence[TreeNode]) -> None:
         self._directory = directory
-        self._kept = KeptPorts(len(nodes))
         self._nodes = {one.node: one for one in nodes}
-        self.lines = {
-            one.node: LineTo(f"tcp://127.0.0.1:{port}", one.node)
-            for one, port in zip(nodes, self._kept.numbers, strict=True)
-        }
-        self._groups = {one.node: self._group(one.node) for one in nodes}
+        places = [place for one in nodes for place in one.places]
+        pairs = [one for one in nodes if one.is_pair]
+        self._kept = KeptPorts(len(places) + 3 * len(pairs))
+        free = iter([f"tcp://127.0.0.1:{port}" for port in self._kept.numbers])
+        self.lines = {place: LineTo(next(free), place) for place in places}
+        self._between = {name: next(free) for one in pairs for name in (*one.places, one.witness)}
+        """Endpoints of members for each other, and of witnesses."""
+        self._groups = {place: self._group(place, "node", "run", "--id", place) for place in places}
+        for one in pairs:
+            self._groups[one.witness] = self._group(one.witness, "witness", "--name", one.witness)
         self.keys = self._make_keys()
         (directory / "topology.toml").write_text(self._topology(), encoding="utf-8")
 
     def _make_keys(self) -> Keys:
         directory = self._directory / "keys"
         own = Keys.new(directory / PROGRAM, PROGRAM)
-        rings = {node: Keys.new(directory / _name(node), node) for node in self._nodes}
-        introduce(own, *rings.values(), role=AccessRole.ADMIN)
+        witnesses = {one.witness for one in self._nodes.values() if one.is_pair}
+        names = {one: f"witness:{one}" if one in witnesses else one for one in self._groups}
+        rings = [Keys.new(directory / _name(one), known_as) for one, known_as in names.items()]
+        introduce(own, *rings, role=AccessRole.ADMIN)
         return Keys.load(directory / PROGRAM)
 
     def _topology(self) -> str:
         lines = ['cluster = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be001"']
         for one in self._nodes.values():
-            lines += ["[[node]]", f'id = "{one.node}"', f'endpoint = "{self.lines[one.node].endpoint}"']
+            if one.is_pair:
+                lines += ["[[witness]]", f'name = "{one.witness}"', f'endpoint = "{self._between[one.witness]}"']
+        for one in self._nodes.values():
+            lines += ["[[node]]", f'id = "{one.node}"', *self._endpoints(one)]
             if one.is_threads:
                 lines += ["[node.runtime]", 'placement = "thread"']
             lines.append(one.more)
         return "\n".join(lines) + "\n"
 
-    def data(self, node: str) -> Path:
-        return self._directory / _name(node)
+    def _endpoints(self, one: TreeNode) -> list[str]:
+        if not one.is_pair:
+            return [f'endpoint = "{self.lines[one.node].endpoint}"']
+        members = [
+            f'{name} = {{ client = "{self.lines[place].endpoint}", peer = ["{self._between[place]}"] }}'
+            for name, place in zip(("primary", "backup"), one.places, strict=True)
+        ]
+        return [*members, f'voters = ["witness:{one.witness}"]']
 
-    def _group(self, node: str) -> Group:
-        places = ["--topology", str(self._directory / "topology.toml"), "--data", str(self.data(node))]
-        keys = ["--keys", str(self._directory / "keys" / _name(node))]
-        return Group(node, ["node", "run", "--id", node, *places, *keys], self._directory / f"{_name(node)}.log")
+    def data(self, place: str) -> Path:
+        return self._directory / _name(place)
+
+    def _group(self, place: str, *arguments: str) -> Group:
+        where = ["--topology", str(self._directory / "topology.toml"), "--data", str(self.data(place))]
+        keys = ["--keys", str(self._directory / "keys" / _name(place))]
+        return Group(place, [*arguments, *where, *keys], self._directory / f"{_name(place)}.log")
+
+    def places(self, node: str) -> tuple[str, ...]:
+        return self._nodes[node].places
 
     def start(self, *nodes: str) -> None:
-        for node in nodes:
-            self._groups[node].start()
+        """Start nodes; a pair begins, and is whole when this returns."""
+        pairs = [one for one in map(self._nodes.__getitem__, nodes) if one.is_pair]
+        for name in (*(one.witness for one in pairs), *(place for node in nodes for place in self.places(node))):
+            self._groups[name].start()
+        for one in pairs:
+            self.wait_until(f"voter of {one.node}", partial(self._has_begun, one.places[0]))
+            self.wait_until(f"whole pair {one.node}", partial(self.is_whole, one.node))
+
+    def is_whole(self, node: str) -> bool:
+        """Whether one member of a pair acts and the other one has all that it has; a lone node always is."""
+        places = self.places(node)
+        return len(places) == 1 or sorted(self._role(place) for place in places) == ["active", "ready"]
+
+    def _has_begun(self, place: str) -> bool:
+        with contextlib.suppress(ClientError), connect(self.data(place), is_pinned=True) as client:
+            client.ask("pair_init")
+            return True
+        return False
+
+    def _role(self, place: str) -> str:
+        """Empty while it does not answer."""
+        with contextlib.suppress(ClientError), connect(self.data(place), is_pinned=True) as client:
+            return str(client.status()["role"])
+        return ""
 
     def stop(self, node: str) -> None:
-        self._groups[node].stop()
+        for place in self.places(node):
+            self._groups[place].stop()
 
     def client(self, node: str, timeout_s: float = START_S) -> Client:
-        return connect([self.lines[node]], keys=self.keys, timeout_s=timeout_s)
+        return connect([self.lines[place] for place in self.places(node)], keys=self.keys, timeout_s=timeout_s)
 
     def processes(self, node: str) -> list[psutil.Process]:
-        first = psutil.Process(self._groups[node].pid)
-        return [first, *first.children(recursive=True)]
+        firsts = [psutil.Process(self._groups[place].pid) for place in self.places(node)]
+        return [one for first in firsts for one in (first, *first.children(recursive=True))]
 
     def cpu_s(self, *nodes: str) -> float:
         return sum(cpu_seconds(self.processes(node)) for node in nodes)
@@ -103,9 +160,13 @@ class NodeTree:
         return resident_bytes(self.processes(node))
 
     def core_of(self, node: str) -> psutil.Process:
-        """The process of CORE; the only one in thread placement."""
+        """The process of CORE of a lone node; the only one in thread placement."""
+        return self.cores_of(node)[0]
+
+    def cores_of(self, node: str) -> list[psutil.Process]:
+        """The process of CORE, or of each member's."""
         found = self.processes(node)
-        return next((one for one in found if one.cmdline()[-1:] == ["core"]), found[0])
+        return [one for one in found if one.cmdline()[-1:] == ["core"]] or found[:1]
 
     def received_bytes(self, node: str) -> int | None:
         """Bytes that came to the door of a node on the connections that there are now; None: nothing here tells."""
@@ -225,5 +286,6 @@ def batch(rows: NDArray[np.intp]) -> SampleBatch:
     )
 
 
-def _name(node: str) -> str:
-    return node.replace("/", "-")
+def _name(place: str) -> str:
+    """A name for files."""
+    return place.replace("/", "-").replace("[", ".").rstrip("]")
