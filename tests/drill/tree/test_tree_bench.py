@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench import Case, Progress
-from bench.tree import SHORT, TreeSizes, added_sites, backlog, changes_and_orders, many_items
+from bench.tree import SHORT, TreeSizes, added_sites, changes_and_orders, many_items, paced_backlog
 from tests.long_form import some
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -17,7 +17,7 @@ PARTS: list[tuple[Part, set[str]]] = [
     (many_items, {"s", "B", "ms"}),
     (added_sites, {"us", "1/s", "% of a core", "B"}),
     (changes_and_orders, {"ms", "1/s", "% of a core"}),
-    (backlog, {"samples/s", "min", "us", "ms"}),
+    (paced_backlog, {"samples/s", "min", "us", "ms"}),
 ]
 
 
