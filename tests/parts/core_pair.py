@@ -12,10 +12,10 @@ from albireo.client import ClientError, connect
 from albireo.log import FileSystem, LogConfig
 from albireo.machine.pair import PairConfig
 from albireo.machine.pair.member import Member
-from albireo.machine.tree.child import ChildConfig
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
 from albireo.model.settings import LimitSettings
+from albireo.model.tree.nodes import ChildConfig
 from albireo.node.core.actor import Core
 from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.housekeeping import Retention

@@ -11,10 +11,10 @@ import msgspec
 
 from albireo.codec.message import ProducerHello, RoleAsked, RoleTold, WriteDone, WriteOrder
 from albireo.codec.record import ENVELOPE_LEVEL
-from albireo.machine.tree.child import ChildConfig
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
+from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.core.uplinks import UplinkArguments

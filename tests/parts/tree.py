@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from albireo.log import LogConfig
-from albireo.machine.tree.child import ChildConfig
 from albireo.model.item import DataItem
+from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.core.arguments import CoreArguments

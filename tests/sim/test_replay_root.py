@@ -129,6 +129,6 @@ def test_what_is_written_past_the_step_is_found() -> None:
             for _ in range(100):
                 world.turn()
                 if is_taken:
-                    world.root._elapsed_ms(world.now)
+                    world.root._pending.elapsed_ms(world.now)
         with pytest.raises(AssertionError) if is_taken else contextlib.nullcontext():
             recorder.replay()

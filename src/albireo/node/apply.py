@@ -18,6 +18,7 @@ from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.plan import plan_of
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.model.topology import Place, find_place
+from albireo.model.tree.nodes import asked_of_parent, child_configs
 from albireo.runtime import ActorSpec
 from albireo.runtime.actor.supervisor import Supervisor
 from albireo.runtime.errors import AnswerRefused
@@ -41,16 +42,25 @@ class TopologyInUse:
         Args:
             specs_of: actors of a place, as boot starts them.
         """
-        self._loaded = loaded
-        self._hash = topology_hash(loaded)
-        self._place = place
         self._read = read
         self._specs_of = specs_of
+        self._go_on_by(loaded, place)
+
+    def _go_on_by(self, loaded: LoadedTopology, place: Place) -> None:
+        self._loaded, self._place = loaded, place
+        self._hash = topology_hash(loaded)
+        node = place.node
+        self._told: dict[str, Any] = {
+            "place": place.name,
+            "hash": self._hash,
+            "limits": msgspec.to_builtins(node.limits),
+            "children": msgspec.to_builtins(child_configs(loaded.topology, node.id)),
+            "beyond": [one.id for one in asked_of_parent(loaded.topology, node.id)],
+        }
 
     def tell(self, _: Supervisor, __: Mapping[str, object]) -> dict[str, Any]:
-        """Place, hash of the topology by which it runs, and what CORE takes up of it while it runs."""
-        limits = msgspec.to_builtins(self._place.node.limits)
-        return {"place": self._place.name, "hash": self._hash, "limits": limits}
+        """Place, and what CORE takes up of its topology while it runs."""
+        return self._told
 
     def apply(self, supervisor: Supervisor, arguments: Mapping[str, object]) -> dict[str, Any]:
         """Take up `file`, unless it is a `trial` or something in it takes a restart; tells the plan either way.
@@ -75,8 +85,7 @@ class TopologyInUse:
         return told
 
     def _take_up(self, supervisor: Supervisor, new: LoadedTopology, adapters: Sequence[str]) -> None:
-        self._loaded, self._hash = new, topology_hash(new)
-        self._place = find_place(new.topology, self._place.name)
+        self._go_on_by(new, find_place(new.topology, self._place.name))
         actors = {f"comm.{name}" for name in adapters}
         for spec in self._specs_of(new, self._place):
             if spec.name in actors:

@@ -22,8 +22,8 @@ from albireo.log import LogConfig
 from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
-from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology, places_of
-from albireo.model.tree.nodes import asked_of_parent, children, dialled, subtree
+from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology
+from albireo.model.tree.nodes import asked_of_parent, child_configs, dialled
 from albireo.node.apply import ReadAgain, TopologyInUse
 from albireo.node.core.door import DoorArguments
 from albireo.node.lone import logger_of, supervision_of
@@ -152,16 +152,7 @@ def _core(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
 def _tree(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, object]:
     """Arguments of CORE about the node above and those below."""
     topology, node = loaded.topology, place.node
-    found: dict[str, object] = {
-        "children": [
-            {
-                "node": child.id,
-                "places": [one.name for one in places_of(child)],
-                "nodes": [one.id for one in subtree(topology, child.id)[1:]],
-            }
-            for child in children(topology, node.id)
-        ]
-    }
+    found: dict[str, object] = {"children": msgspec.to_builtins(child_configs(topology, node.id))}
     if node.parent:
         found["uplink"] = {
             "parent": node.parent,

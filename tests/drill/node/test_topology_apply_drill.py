@@ -1,5 +1,6 @@
 """A changed topology on a node that runs: items come and go without a restart of it; the rest is refused by name."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 from albireo.cli import cli
 from albireo.cli.output import ExitCode
 from albireo.client import ClientError, connect
+from albireo.runtime.link.keys import Keys, introduce
 from tests.parts.port import free_port
 from tests.parts.waiting import PATIENCE_S
 
@@ -22,6 +24,7 @@ pytestmark = [pytest.mark.drill, pytest.mark.slow]
 TOPOLOGY = """cluster = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be001"
 [[node]]
 id = "root"
+endpoint = "tcp://127.0.0.1:{door}"
   [[node.adapter]]
   name = "p1"
   kind = "modbus"
@@ -33,13 +36,16 @@ PROGRAM = [sys.executable, "-c", "from albireo.cli import main; main()"]
 
 
 class Site:
-    """A node that runs, with its files. Its device does not answer; its items are known all the same."""
+    """A node that runs, with its files, and keys for one below. Its device does not answer; its items are known."""
 
     def __init__(self, home: Path) -> None:
         self.file, self.table, self.data = home / "topology.toml", home / "p1.csv", home / "data"
-        self.file.write_text(TOPOLOGY.format(port=free_port()))
+        self.file.write_text(TOPOLOGY.format(port=free_port(), door=free_port()))
         self.table.write_text(TABLE)
         self.said = home / "said"
+        self.north = home / "north"
+        rings = [Keys.new(data / "keys", node) for data, node in ((self.data, "root"), (self.north, "root/north"))]
+        introduce(*rings)
 
     def apply(self, *options: str) -> Result:
         arguments = ["topology", "apply", str(self.file), "--data", str(self.data), *options]
@@ -78,19 +84,30 @@ class Site:
             assert time.monotonic() < ends, self.said.read_text()
             time.sleep(0.1)
 
+    @contextlib.contextmanager
+    def running(self, node: str, data: Path) -> Iterator[None]:
+        """A node by the file as it is now."""
+        command = [*PROGRAM, "node", "run", "--id", node, "--topology", str(self.file), "--data", str(data)]
+        with self.said.open("ab") as said:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        try:
+            yield
+        finally:
+            process.terminate()
+            assert process.wait() == 0
+
+    def below(self) -> list[tuple[str, bool]]:
+        """Nodes below, and whether each is heard."""
+        with connect(self.data, timeout_s=PATIENCE_S, is_pinned=True) as client:
+            return [(one.node, one.stale_since_ns is None) for one in client.tree()]
+
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(tmp_path)
-    command = [*PROGRAM, "node", "run", "--topology", str(site.file), "--data", str(site.data)]
-    with site.said.open("wb") as said:
-        node = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-    try:
+    with site.running("root", site.data):
         site.until(lambda: {"root:co", "root:fan"} <= site.items())
         yield site
-    finally:
-        node.terminate()
-        assert node.wait() == 0
 
 
 def test_items_come_and_go_and_only_their_adapter_starts_anew(site: Site) -> None:
@@ -143,3 +160,19 @@ def test_what_takes_a_restart_is_refused_by_name_and_nothing_else_is_taken_up(si
     site.file.write_text("cluster = 5\n")
     assert site.apply().exit_code == ExitCode.BAD_CONFIGURATION
     assert site.runs() == before and "root:pump" not in site.items()
+
+
+def test_a_site_below_comes_and_goes_as_the_node_runs(site: Site) -> None:
+    before, alone = site.runs(), site.file.read_text()
+    site.file.write_text(alone + '[[node]]\nid = "root/north"\n')
+    told = site.applied()
+    assert [(one["how"], one["node"]) for one in told["taken"]] == [("added", "root/north")]
+    site.until(lambda: site.below() == [("root/north", False)])
+    with site.running("root/north", site.north):
+        site.until(lambda: site.below() == [("root/north", True)])
+        with connect(site.data, timeout_s=PATIENCE_S, is_pinned=True) as client:
+            assert "root/north:core/topology_differs" in {one.name for one in client.items("north:*")}
+        site.file.write_text(alone)
+        assert site.applied()["applied"]
+        site.until(lambda: site.below() == [])
+    assert site.runs() == before, "an actor of the node began anew"

@@ -104,10 +104,11 @@ def test_each_change_is_named_with_what_has_to_be_restarted(
 HALL = '[[node]]\nid = "root/north/hall"\n'
 
 
-def test_nodes_between_start_anew_with_one_that_wants_other_states() -> None:
+def test_other_states_are_wanted_without_a_restart_if_all_between_take_the_file_up() -> None:
     old, new = (SITE + HALL + more for more in ("", 'uplink = { state = "tree" }\n'))
     (change,) = changes_of(load(old), load(new))
-    assert (change.name, change.restart) == ("uplink.state", ("root/north/hall", "root/north"))
+    assert (change.name, change.restart) == ("uplink.state", ())
+    assert "between it and the root" in change.because
 
 
 def over_a_hall(voter: str, client: str = "10.0.0.2", hall: str = HALL) -> str:

@@ -15,10 +15,10 @@ import msgspec
 from albireo.codec.topology.meaning import Meaning, meaning_of
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.model.topology import NODE_VOTER, places_of
-from albireo.model.tree.nodes import ancestors, find_node
+from albireo.model.tree.nodes import find_node
 
-ASKED_FOR: Final = frozenset({"limits"})
-"""Keys of a node that CORE asks boot for, again and again."""
+ASKED_FOR: Final = frozenset({"limits", "uplink.state"})
+"""Settings of a node that CORE asks boot for, again and again."""
 FOR_PEOPLE: Final = frozenset({"label", "description"})
 ANEW: Final = frozenset(
     "url device_id poll_ms timeout_ms retries backoff_min_ms backoff_max_ms read_gap_max read_count_max standby".split()
@@ -27,7 +27,7 @@ ANEW: Final = frozenset(
 _ALL_VOTERS: Final = "both members and each of their voters have to start with the same list"
 _FIXED: Final = "its PLC votes or stands behind a gate, so the adapter is not started anew as the node runs"
 _KNOWN: Final = "others than the adapter read it too, at their start"
-_HANDED_DOWN: Final = "it is read at the start, by the nodes between it and the root as well, which hand it down"
+_HANDED_DOWN: Final = "the nodes between it and the root have to take the file up as well, for they hand it down"
 _DIALLED: Final = ("endpoint", "primary", "backup")
 
 
@@ -110,7 +110,7 @@ class _Comparison:
         return f"albireo node run --id, for {places}"
 
     def _of_key(self, node_id: str, key: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
-        restart = () if key in FOR_PEOPLE | ASKED_FOR else self._places(node_id)
+        restart = () if key in FOR_PEOPLE else self._places(node_id)
         because = ""
         if key == "voters":
             restart, because = (*restart, *self._voting(node_id)), _ALL_VOTERS
@@ -125,20 +125,15 @@ class _Comparison:
             inner_old, inner_new = old.get(key) or {}, new.get(key) or {}
             for inner in _differing(inner_old, inner_new):
                 change = _change("setting", inner, inner_old, inner_new, node_id, restart, because)
-                if (key, inner) == ("uplink", "state"):
-                    on_the_way = self._between(node_id)
-                    change = msgspec.structs.replace(change, restart=(*restart, *on_the_way), because=_HANDED_DOWN)
+                if not ASKED_FOR.isdisjoint({key, f"{key}.{inner}"}):
+                    because = _HANDED_DOWN if key == "uplink" else ""
+                    change = msgspec.structs.replace(change, restart=(), because=because)
                 yield msgspec.structs.replace(change, name=f"{key}.{inner}")
         else:
             yield _change("setting", key, old, new, node_id, restart, because)
 
     def _below(self, node_id: str) -> list[str]:
         return [one for one in self._old["node"] if one.rpartition("/")[0] == node_id and one in self._new["node"]]
-
-    def _between(self, node_id: str) -> list[str]:
-        """Places of the nodes between this one and the root: what it asks its parent for they ask theirs for."""
-        above = [one for one in ancestors(node_id)[:-1] if one in self._new["node"]]
-        return [place for one in above for place in self._places(one)]
 
     def _voting(self, node_id: str) -> tuple[str, ...]:
         """Witnesses, and places below that run before and after, which vote for the pair in one of both topologies."""

@@ -19,6 +19,7 @@ from albireo.model.access import RoleGrant
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 from albireo.model.settings import LimitSettings
+from albireo.model.tree.nodes import ChildConfig
 
 OneLetter = tuple[bytes, AnyMessage, Sequence[bytes | memoryview], str]
 """One letter: sender, message, raw parts, principal (model.principal)."""
@@ -220,6 +221,10 @@ class TopologyTold(msgspec.Struct, frozen=True):
 
     hash: str
     limits: LimitSettings
+    children: tuple[ChildConfig, ...]
+    """The nodes directly below."""
+    beyond: tuple[str, ...]
+    """Nodes outside the own subtree whose states are followed at the parent."""
 
 
 class DamagePassed(msgspec.Struct, frozen=True):

@@ -42,10 +42,9 @@ class Feeds:
         self._begin(folds, is_complete=is_complete)
 
     def show(self, mirrors: Mapping[str, NodeMirror]) -> None:
-        """Serve the state of these other nodes too."""
-        for node, mirror in mirrors.items():
-            if node not in self._others:
-                self._others[node] = mirror, StateFeed(mirror)
+        """Serve the state of these other nodes too, and of no more."""
+        served = self._others
+        self._others = {node: served.get(node) or (mirror, StateFeed(mirror)) for node, mirror in mirrors.items()}
 
     def _begin(self, folds: Folds, *, is_complete: bool) -> None:
         self._state = StateFeed(folds)

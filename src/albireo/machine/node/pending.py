@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from albireo.codec.frame import Frame
 from albireo.codec.record import Kind, Stream
 from albireo.machine.node.turn import Draft
+from albireo.model.instant import MS, Instant
 from albireo.model.position import Position
 
 FOLD_COST_MAX: Final = 4_000
@@ -39,15 +40,27 @@ class PendingFrame(NamedTuple):
 class Pending:
     """The queue between the log and the folds."""
 
-    def __init__(self, log_time_ms: int) -> None:
+    def __init__(self, log_time_ms: int, last_append: Instant) -> None:
         self.log_time_ms = log_time_ms
         """Log time at the end of the log."""
+        self.last_append = last_append
+        """Instant from which log time goes on behind the end of the log."""
         self.is_due_again = False
         """True: more was committed than the last turn had time to fold."""
         self._frames: deque[PendingFrame] = deque()
         self._due: list[PendingFrame] = []
         self._budget = FOLD_COST_MAX
         """Cost that may still be folded in this wake-up."""
+
+    def log_time_ns(self, now: Instant) -> int:
+        """Log time at this instant: that of the end of the log, and what has passed since."""
+        return self.log_time_ms * MS + max(0, now - self.last_append)
+
+    def elapsed_ms(self, now: Instant) -> int:
+        """Boot-clock milliseconds since the last drafts; takes them: the next call counts from here."""
+        elapsed = max(0, now - self.last_append) // MS
+        self.last_append = Instant(self.last_append + elapsed * MS)
+        return elapsed
 
     def __bool__(self) -> bool:
         return bool(self._frames)

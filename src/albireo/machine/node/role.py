@@ -29,13 +29,14 @@ from albireo.codec.message import (
     WriteDone,
 )
 from albireo.codec.record import BODY_BYTES_MAX
+from albireo.machine.node.events import TopologyTold
 from albireo.machine.node.turn import Turn
 from albireo.machine.pair.events import Permit
-from albireo.machine.tree.child import ChildConfig
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 from albireo.model.principal import PrincipalKind, kind_of
 from albireo.model.settings import LimitSettings
+from albireo.model.tree.nodes import ChildConfig
 
 STANDING_BY_MAX: Final = 512
 """Most producers that a node which does not serve remembers, to tell them when it does; one too many asks again."""
@@ -75,9 +76,21 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     lacks_to: int = 0
     """Last sequence whose effect on the folds is lost, because no snapshot could be read; 0: nothing is."""
 
-    def with_topology(self, topology_hash: str, limits: LimitSettings) -> "RootConfig":
+    def with_topology(self, told: TopologyTold) -> "RootConfig":
         """This configuration with what a running node takes up of a changed topology."""
-        return msgspec.structs.replace(self, topology_hash=topology_hash, limits=limits)
+        return msgspec.structs.replace(
+            self, topology_hash=told.hash, limits=told.limits, children=told.children, beyond=told.beyond
+        )
+
+    @property
+    def child_places(self) -> frozenset[str]:
+        """Names of the places of the nodes directly below."""
+        return frozenset(place for child in self.children for place in child.places)
+
+    @property
+    def neighbours(self) -> frozenset[str]:
+        """Ids of the nodes directly above and below."""
+        return frozenset([self.parent, *(child.node for child in self.children)]) - {""}
 
 
 class Role:

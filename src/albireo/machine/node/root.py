@@ -103,11 +103,10 @@ class Root:
         self.cases_raised = 0
         self.frames_folded = 0
         """Number of frames folded in this run, those replayed before it not counted."""
-        self._pending = Pending(folds.log_time_ms)
+        self._pending = Pending(folds.log_time_ms, moment.now)
         self._log_reason = ""
         """Reason why the log takes nothing; empty: it takes records."""
         self._drafted: list[Draft] = []
-        self._last_append = moment.now
         self._is_marked = True
         self._tick_at = moment.now
 
@@ -152,18 +151,25 @@ class Root:
                 self.outputs.not_taken(unsent)
             case events.ActorsTold(actors):
                 self.adapters.told(actors)
-            case events.TopologyTold(topology_hash, limits):
-                self.config = self.config.with_topology(topology_hash, limits)
-                self._hellos.limits, self.forgetting.limits = limits, limits
-                self.tree.neighbours.topology_hash = topology_hash
+            case events.TopologyTold():
+                self._take_up(event, moment, turn)
             case _ if isinstance(event, events.OfTheHouse):
                 self._of_the_house(event, moment, turn)
             case _:
                 self._role_changed(event, moment, turn)
         if turn.drafts:
             self._drafted += turn.drafts
-            turn.elapsed_ms = self._elapsed_ms(moment.now)
+            turn.elapsed_ms = self._pending.elapsed_ms(moment.now)
         return turn
+
+    def _take_up(self, told: events.TopologyTold, moment: Moment, turn: Turn) -> None:
+        """Go on by a changed topology."""
+        self.config = self.config.with_topology(told)
+        self._hellos.limits = self.forgetting.limits = told.limits
+        self.tree.take_up(moment, turn)
+        self.feeds.show(self.tree.all_mirrors)
+        if self.role.is_serving:
+            self.diagnostics.take_up(self.registry, self.config, moment, turn)
 
     def _of_the_log(self, event: events.OfTheLog, moment: Moment, turn: Turn) -> None:
         match event:
@@ -191,7 +197,7 @@ class Root:
     def _restore(self, event: events.Restored, moment: Moment) -> None:
         """Go on from folds that were given or rebuilt, or from none."""
         self.folds, self.folded_to = event.folds, event.folded_to
-        self._pending = Pending(event.folds.log_time_ms)
+        self._pending = Pending(event.folds.log_time_ms, self._pending.last_append)
         self.access.restored(event.folds.access)
         self.feeds.restored(event.folds, is_complete=event.has_folds)
         self._begin_afresh(moment)
@@ -257,7 +263,7 @@ class Root:
             self._begin_afresh(moment)
             self.folds.forget_pending()
             watched = (*self.adapters.declare(turn, moment.now), *self.forcing.begin(moment, turn))
-            self.diagnostics.declare(self.registry, self.config, watched, moment, turn)
+            self.diagnostics.begin(self.registry, self.config, watched, moment, turn)
             self._hellos.leave(self.config.adapters)
             self.sessions.begin(turn)
             self.orders.restarted(LogTime(self.log_time_ns(moment.now)), moment, turn)
@@ -267,7 +273,7 @@ class Root:
 
     def log_time_ns(self, now: Instant) -> int:
         """Log time at this instant: that of the end of the log, and what has passed since."""
-        return self._pending.log_time_ms * MS + max(0, now - self._last_append)
+        return self._pending.log_time_ns(now)
 
     def _stand_by(self, was_serving: bool, turn: Turn) -> None:
         self.admission.closed_because = self.role.cause
@@ -277,16 +283,10 @@ class Root:
             self.tree.stand_by(turn)
             self.role.stand_by(present, turn)
 
-    def _elapsed_ms(self, now: Instant) -> int:
-        """Boot-clock milliseconds since the last drafts; takes them: the next call counts from here."""
-        elapsed = max(0, now - self._last_append) // MS
-        self._last_append = Instant(self._last_append + elapsed * MS)
-        return elapsed
-
     def deadline(self) -> Instant:
         """Instant at which `TimePassed` is due."""
         if self._hellos and self.role.is_serving:
-            return self._last_append
+            return self._pending.last_append
         due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to), self.tree.deadline())
         return self._tick_at if due is None else min(due, self._tick_at)
 
@@ -294,15 +294,15 @@ class Root:
         """Instant at which a mark must carry log time forward, because something falls due although no record comes."""
         if (log_deadline := self.folds.deadline()) is None or self._pending or not self.role.is_serving:
             return None
-        wait_ns = max(0, log_deadline - self._pending.log_time_ms * MS)
-        return Instant(self._last_append + (max(wait_ns, CLOSED_MARK_NS) if self.admission.closed_because else wait_ns))
+        wait_ns = log_deadline - self._pending.log_time_ms * MS
+        return Instant(self._pending.last_append + max(wait_ns, CLOSED_MARK_NS * bool(self.admission.closed_because)))
 
     def _idle_due(self) -> Instant | None:
         """When a mark must carry the commit position of an idle log. While a frame is not committed, none is due: a
         deadline that has come and that nothing answers would keep CORE busy."""
         if self._is_marked or self._pending or not self.role.is_serving:
             return None
-        return Instant(self._last_append + IDLE_MARK_NS)
+        return Instant(self._pending.last_append + IDLE_MARK_NS)
 
     def _letter(self, letter: events.OneLetter, seen: tuple[Described, Described], moment: Moment, turn: Turn) -> None:
         sender, message, raw, principal = letter

@@ -4,6 +4,7 @@ Spec: design/tree.md, Links.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
@@ -13,7 +14,7 @@ from albireo.codec.record import BODY_BYTES_MAX, ENVELOPE_LEVEL
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Turn
-from albireo.machine.tree.child import Child, ChildConfig
+from albireo.machine.tree.child import Child
 from albireo.machine.tree.copier import Copier
 from albireo.machine.tree.followed_states import Raw
 from albireo.machine.tree.mirror import NodeMirror
@@ -22,6 +23,9 @@ from albireo.machine.tree.origins import Origins
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import Instant, soonest
 from albireo.model.principal import UNKEYED, kind_of
+from albireo.model.tree.nodes import ChildConfig
+
+NO_MIRRORS: Final[Mapping[str, NodeMirror]] = {}
 
 
 class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,12 +52,20 @@ class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
     trouble: str
 
 
-def mirrors_of(children: Iterable[ChildConfig], origins: Origins, run: bytes) -> dict[str, NodeMirror]:
-    """A mirror for each node below, by its id, with the items that are known of it. `run`: as in `NodeMirror`."""
+def mirrors_of(
+    children: Iterable[ChildConfig], origins: Origins, run: bytes, before: Mapping[str, NodeMirror] = NO_MIRRORS
+) -> dict[str, NodeMirror]:
+    """A mirror for each node below, by its id, with the items that are known of it.
+
+    Args:
+        run: as in `NodeMirror`, of those that are new.
+        before: mirrors that there are already.
+    """
     found: dict[str, NodeMirror] = {}
     for node in (one for config in children for one in config.all_nodes):
         known = origins.of_node(node)
-        found[node] = NodeMirror(node, () if known is None else known.items.values(), run)
+        items = () if known is None else known.items.values()
+        found[node] = before[node] if node in before else NodeMirror(node, items, run)
     return found
 
 
@@ -67,13 +79,38 @@ class Below:
         self._node, self._member = config.node, config.member
         self._neighbours = neighbours
         self._origins = origins
-        self._mirrors = mirrors
         self._copier = Copier(origins, min(BODY_BYTES_MAX, config.segment_bytes - HEADER_BYTES))
         self._is_following = False
         self._children: dict[str, Child] = {}
-        for child in config.children:
-            own = {one: mirrors[one] for one in child.all_nodes}
-            self._children[child.node] = Child(child, config.node, own, self._copier)
+        self._take_up(config.children, mirrors)
+
+    def _take_up(self, children: Iterable[ChildConfig], mirrors: Mapping[str, NodeMirror]) -> list[Child]:
+        """Know these children and no others; returns those that are new, or have other places or nodes below."""
+        self._mirrors, before, self._children = mirrors, self._children, {}
+        begun = []
+        for config in children:
+            child = before.get(config.node)
+            if child is None or child.config != config:
+                own = {one: mirrors[one] for one in config.all_nodes}
+                child = Child(config, self._node, own, self._copier)
+                begun.append(child)
+            self._children[config.node] = child
+        return begun
+
+    def take_up(
+        self, children: Iterable[ChildConfig], mirrors: Mapping[str, NodeMirror], moment: Moment, turn: Turn
+    ) -> list[bytes]:
+        """Follow these children from now on, as before those that did not change; returns links that count no more.
+
+        One that is new, or has other places or nodes below, is heard with its next hello.
+        """
+        before = dict(self._children)
+        begun = self._take_up(children, mirrors)
+        if self._is_following:
+            for child in begun:
+                child.follow_log(moment, turn)
+        left = (child for node, child in before.items() if child is not self._children.get(node))
+        return [child.line for child in left if child.line is not None]
 
     def deadline(self) -> Instant | None:
         """When `time_passed` is due."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from albireo.codec.message import AnyMessage, FeedAlive, FeedAnswer, FeedState, RoleTold
 from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.tree.below import NO_MIRRORS
 from albireo.machine.tree.followed_states import UNHEARD_NS, FollowedStates, Raw, StateWish
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import Instant, soonest
@@ -82,6 +83,9 @@ class Beyond:
         self._states.time_passed(moment, turn)
 
 
-def mirrors_beyond(nodes: Sequence[str], run: bytes) -> dict[str, NodeMirror]:
-    """A mirror for each of these nodes, by its id; nothing is known of them before the parent tells it."""
-    return {node: NodeMirror(node, run=run) for node in nodes}
+def mirrors_beyond(
+    nodes: Sequence[str], run: bytes, before: Mapping[str, NodeMirror] = NO_MIRRORS
+) -> dict[str, NodeMirror]:
+    """A mirror for each of these nodes, by its id: that of `before`, or one that knows nothing before the parent tells
+    it."""
+    return {node: before[node] if node in before else NodeMirror(node, run=run) for node in nodes}

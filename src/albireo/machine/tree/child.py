@@ -48,21 +48,7 @@ from albireo.machine.tree.followed_states import UNHEARD_NS, WINDOW_BYTES, Follo
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import Instant, TimePassed, soonest
 from albireo.model.position import Position
-
-
-class ChildConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One child, from the topology."""
-
-    node: str
-    places: tuple[str, ...]
-    """Names of its members' keys by index; one name for a node that stands alone."""
-    nodes: tuple[str, ...] = ()
-    """Nodes further below it."""
-
-    @property
-    def all_nodes(self) -> tuple[str, ...]:
-        """The child and the nodes below it."""
-        return (self.node, *self.nodes)
+from albireo.model.tree.nodes import ChildConfig
 
 
 class ChildLine(msgspec.Struct):

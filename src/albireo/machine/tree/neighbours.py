@@ -8,7 +8,7 @@ The last word of a member counts until its next one, also while it is away.
 Spec: design/tree.md, Links; ADR-0204.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import msgspec
 
@@ -37,6 +37,11 @@ class NeighbourWatch:
     def said(self) -> Mapping[tuple[str, int], NeighbourSaid]:
         """By node and member."""
         return self._said
+
+    def take_up(self, topology_hash: str, neighbours: Container[str]) -> None:
+        """This node runs another topology, with these neighbours."""
+        self.topology_hash = topology_hash
+        self._said = {one: said for one, said in self._said.items() if one[0] in neighbours}
 
     def heard(self, hello: ChildHello | ParentHello, moment: Moment) -> None:
         ahead_s = (hello.wall_ns - moment.wall) / SECOND if hello.wall_ns else 0.0

@@ -77,9 +77,12 @@ class NodeTree:
         self.mirrors = mirrors_of(root.config.children, root.folds.origins, run)
         """States of the nodes below, by id."""
         self._mirrors_beyond = mirrors_beyond(root.config.beyond, run)
-        self.all_mirrors: Mapping[str, NodeMirror] = self.mirrors | self._mirrors_beyond
-        """States of the nodes below, and of those beyond that are followed at the parent."""
         self.neighbours = NeighbourWatch(root.config.topology_hash)
+
+    @property
+    def all_mirrors(self) -> Mapping[str, NodeMirror]:
+        """States of the nodes below, and of those beyond that are followed at the parent."""
+        return self.mirrors | self._mirrors_beyond
 
     def begin_afresh(self) -> None:
         """Take anew from the folds what is known of other nodes: nobody is connected yet."""
@@ -104,6 +107,18 @@ class NodeTree:
         self._parent_heard_at = Instant(-UNHEARD_NS)
         self._seen: Moment | None = None
         """Last moment at which anything happened."""
+
+    def take_up(self, moment: Moment, turn: Turn) -> None:
+        """Go on with the neighbours of a changed topology; who is as before is followed as before."""
+        config, origins = self._root.config, self._root.folds.origins
+        self.neighbours.take_up(config.topology_hash, config.neighbours)
+        run = self._chance.randbytes(RUN_BYTES)
+        self.mirrors = mirrors_of(config.children, origins, run, self.mirrors)
+        for line in self.below.take_up(config.children, self.mirrors, moment, turn):
+            self.post.lost(line, moment, self._log_time(moment), turn)
+        if config.beyond != tuple(self._mirrors_beyond):
+            self._mirrors_beyond = mirrors_beyond(config.beyond, run, self._mirrors_beyond)
+            self.beyond = Beyond(config.node, config.parent, self._mirrors_beyond)
 
     def _shown(self, node: str, item_id: int) -> KnownItem | None:
         mirror = self.mirrors.get(node)

@@ -18,6 +18,21 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that dial this one, in the order of the file."""
 
 
+class ChildConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One child, from the topology."""
+
+    node: str
+    places: tuple[str, ...]
+    """Names of its members' keys by index; one name for a node that stands alone."""
+    nodes: tuple[str, ...] = ()
+    """Nodes further below it."""
+
+    @property
+    def all_nodes(self) -> tuple[str, ...]:
+        """The child and the nodes below it."""
+        return (self.node, *self.nodes)
+
+
 def find_node(topology: Topology, node_id: str) -> NodeConfig:
     """Node of that id. Raises LookupError: the topology has none."""
     for node in topology.node:
@@ -40,6 +55,18 @@ def ancestors(node_id: str) -> tuple[str, ...]:
 def children(topology: Topology, node_id: str) -> tuple[NodeConfig, ...]:
     """Nodes directly below `node_id`, in the order of the file."""
     return tuple(node for node in topology.node if node.parent == node_id)
+
+
+def child_configs(topology: Topology, node_id: str) -> tuple[ChildConfig, ...]:
+    """The nodes directly below `node_id` as it is told of them, in the order of the file."""
+    return tuple(
+        ChildConfig(
+            node=child.id,
+            places=tuple(one.name for one in places_of(child)),
+            nodes=tuple(one.id for one in subtree(topology, child.id)[1:]),
+        )
+        for child in children(topology, node_id)
+    )
 
 
 def subtree(topology: Topology, node_id: str) -> tuple[NodeConfig, ...]:

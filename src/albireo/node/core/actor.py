@@ -143,9 +143,9 @@ class Core:
             raise StoreRefused(str(error), may_pass=error.may_pass) from error
         actor.log.info("log_opened", **msgspec.to_builtins(report))
         if pair is None:
-            self._membership = Alone(self, actor, arguments.node, arguments.door, arguments.child_places)
+            self._membership = Alone(self, actor, arguments.node, arguments.door)
         else:
-            self._membership = PairMembership(self, actor, pair, arguments.child_places)
+            self._membership = PairMembership(self, actor, pair)
         folds = self._rebuild()
         check_level(folds, self._uncommitted(), self.feature_level)
         config = root_config(arguments, self.log.log_id, self.entropy, self.lacks_to)
@@ -159,6 +159,7 @@ class Core:
         self._feeding = Feeding(actor, self, self._feed, self._arm)
         self.tell(FramesFollowed(self._uncommitted()))
         self._membership.begin()
+        self._membership.door.let_in(self.root.config.child_places)
         self._end_turn()
         if pair is None:
             await self._folded(self.log.end.sequence)
@@ -315,6 +316,7 @@ class Core:
         self._look_at_disk()
         self._may_fold = True  # The disk may hang.
         self._membership.ticked(now)
+        self._membership.door.let_in(self.root.config.child_places)
         self._history.ticked(now)
         self._house.ticked(now)
         self._uplinks.ticked(now)

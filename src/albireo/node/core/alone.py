@@ -25,15 +25,8 @@ class Alone:
 
     shutdown_id = ""
 
-    def __init__(
-        self, core: LogAndFolds, actor: ActorContext, node: str, door: DoorArguments | None, children: frozenset[str]
-    ) -> None:
-        """
-        Args:
-            door: None: the topology gives this node no endpoint.
-            children: names of the places of the nodes below.
-        """
-        self._children = children
+    def __init__(self, core: LogAndFolds, actor: ActorContext, node: str, door: DoorArguments | None) -> None:
+        """`door`: None: the topology gives this node no endpoint."""
         self._core = core
         self._actor = actor
         self._keys = None if door is None or not door.keys else Keys.load(Path(door.keys))
@@ -58,7 +51,7 @@ class Alone:
         if door.closed_because:
             log.warning("door_closed", endpoint=door.endpoint, reason=door.closed_because)
         elif door.endpoint:
-            door.open(self._actor, self._keys, children=self._children)
+            door.open(self._actor, self._keys)
             log.info("door_open", endpoint=door.endpoint, with_keys=self._keys is not None)
 
     def hears(self, letter: Letter) -> bool:

@@ -7,9 +7,9 @@ import msgspec
 
 from albireo.log import LogConfig
 from albireo.machine.node.role import RootConfig
-from albireo.machine.tree.child import ChildConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.settings import LimitSettings
+from albireo.model.tree.nodes import ChildConfig
 from albireo.node.core.door import DoorArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
@@ -40,11 +40,6 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Hash of the topology that boot runs this node by, and can be asked for; empty: there is no such boot."""
     feature_level: int = FEATURE_LEVEL
     """Highest feature level that this node writes and reads; below that of the software: held back."""
-
-    @property
-    def child_places(self) -> frozenset[str]:
-        """Names of the places of the nodes directly below."""
-        return frozenset(place for child in self.children for place in child.places)
 
 
 def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int], bytes], lacks_to: int) -> RootConfig:

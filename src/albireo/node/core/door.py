@@ -50,26 +50,31 @@ class ProgramDoor:
         self.link: Link | None = None
         """Link at which programs are heard."""
         self._has_keys = False
+        self._audience = Audience(KeyedEnd.CLIENT)
 
     def open(
         self,
         actor: ActorContext,
         keys: Keys | None,
         expected: frozenset[str] = frozenset(),
-        children: frozenset[str] = frozenset(),
         voters: frozenset[str] = frozenset(),
     ) -> Link:
         """Bind it. Raises what `ActorContext.bind_tcp` does.
 
         Args:
             expected: names of the members that are heard beside programs.
-            children: names of the places of the nodes below, which are heard too.
             voters: names of the places of the nodes below that vote for this pair.
         """
-        hears = Audience(KeyedEnd.CLIENT, expected, children, voters=voters).hears
-        self.link = actor.bind_tcp("clients", self.endpoint, keys, CLIENT_LIMITS, hears=hears)
+        self._audience = Audience(KeyedEnd.CLIENT, expected, voters=voters)
+        self.link = actor.bind_tcp("clients", self.endpoint, keys, CLIENT_LIMITS, hears=self._audience.hears)
         self._has_keys = keys is not None
         return self.link
+
+    def let_in(self, children: frozenset[str]) -> None:
+        """Hear nodes directly below too, by the names of their places, and no others of them from now on."""
+        if self.link is not None and children != self._audience.children:
+            self._audience = msgspec.structs.replace(self._audience, children=children)
+            self.link.hear(self._audience.hears)
 
     def describe(self) -> dict[str, object]:
         """The door, for `status`."""

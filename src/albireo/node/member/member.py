@@ -102,9 +102,8 @@ STOP_GRACE_NS: Final = SECOND
 class PairMembership:
     """The membership of one run of CORE in its pair; see the module."""
 
-    def __init__(self, core: LogAndFolds, actor: ActorContext, arguments: PairArguments, children: frozenset[str]):
+    def __init__(self, core: LogAndFolds, actor: ActorContext, arguments: PairArguments):
         self._core, self._actor, self._arguments = core, actor, arguments
-        self._children = children  # Names of the places of the nodes below.
         self._member: Member
         self._actions: AdminActions
         self._plcs: PlcVoters
@@ -131,7 +130,7 @@ class PairMembership:
 
     def begin(self) -> None:
         arguments = self._arguments
-        self._links = PairLinks(self._actor, arguments, self._keys, self._children, self._status.refuse)
+        self._links = PairLinks(self._actor, arguments, self._keys, self._status.refuse)
         self.door = self._links.door
         self._watch = HolderWatch(self._actor, arguments.other_place, arguments.other, self._keys)
         log, facts = self._core.log, self._facts()

@@ -31,13 +31,11 @@ class PairLinks:
         actor: ActorContext,
         arguments: PairArguments,
         keys: Keys | None,
-        children: frozenset[str],
         refuse: Callable[[str], object],
     ) -> None:
         """Bind and connect. Raises what `ActorContext.bind_tcp` does.
 
         Args:
-            children: names of the places of the nodes below.
             refuse: counts what is not believed of a voter, by reason.
         """
         self._actor = actor
@@ -58,7 +56,7 @@ class PairLinks:
         ]
         self.below = VotersBelow(arguments.config.cluster, arguments.config.voters)
         self.door = ProgramDoor(arguments.client)
-        self.clients = self.door.open(actor, keys, frozenset({other}), children, self.below.places)
+        self.clients = self.door.open(actor, keys, frozenset({other}), self.below.places)
         self.voter_of = {link: voter for voter, link in self.voters.items()}
         self.path_of = {link: path for path, link in enumerate(self.own)}
 

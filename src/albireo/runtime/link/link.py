@@ -12,6 +12,7 @@ Rules (ADR-0020, ADR-0021):
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -286,6 +287,10 @@ class Link:
         self.received += 1
         address = self._address() if self._is_bound and isinstance(message, Ask | FeedHello) else ""
         return Letter(self, sender, message, raw, self.peer, address)
+
+    def hear(self, hears: Hears) -> None:
+        """Have `hears` say from now on which messages are heard from whom; it is asked once for each name."""
+        self.hears = cache(hears)
 
     def _address(self) -> str:
         """Address behind the last message: asked for where somebody's presence is judged, and for no batch."""

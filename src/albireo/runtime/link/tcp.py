@@ -14,7 +14,6 @@ Decisions: ADR-0100 (keys), ADR-0101 (who is let in), ADR-0102 (times, probes).
 import asyncio
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Final
 
 from albireo.runtime.actor.journal import Journal
@@ -73,7 +72,8 @@ class TcpLinks:
         """
         socket = self._sockets.router(limits)
         link = self._sockets.keep(Link(name, b"", socket, limits.linger_ms))
-        link.hears, link.on_unheard = cache(hears), self._report_unheard
+        link.hear(hears)
+        link.on_unheard = self._report_unheard
         self._domains += 1
         domain = f"{name}#{self._domains}"
         try:
@@ -112,7 +112,8 @@ class TcpLinks:
         except EndpointRefused:
             link.close()
             raise
-        link.hears, link.on_unheard = cache(hears), lambda _, what: self._cut_off(dialer, what)
+        link.hear(hears)
+        link.on_unheard = lambda _, what: self._cut_off(dialer, what)
         if keys is not None:
             self._look_after(keys)
         monitor = self._monitor(link, socket, lambda news: self._heard_by_dialer(dialer, news))

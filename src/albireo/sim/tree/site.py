@@ -8,7 +8,7 @@ import msgspec
 from albireo.codec.message import Answer
 from albireo.machine.node.root import Root
 from albireo.machine.pair.config import PairConfig
-from albireo.machine.tree.child import ChildConfig
+from albireo.model.tree.nodes import ChildConfig
 from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments

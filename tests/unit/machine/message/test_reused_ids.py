@@ -12,8 +12,8 @@ from albireo.codec.record import CommandRequested
 from albireo.codec.tree.records import MessageRequested
 from albireo.machine.message.events import MessageTimes, SendAsked
 from albireo.machine.message.outbox import MessageReceipt, digest_of
-from albireo.machine.tree.child import ChildConfig
 from albireo.model.tree.message import FORCE, MessageName
+from albireo.model.tree.nodes import ChildConfig
 from tests.parts.message_core import MessageCore, exchange
 from tests.unit.machine.message.test_post import SITE, TOP, link, tree, write
 from tests.unit.machine.node.test_retired_items import world

@@ -7,11 +7,11 @@ from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold
 from albireo.machine.node.events import KeysListed, LettersDrained, LevelAgreed
 from albireo.machine.node.role import RootConfig
 from albireo.machine.tree.beyond import PARENT_LINES
-from albireo.machine.tree.child import ChildConfig
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.message import Life, MessageName
+from albireo.model.tree.nodes import ChildConfig
 from albireo.model.tree.session import OVER, Session
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, present, said
 from tests.unit.machine.node.test_retired_items import world

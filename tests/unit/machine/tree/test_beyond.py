@@ -8,12 +8,12 @@ from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello, Fee
 from albireo.codec.tree.hello import ParentHello
 from albireo.machine.node.role import RootConfig
 from albireo.machine.tree.beyond import PARENT_LINES
-from albireo.machine.tree.child import ChildConfig
 from albireo.machine.tree.mirror import HISTORY
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import BEGINNING, EpochEntry, Position
+from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ItemId, ValueType
 from tests.parts.history import batch_of
 from tests.unit.machine.node.test_root_roles import LOG, Side

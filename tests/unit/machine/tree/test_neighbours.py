@@ -8,9 +8,9 @@ from albireo.codec.message import ProducerHello
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.machine.node.events import Measured, TopologyTold
 from albireo.machine.tree.beyond import PARENT_LINES
-from albireo.machine.tree.child import ChildConfig
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.settings import LimitSettings
+from albireo.model.tree.nodes import ChildConfig
 from tests.unit.machine.node.test_root import World
 
 OWN, OTHER = "a" * 64, "b" * 64
@@ -62,7 +62,8 @@ def test_a_neighbour_that_runs_another_topology_is_a_case_on_both_sides(side: Ca
     said(world, OWN, member=1)
     assert cases_after(world, 20) == [], "a new file reaches one node after the other"
     assert cases_after(world) == ["root:core/topology_differs"]
-    world.step(TopologyTold(hash=OTHER, limits=LimitSettings()))
+    children = world.root.config.children
+    world.step(TopologyTold(OTHER, LimitSettings(), children, beyond=()))
     said(world, OTHER, member=1)
     assert cases_after(world) == [], "it was taken up here too"
 
@@ -104,7 +105,7 @@ def test_a_node_that_does_not_know_its_topology_compares_nothing() -> None:
 def test_limits_that_are_taken_up_hold_at_once_and_in_the_next_tenure() -> None:
     world = World()
     for number, limit in enumerate((1, 2), start=1):
-        world.step(TopologyTold(hash=OWN, limits=LimitSettings(producers_max=limit)))
+        world.step(TopologyTold(OWN, LimitSettings(producers_max=limit), children=(), beyond=()))
         for name in ("one", "two", "three"):
             world.letter(name.encode(), ProducerHello(producer=name, items=(), run=1))
             world.sync()

@@ -10,10 +10,10 @@ from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import AcceptedSaid, OutcomeSaid
 from albireo.machine.node.events import LevelAgreed
 from albireo.machine.node.role import RootConfig
-from albireo.machine.tree.child import ChildConfig
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 from albireo.model.tree.message import Life, MessageName, MessageOutcome
+from albireo.model.tree.nodes import ChildConfig
 from tests.unit.machine.node.test_root_roles import LOG, Side
 from tests.unit.machine.tree.test_copier import SITE, SITE_LOG, SiteLog
 

@@ -198,22 +198,36 @@ class Diagnostics:
 
     def __init__(self) -> None:
         self._ids = np.zeros(0, np.uint32)
+        self._others: tuple[int, ...] = ()
+        """Ids of CORE's other items."""
         self._has_parent = self._has_neighbours = False
         self._clock = ClockWatch()
 
-    def declare(self, registry: Registry, config: RootConfig, more: Sequence[int], moment: Moment, turn: Turn) -> None:
-        """Declare the items, and retire those of CORE's own that there are no longer.
+    def begin(self, registry: Registry, config: RootConfig, more: Sequence[int], moment: Moment, turn: Turn) -> None:
+        """Declare the items, and record the gap since their last samples.
 
         Args:
             more: ids of CORE's other items, which had no samples while the node was down either.
         """
-        self._has_parent, self._has_neighbours = bool(config.parent), bool(config.parent or config.children)
+        self._others = tuple(more)
+        ids = self._declare(registry, config, moment, turn)
+        registry.gap_of_own_items(ids, moment, turn)
+
+    def take_up(self, registry: Registry, config: RootConfig, moment: Moment, turn: Turn) -> None:
+        """Declare other items, if a changed topology has the first neighbour or none any more."""
+        if bool(config.neighbours) is not self._has_neighbours:
+            self._declare(registry, config, moment, turn)
+
+    def _declare(self, registry: Registry, config: RootConfig, moment: Moment, turn: Turn) -> tuple[int, ...]:
+        """Declare the items, and retire those of CORE's own that there are no longer; returns the ids of all."""
+        self._has_parent, self._has_neighbours = bool(config.parent), bool(config.neighbours)
         own = _items(config.segment_bytes, has_parent=self._has_parent, has_neighbours=self._has_neighbours)
         items = (*own, *(_PAIR_ITEMS if config.is_paired else ()))
         ids = registry.declare(OWN_ADAPTER, items, turn)
-        registry.gap_of_own_items((*ids, *more), moment, turn)
-        registry.retire(registry.own_left_behind((*ids, *more)), moment, turn)
+        every = (*ids, *self._others)
+        registry.retire(registry.own_left_behind(every), moment, turn)
         self._ids = np.array(ids, np.uint32)
+        return every
 
     def measured(self, seen: Measured, p99: float, more: Sequence[float], moment: Moment, turn: Turn) -> None:
         """Append one row per item, in the order of the declaration. NaN: not known yet.

@@ -1,0 +1,219 @@
+"""Another topology at a node that runs: nodes below and beyond come and go, and the others are followed as before."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello, RoleAsked, RoleTold
+from albireo.codec.tree.hello import ChildHello, ParentHello
+from albireo.machine.node.events import LevelAgreed, Measured, TopologyTold
+from albireo.machine.node.role import RootConfig
+from albireo.machine.tree.beyond import PARENT_LINES
+from albireo.machine.tree.mirror import HISTORY
+from albireo.model import quality as q
+from albireo.model.feature import FEATURE_LEVEL
+from albireo.model.instant import SECOND, Instant, TimePassed
+from albireo.model.settings import LimitSettings
+from albireo.model.tree.nodes import ChildConfig
+from albireo.model.value import ItemId
+from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.tree.test_beyond import RUN, state_of
+
+ROOT, NORTH, SOUTH = "root", "root/north", "root/south"
+HASH = "a" * 64
+MEASURED = Measured(turn_ms=1.0, log_bytes=1, corrupt_ranges=0, room_bytes=1)
+
+
+def child(node: str, *below: str) -> ChildConfig:
+    return ChildConfig(node=node, places=(node,), nodes=below)
+
+
+class Above(Side):
+    """A node that serves, and reads what it is told to have below and beyond."""
+
+    def __init__(self, *children: ChildConfig, parent: str = "") -> None:
+        places = frozenset({parent} if parent else ())
+        super().__init__(RootConfig(node=ROOT, log_id=LOG, children=children, parent=parent, parent_places=places))
+        self.lead()
+        for level in range(self.root.folds.feature_level + 1, FEATURE_LEVEL + 1):
+            self.step(LevelAgreed(level))
+            self.commit()
+        self.step(TimePassed())
+        self.commit()
+
+    def told(self, *children: ChildConfig, beyond: tuple[str, ...] = ()) -> None:
+        """Boot tells what the node runs by now."""
+        self.step(TopologyTold(HASH, LimitSettings(), children, beyond))
+        self.commit()
+
+    def hear(self, node: str) -> None:
+        """A child says hello, on the link that must not wait, and that it acts."""
+        self.letter(ChildHello(node=node, log_id=b"S" * 16, feature_level=3, topology_hash="b" * 64), sender=link(node))
+        self.letter(RoleTold(is_acting=True, epoch=1, member=0), sender=link(node))
+
+    def give(self, node: str, value: float) -> None:
+        """Its whole state, with one item."""
+        state, raw = state_of(node, 9, value)
+        state = msgspec.structs.replace(state, channel=0)
+        answer = FeedAnswer(verdict="snapshot", log_id=RUN, history=HISTORY.entries, position=state.previous)
+        self.letter(answer, sender=link(node))
+        self.letter(state, raw, sender=link(node))
+
+    def asked(self, what: str, **arguments: Any) -> Any:
+        self.letter(Ask(request_id=1, what=what, arguments=arguments), sender=b"cli")
+        (answer,) = self.take(Answer)
+        assert isinstance(answer, Answer)
+        return answer.error or answer.result
+
+    def below(self) -> list[str]:
+        return [one["node"] for one in self.asked("tree")]
+
+    def value(self, node: str) -> tuple[object, int]:
+        mirror = self.root.tree.all_mirrors[node]
+        index = mirror.dim.index_of(ItemId(1))
+        assert index is not None
+        reading = mirror.dim.reading_at(index)
+        return reading.value, reading.quality
+
+    def follows(self, node: str) -> str:
+        """What somebody is told who wants to follow the state of this node here."""
+        self.letter(FeedHello(follower="desk", mode="state", of=node, in_pieces=True), sender=b"desk")
+        (answer,) = self.take(FeedAnswer)
+        assert isinstance(answer, FeedAnswer)
+        return answer.verdict
+
+
+def link(node: str) -> bytes:
+    return node.encode()
+
+
+def test_a_new_child_is_heard_from_then_on() -> None:
+    above = Above()
+    above.hear(NORTH)
+    assert above.below() == [] and not above.take(RoleAsked), "nobody knows it yet"
+    above.told(child(NORTH))
+    above.hear(NORTH)
+    above.give(NORTH, 7.0)
+    assert above.below() == [NORTH]
+    assert above.value(NORTH) == (7.0, q.GOOD)
+    assert above.follows(NORTH) == "snapshot"
+
+
+def test_the_log_of_a_new_child_is_followed() -> None:
+    above = Above()
+    above.told(child(NORTH))
+    hello = ChildHello(node=NORTH, log_id=b"S" * 16, feature_level=3, is_bulk=True)
+    above.letter(hello, sender=b"bulk")
+    above.hear(NORTH)
+    modes = [one.mode for one in above.take(FeedHello) if isinstance(one, FeedHello)]
+    assert sorted(modes) == ["log", "state"]
+
+
+def test_a_child_that_is_as_before_is_followed_without_a_pause() -> None:
+    above = Above(child(NORTH))
+    above.hear(NORTH)
+    above.give(NORTH, 1.0)
+    above.sent.clear()
+    above.told(child(SOUTH), child(NORTH))
+    assert not above.take(RoleAsked) and not above.take(FeedHello), "it is asked anew"
+    state, raw = state_of(NORTH, 10, 2.0, above_position())
+    above.letter(msgspec.structs.replace(state, channel=0), raw, sender=link(NORTH))
+    assert above.value(NORTH) == (2.0, q.GOOD)
+    assert above.below() == [SOUTH, NORTH]
+
+
+def above_position() -> Any:
+    return state_of(NORTH, 9, 0.0)[0].position
+
+
+def test_a_node_further_below_is_followed_with_the_next_hello_of_its_child() -> None:
+    above = Above(child(NORTH))
+    above.hear(NORTH)
+    above.give(NORTH, 1.0)
+    above.told(child(NORTH, f"{NORTH}/pump"))
+    assert above.value(NORTH) == (1.0, q.GOOD), "its values were forgotten"
+    above.sent.clear()
+    above.hear(NORTH)
+    asked = [one.of for one in above.take(FeedHello) if isinstance(one, FeedHello) and one.mode == "state"]
+    assert asked == ["", f"{NORTH}/pump"]
+
+
+def test_a_child_that_goes_is_not_shown_any_more_and_not_heard() -> None:
+    above = Above(child(NORTH), child(SOUTH))
+    for node in (NORTH, SOUTH):
+        above.hear(node)
+        above.give(node, 1.0)
+    assert above.root.tree.neighbours.figures()[0] == 0, "this node does not know its own topology"
+    above.told(child(NORTH))
+    assert above.root.tree.neighbours.figures()[0] == 1, "the word of one that is gone counts"
+    assert above.below() == [NORTH]
+    assert above.follows(SOUTH) == "refused" and above.follows(NORTH) == "snapshot"
+    above.sent.clear()
+    above.hear(SOUTH)
+    assert not above.take(ParentHello)
+    assert "root/south" in str(above.asked("write", item=f"{SOUTH}:co", value=1.0, command_id="c"))
+
+
+def test_one_that_comes_again_begins_with_another_run_of_its_state() -> None:
+    above = Above(child(NORTH))
+    run = above.root.tree.mirrors[NORTH].run
+    above.told()
+    above.told(child(NORTH))
+    assert above.root.tree.mirrors[NORTH].run != run, "positions of its followers would be of another one"
+
+
+def test_nodes_beyond_are_asked_for_at_the_parents_next_word() -> None:
+    above = Above(parent="above")
+    hello = ParentHello(node="above")
+    above.letter(hello, sender=PARENT_LINES[0])
+    above.told(beyond=("above", "above/other"))
+    above.letter(hello, sender=PARENT_LINES[0])
+    above.letter(RoleTold(is_acting=True, epoch=1, member=0), sender=PARENT_LINES[0])
+    assert [one.of for one in above.take(FeedHello) if isinstance(one, FeedHello)] == ["", "above/other"]
+    assert above.below() == ["above", "above/other"]
+    above.told()
+    assert above.below() == []
+
+
+def test_items_about_neighbours_come_with_the_first_and_go_with_the_last() -> None:
+    above = Above()
+    for children in ((), (child(NORTH),), ()):
+        above.told(*children)
+        above.step(MEASURED)
+        above.commit()
+        item = above.root.registry.item("core/topology_differs")
+        assert (item is not None and not item.is_retired) is bool(children)
+
+
+def test_a_node_on_standby_takes_it_up_too_and_follows_once_it_leads() -> None:
+    side = Side(RootConfig(node=ROOT, log_id=LOG, is_paired=True))
+    side.step(TopologyTold(HASH, LimitSettings(), (child(NORTH),), ()))
+    assert list(side.root.tree.mirrors) == [NORTH]
+    side.lead()
+    assert [one.node for one in side.root.tree.seen()] == [NORTH]
+
+
+NODES = st.sets(st.sampled_from(["root/a", "root/b", "root/a/x", "root/a/y", "root/b/x"]), max_size=5)
+
+
+@given(st.lists(NODES, min_size=1, max_size=5))
+def test_whatever_came_before_the_last_topology_is_what_counts(history: list[set[str]]) -> None:
+    above = Above()
+    last: tuple[ChildConfig, ...] = ()
+    for nodes in history:
+        last = tuple(child(f"root/{top}", *below) for top, below in grouped(nodes).items())
+        above.told(*last)
+        above.now = Instant(above.now + SECOND)
+        above.step(TimePassed())
+    assert above.below() == Above(*last).below()
+
+
+def grouped(nodes: set[str]) -> dict[str, list[str]]:
+    """Nodes below each child, which is there wherever one is below it."""
+    found: dict[str, list[str]] = {}
+    for node in sorted(nodes):
+        _, top, *more = node.split("/")
+        found.setdefault(top, []).extend([node] if more else [])
+    return found
