@@ -97,6 +97,30 @@ def test_of_two_nodes_with_one_id_the_first_is_heard_and_the_other_one_refused(t
     asyncio.run(story())
 
 
+def test_of_two_copies_of_one_store_the_one_that_was_there_first_is_heard(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+    root, north = nodes[ROOT], nodes[NORTH]
+    (tmp_path / "more").mkdir()
+    second = tree_of(tmp_path / "more", ROOT, NORTH)[NORTH]
+    second.arguments = msgspec.structs.replace(second.arguments, uplink=north.arguments.uplink)
+
+    async def story() -> None:
+        async with north.core_up():
+            await aside(partial(recorded, north, 1.0))
+        shutil.copytree(north.data / "log", second.data / "log")
+        async with root.core_up():
+            async with north.core_up():
+                await aside(partial(shown, root, NORTH, 1.0))
+                async with second.core_up():
+                    await aside(partial(recorded, second, 7.0))
+                    await aside(partial(row_until, root, NORTH, tells_of_two))
+                    await aside(partial(recorded, north, 2.0))
+                    await aside(partial(shown, root, NORTH, 2.0))
+                await aside(partial(copy_is_whole, root, north))
+
+    asyncio.run(story())
+
+
 def test_a_parent_that_is_restored_from_an_old_backup_asks_again(tmp_path: Path) -> None:
     nodes = tree_of(tmp_path, ROOT, NORTH)
     root, north = nodes[ROOT], nodes[NORTH]

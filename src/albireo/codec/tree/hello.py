@@ -19,6 +19,8 @@ class ChildHello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """Hash of the topology that this node runs; empty: not told."""
     wall_ns: bounded.Signed64 = 0
     """Wall clock of the node; 0: not told."""
+    run: bounded.LogId = b""
+    """Random number of the run of its process; empty: not told."""
 
 
 class ParentHello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="parent_hello"):

@@ -57,6 +57,12 @@ class ChildLine(msgspec.Struct):
     member: int
     is_bulk: bool
     heard_at: Instant
+    run: bytes
+    """Run of the child's process that speaks on it; empty: not told."""
+    earlier: bytes = b""
+    """Run that spoke before it; it is over, unless it speaks again."""
+    rival: bytes = b""
+    """Run that came while this one went on: that of a copy of the child's store."""
 
 
 class Child:
@@ -129,7 +135,7 @@ class Child:
 
     def said_hello(self, sender: bytes, hello: ChildHello, moment: Moment, turn: Turn) -> None:
         if self._is_rival(sender, hello, moment.now):
-            self._refuse("two nodes say that they are this one, with logs of their own; the first is heard", turn)
+            self._refuse("two nodes say that they are this one; the one that was there first is heard", turn)
             return
         is_new_log = self.hello is not None and hello.log_id != self.hello.log_id
         self.hello = hello
@@ -137,10 +143,7 @@ class Child:
         if known is not None:
             known.heard_at = moment.now
         else:
-            before = self._line_to(hello.member, is_bulk=hello.is_bulk)
-            if before is not None:
-                del self._lines[before]
-            self._lines[sender] = ChildLine(hello.member, hello.is_bulk, moment.now)
+            self._lines[sender] = self._new_line(hello, moment.now)
             if not hello.is_bulk:
                 self._moved(moment, turn, is_moved=self._states.line_up(hello.member, sender, moment, turn))
         if known is None or is_new_log or (self._log is None and self._is_log_wanted):
@@ -149,11 +152,31 @@ class Child:
             turn.send(sender, RoleAsked(adapter=self._own_node))  # The child dials a link anew that says nothing.
 
     def _is_rival(self, sender: bytes, hello: ChildHello, now: Instant) -> bool:
-        """Whether another node says that it is this child, while the one with the known log is still heard."""
+        """Whether another node says that it is this child, while the one that was there first is still heard."""
         before = self._line_to(hello.member, is_bulk=hello.is_bulk)
-        if before is None or before == sender or self.hello is None or hello.log_id == self.hello.log_id:
+        if before is None or before == sender or self.hello is None:
             return False
-        return now - self._lines[before].heard_at < UNHEARD_NS
+        line = self._lines[before]
+        is_other = hello.log_id != self.hello.log_id or (hello.run != b"" and hello.run == line.rival)
+        return is_other and now - line.heard_at < UNHEARD_NS
+
+    def _new_line(self, hello: ChildHello, now: Instant) -> ChildLine:
+        """The line of a hello, in the place of the one before.
+
+        A process that starts anew with the same log speaks on a new link, and its run before speaks no more. If that
+        one does, there are two, and the one that came later is the rival.
+        """
+        line = ChildLine(hello.member, hello.is_bulk, now, hello.run)
+        sender = self._line_to(hello.member, is_bulk=hello.is_bulk)
+        if sender is not None:
+            before = self._lines.pop(sender)
+            if hello.run == before.run:
+                line.earlier, line.rival = before.earlier, before.rival
+            elif hello.run == before.earlier:
+                line.rival = before.run
+            else:
+                line.earlier = before.run
+        return line
 
     def follow_log(self, moment: Moment, turn: Turn) -> None:
         """Follow the log from now on, whenever the child is there: this node serves."""

@@ -73,10 +73,11 @@ class NodeTree:
     def __init__(self, root: TreeRoot) -> None:
         self._root = root
         self._chance = random.Random(root.config.seed)
-        run = self._chance.randbytes(RUN_BYTES)
-        self.mirrors = mirrors_of(root.config.children, root.folds.origins, run)
+        self.run = self._chance.randbytes(RUN_BYTES)
+        """Random number of this run of the process."""
+        self.mirrors = mirrors_of(root.config.children, root.folds.origins, self.run)
         """States of the nodes below, by id."""
-        self._mirrors_beyond = mirrors_beyond(root.config.beyond, run)
+        self._mirrors_beyond = mirrors_beyond(root.config.beyond, self.run)
         self.neighbours = NeighbourWatch(root.config.topology_hash)
 
     @property

@@ -142,6 +142,7 @@ def uplinks_of(
             member=arguments.member,
             topology_hash=root().config.topology_hash,
             wall_ns=actor.wall_ns(),
+            run=root().tree.run,
         )
 
     return Uplinks(actor, arguments, hello)
