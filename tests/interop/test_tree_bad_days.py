@@ -172,6 +172,30 @@ def test_a_child_that_is_restored_from_an_old_backup_is_a_new_branch(tmp_path: P
     asyncio.run(story())
 
 
+def test_a_parent_that_starts_anew_shows_what_it_knew_of_a_site_that_is_away(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+    root, north = nodes[ROOT], nodes[NORTH]
+
+    async def story() -> None:
+        async with root.core_up():
+            async with north.core_up():
+                await aside(partial(recorded, north, 5.0))
+                await aside(partial(shown, root, NORTH, 5.0))
+                await aside(partial(copy_is_whole, root, north))
+            gone = await aside(partial(row_until, root, NORTH, lambda row: bool(row["stale_since_ns"])))
+        async with root.core_up():
+            reading = await aside(partial(shown, root, NORTH, 5.0))
+            assert reading["quality"] == q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE
+            row = await aside(partial(row_until, root, NORTH, lambda _: True))
+            assert row["stale_since_ns"] == gone["stale_since_ns"]
+            async with north.core_up():
+                await aside(partial(row_until, root, NORTH, lambda row: row["stale_since_ns"] is None))
+                await aside(partial(recorded, north, 6.0))
+                await aside(partial(shown, root, NORTH, 6.0))
+
+    asyncio.run(story())
+
+
 def test_a_parent_whose_disk_is_full_shows_what_is_live_and_its_children_keep_the_rest(tmp_path: Path) -> None:
     nodes = tree_of(tmp_path, ROOT, NORTH)
     root, north = nodes[ROOT], nodes[NORTH]

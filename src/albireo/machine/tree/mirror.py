@@ -1,7 +1,8 @@
 """Mirror: the latest state of one other node, as its state feed tells it; what is shown of that node here.
 
-A cache, and no record: it begins with the items that are known from the log, without values, and is whole once the
-first state came. Positions are the mirror's own: they count the changes that it took in this run of its process.
+A cache, and no record: it begins with the items that are known from the log and with what the last snapshot kept, and
+is whole once the first state came. Positions are the mirror's own: they count the changes that it took in this run of
+its process.
 
     known by name --state--> live --the node is not heard--> stale: values stay, and none looks live --state--> live
 
@@ -11,16 +12,18 @@ values that did not change have them again.
 Spec: design/tree.md, Links.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from albireo.codec import samples
 from albireo.codec.message import FeedState
 from albireo.machine.feed.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
 from albireo.machine.feed.viewing import decode_state
+from albireo.machine.fold.columns import SLICE_ROWS
 from albireo.machine.fold.dim import Dim
 from albireo.model import quality as q
 from albireo.model.case import Case
@@ -29,6 +32,7 @@ from albireo.model.item import KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.tree.session import SESSIONS_MAX, Session
+from albireo.model.value import ValueType
 
 EPOCH: Final = 1
 """Epoch of a mirror's positions."""
@@ -40,6 +44,19 @@ CLOSED_MAX: Final = 1_000
 
 DeclaredItems = Callable[[int], KnownItem | None]
 """Gives a declaration that is kept already, by id: one that is told again is not kept twice."""
+
+
+class KeptState(msgspec.Struct, frozen=True):
+    """Some of what a mirror shows, as it is kept in a snapshot."""
+
+    node: str
+    stale_since_ns: int
+    """Wall time since which nothing is heard of the node, or that of the snapshot."""
+    parts: tuple[tuple[ValueType, int, bytes], ...] = ()
+    """Type, number and columns (codec/samples.py) of the values of each type."""
+    cases: tuple[Case, ...] = ()
+    """Open ones."""
+    forces: tuple[Force, ...] = ()
 
 
 class _Marked(msgspec.Struct, frozen=True, eq=False):
@@ -81,7 +98,7 @@ class _Mirrored:
         """Let no value look live."""
         live = self.dim.live
         quality = live.quality[: live.count]
-        rows = np.flatnonzero((quality < q.BAD) & (quality != q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE))
+        rows = np.flatnonzero(_looks_live(quality))
         self._marked = [one for mark in self._marked if len((one := mark.still(self.dim)).rows)]
         self._marked.append(_Marked(rows, quality[rows], change))
         live.quality[rows] = q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE
@@ -112,8 +129,7 @@ class _Mirrored:
         for case in state.cases:
             forgotten_at = max(forgotten_at, self._note(case, change))
         for force in state.forces:
-            self.forces[force.item_id] = force
-            self._forced_at[force.item_id] = change
+            self._force(force, change)
         for item_id in state.released:
             self.forces.pop(item_id, None)
             self._forced_at[item_id] = change
@@ -122,6 +138,16 @@ class _Mirrored:
         for session_id in state.ended:
             forgotten_at = max(forgotten_at, self._end(session_id, change))
         return forgotten_at
+
+    def take_kept(self, kept: KeptState, batches: Iterable[SampleBatch], change: int) -> None:
+        """Take what a process before kept, with no value that looks live."""
+        for batch in batches:
+            quality = np.where(_looks_live(batch.quality), q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE, batch.quality)
+            self._store(msgspec.structs.replace(batch, quality=quality.astype(np.uint32)), change)
+        for case in kept.cases:
+            self._note(case, change)
+        for force in kept.forces:
+            self._force(force, change)
 
     def _present(self, session: Session, change: int) -> None:
         number = session.session_id
@@ -158,6 +184,10 @@ class _Mirrored:
         del self.closed[oldest]
         return self.changed_at.pop(oldest)
 
+    def _force(self, force: Force, change: int) -> None:
+        self.forces[force.item_id] = force
+        self._forced_at[force.item_id] = change
+
     def _store(self, batch: SampleBatch, change: int) -> None:
         dim = self.dim
         index = dim.row_of.take(np.minimum(batch.item_id, len(dim.row_of) - 1))
@@ -187,6 +217,11 @@ class _Mirrored:
 def _of_node(node: str, item: KnownItem) -> KnownItem:
     """The declaration with the one text of its node's name that all of them have."""
     return KnownItem(item_id=item.item_id, node=node, item=item.item, is_retired=item.is_retired)
+
+
+def _looks_live(quality: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = (quality < q.BAD) & (quality != q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE)
+    return found
 
 
 class NodeMirror:
@@ -271,6 +306,31 @@ class NodeMirror:
         if self.stale_since_ns is None:
             self.stale_since_ns = wall_ns
         self._table.mark(self._changes)
+
+    def kept(self, wall_ns: int) -> Iterator[KeptState]:
+        """Values, open cases and forces, for a process that begins later, a slice of them at a time; each as it is when
+        it is drawn."""
+        since = wall_ns if self.stale_since_ns is None else self.stale_since_ns
+        for first in range(0, self.dim.live.count, SLICE_ROWS):
+            changed_at = self.dim.live.changed_at[first : min(first + SLICE_ROWS, self.dim.live.count)]
+            batches = self.dim.batches(first + np.flatnonzero(changed_at))
+            if batches:
+                yield KeptState(self.node, since, tuple((b.value_type, len(b), samples.encode(b)) for b in batches))
+        cases, forces = tuple(self.cases.values()), tuple(self.forces.values())
+        for first in range(0, max(len(cases), len(forces)), SLICE_ROWS):
+            some = slice(first, first + SLICE_ROWS)
+            yield KeptState(self.node, since, cases=cases[some], forces=forces[some])
+
+    def take_kept(self, kept: KeptState) -> None:
+        """Take what a process before kept. No value looks live, until the node is heard and its state comes.
+
+        Raises:
+            DecodeError: the columns are malformed.
+        """
+        batches = [samples.decode(columns, value_type, count) for value_type, count, columns in kept.parts]
+        self._changes += 1
+        self.stale_since_ns = kept.stale_since_ns
+        self._table.take_kept(kept, batches, self._changes)
 
     def state_piece(self, asked: StateAsked) -> StatePiece | None:
         """The next piece of a delta, for the state feed; see `StateSource`."""

@@ -8,14 +8,16 @@ Spec: design/tree.md.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
+from albireo.codec.errors import DecodeError
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import CommandAccepted
 from albireo.codec.tree.hello import ParentHello
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.codec.tree.records import MessageFact
+from albireo.machine.fold.columns import read_slices, sliced, unsliced
 from albireo.machine.fold.folds import Folds
 from albireo.machine.force.forcing import Forcing
 from albireo.machine.message.courses import Courses
@@ -35,7 +37,7 @@ from albireo.machine.session.sessions import Sessions
 from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
 from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
 from albireo.machine.tree.followed_states import UNHEARD_NS, Raw
-from albireo.machine.tree.mirror import NodeMirror
+from albireo.machine.tree.mirror import KeptState, NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.machine.tree.retelling import Retelling
 from albireo.model.command import Receipt, id_reused
@@ -48,6 +50,8 @@ PARENT: Final = b"parent"
 """Stands for the node above as the sender of a letter, and as where one goes, whichever member of it acts: the shell
 knows its links."""
 RUN_BYTES: Final = 16
+MIRRORS: Final = "mirrors"
+"""Section of a snapshot; no part of the folds."""
 GRACE_NS: Final = 3 * SECOND
 """A client waits five seconds behind the time of an order; `unknown` has to be said before."""
 
@@ -84,6 +88,22 @@ class NodeTree:
     def all_mirrors(self) -> Mapping[str, NodeMirror]:
         """States of the nodes below, and of those beyond that are followed at the parent."""
         return self.mirrors | self._mirrors_beyond
+
+    def kept_slices(self, wall_ns: int) -> Iterator[tuple[str, bytes]]:
+        """Slices of a section of a snapshot: what the mirrors show."""
+        return ((MIRRORS, sliced(one)) for mirror in self.all_mirrors.values() for one in mirror.kept(wall_ns))
+
+    def take_kept(self, section: bytes) -> str:
+        """Take what a snapshot from before this run has of the mirrors; returns why some of it can't be read, empty if
+        all can. They are caches: the rest is done without."""
+        try:
+            for one in read_slices(section):
+                kept = unsliced(one, KeptState)
+                if kept.node in self.all_mirrors:
+                    self.all_mirrors[kept.node].take_kept(kept)
+        except DecodeError as error:
+            return str(error)
+        return ""
 
     def begin_afresh(self) -> None:
         """Take anew from the folds what is known of other nodes: nobody is connected yet."""

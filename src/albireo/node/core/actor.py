@@ -45,6 +45,7 @@ from albireo.machine.node.events import (
 )
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Send, Turn
+from albireo.machine.tree.node_tree import MIRRORS
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
 from albireo.node.core.alone import Alone
@@ -146,10 +147,12 @@ class Core:
             self._membership = Alone(self, actor, arguments.node, arguments.door)
         else:
             self._membership = PairMembership(self, actor, pair)
-        folds = self._rebuild()
+        folds, kept = self._rebuild()
         check_level(folds, self._uncommitted(), self.feature_level)
         config = root_config(arguments, self.log.log_id, self.entropy, self.lacks_to)
         self.root = Root(config, folds, self.log.committed, self._moment(), has_folds=self.is_complete)
+        if reason := self.root.tree.take_kept(kept):
+            actor.log.warning("mirrors_unusable", reason=reason)
         settings = (self.root, arguments.log, arguments.retention)
         self._house = Housekeeping(actor, self.files, self.log, self.private, *settings, self.tell, self._membership)
         self._open_links()
@@ -189,16 +192,17 @@ class Core:
             after = found[-1].header.last_sequence
         return found
 
-    def _rebuild(self) -> Folds:
-        """Rebuild the folds: newest usable snapshot, then the committed frames above it."""
-        folds, replayed_from = Folds(), 0
+    def _rebuild(self) -> tuple[Folds, bytes]:
+        """Rebuild the folds: newest usable snapshot, then the committed frames above it. Returns with them what the
+        snapshot has of other nodes' states."""
+        folds, replayed_from, kept = Folds(), 0, b""
         for snapshot in self.log.load_snapshots():
             try:
                 folds = Folds.restore(snapshot.sections, snapshot.log_time // MS)
             except ValueError as error:
                 self._actor.log.warning("snapshot_unusable", position=str(snapshot.position), reason=str(error))
                 continue
-            replayed_from = snapshot.position.sequence
+            replayed_from, kept = snapshot.position.sequence, snapshot.sections.get(MIRRORS, b"")
             break
         if self.log.trouble:
             self._actor.log.error("snapshots_unusable", reason=self.log.trouble)
@@ -206,7 +210,7 @@ class Core:
         self.is_complete = replayed_from + 1 >= begin
         if not self.is_complete and self._arguments.pair is not None:
             self._actor.log.error("folds_missing", begin=begin, remedy="the other member gives them")
-            return folds
+            return folds, kept
         if not self.is_complete:  # Nobody else has them: the log itself is better than no node.
             self.lacks_to, self.is_complete, replayed_from = begin - 1, True, begin - 1
             self._actor.log.error("folds_missing", begin=begin, remedy=LACKING)
@@ -222,11 +226,11 @@ class Core:
         if self.lacks_to:
             folds.dim.leave_ids_out()
         self._actor.log.info("folds_rebuilt", snapshot=replayed_from, end=self.log.committed.sequence)
-        return folds
+        return folds, kept
 
     def fold_anew(self) -> None:
         """Rebuild the folds from the log, not all of which could be read before."""
-        folds = self._rebuild()
+        folds, _ = self._rebuild()
         self.tell(Restored(folds, self.log.committed, self.is_complete))
         self.tell(FramesFollowed(self._uncommitted()))
 

@@ -6,6 +6,7 @@ Spec: design/log-and-feed.md, Snapshots, Streams.
 import asyncio
 import math
 from collections.abc import Callable
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -182,7 +183,8 @@ class Housekeeping:
         """Copy the folds as they are at the commit position, encode them between turns, hand them to the log."""
         folds, position, frames_folded = self._root.folds, self._root.folded_to, self._root.frames_folded
         log_time, drawn = LogTime(folds.log_time_ms * MS), []
-        slices = folds.snapshot_slices() if self._may_keep(folds, position) else ()
+        mirrors = self._root.tree.kept_slices(self._actor.wall_ns())
+        slices = chain(folds.snapshot_slices(), mirrors) if self._may_keep(folds, position) else ()
         for one in slices:
             drawn.append(one)
             await asyncio.sleep(0)

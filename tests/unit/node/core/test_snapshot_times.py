@@ -69,7 +69,7 @@ def test_links_open_behind_the_replay(tmp_path: Path, monkeypatch: pytest.Monkey
             at = urlsplit(made.peer_ends[1])
 
             class Watched(Core):
-                def _rebuild(self) -> Folds:
+                def _rebuild(self) -> tuple[Folds, bytes]:
                     with socket.socket() as one:
                         heard_while_replaying.append(one.connect_ex((at.hostname, at.port)))
                     return super()._rebuild()
