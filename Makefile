@@ -9,7 +9,8 @@ INSTALL = $(NEEDS_PYTHON)$(PYTHON) constraints/install.py
 BIN := .venv/bin
 ARGS ?=
 ROUNDS ?= 10
-WORKERS ?= 2
+# One more than the cores of a small machine: the tests of one of them, at first the drills, mostly wait.
+WORKERS ?= 3
 
 # What is measured and tested starts as it does for its users: with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE

@@ -34,6 +34,13 @@ class OneByOne(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     def _split_scope(self, nodeid: str) -> str:
         return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
 
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """The first worker takes the first one, so the drills, which mostly wait; all others take the last one, so what
+        needs the processor in the meantime."""
+        if node is not next(iter(self.assigned_work)):
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
+
     def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
         """Forgets what is done: all of it is looked through at the end of each test."""
         super().mark_test_complete(node, item_index, duration)

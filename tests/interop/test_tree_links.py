@@ -48,8 +48,14 @@ def sequence_of(row: Any) -> int:
 def has_all(program: Program, site: TreeNode) -> Any:
     """The row of a site above, once all lies there that the site has committed by now."""
     with site.program() as own:
-        end = own.result("status")["log"]["sequence"]
-    return only(asked_until(program, lambda rows: sequence_of(only(rows, site.node)) >= end, "tree"), site.node)
+        log = own.result("status")["log"]
+
+    def is_there(rows: Any) -> bool:
+        """A copy of the branch that a restored store has left may have more records, but not of this epoch."""
+        epoch, _, sequence = only(rows, site.node)["position"].partition(":")
+        return (epoch, int(sequence or 0) >= log["sequence"]) == (str(log["epoch"]), True)
+
+    return only(asked_until(program, is_there, "tree"), site.node)
 
 
 def copied(log: Log, log_id: bytes) -> bytes:

@@ -29,7 +29,7 @@ from albireo.runtime import SyncLink
 from tests.parts.core_pair import aside, until
 from tests.parts.lone import asked_until
 from tests.parts.tree import TreeNode, tree_of
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = pytest.mark.slow
 
@@ -306,8 +306,7 @@ def test_an_order_to_a_site_that_is_away_is_taken_back_and_never_carried_out(tmp
     def taken_back() -> None:
         with connect(nodes[ROOT].endpoint) as client, ThreadPoolExecutor(1) as pool:
             ordered = pool.submit(client.write, "north:speed", 1.0, expires_s=PATIENCE_S)
-            while not (listed := client.commands()):
-                pass
+            listed = awaited(client.commands)
             command_id = listed[0].command_id
             assert shown(nodes[ROOT], "command", "cancel", command_id, "--reason", "mistake")["outcome"] == "cancelled"
             assert ordered.result().outcome is Outcome.REJECTED

@@ -26,7 +26,7 @@ from tests.interop.test_tree_links import copied, own_frames
 from tests.interop.test_tree_orders import told
 from tests.parts.core_pair import aside, until
 from tests.parts.paired_tree import PairTree
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = pytest.mark.slow
 
@@ -52,17 +52,13 @@ def numbers(log: Log) -> Mapping[str, list[int]]:
 
 def until_item(client: Client, name: str) -> None:
     """Wait until an item is known."""
-    ends = time.monotonic() + PATIENCE_S
-    while not client.items(name):
-        assert time.monotonic() < ends, name
+    awaited(lambda: client.items(name))
 
 
 def until_live(client: Client, name: str) -> None:
     """Wait until the value of an item is good, and goes on."""
     seen = client.read(name).value
-    ends = time.monotonic() + PATIENCE_S
-    while (reading := client.read(name)).quality != GOOD or reading.value == seen:
-        assert time.monotonic() < ends, name
+    awaited(lambda: client.read(name), lambda one: one.quality == GOOD and one.value != seen)
 
 
 def known(tree: PairTree, node: str) -> None:

@@ -17,7 +17,7 @@ from tests.parts import paired_tree
 from tests.parts.core_pair import aside, until
 from tests.parts.paired_tree import PairTree
 from tests.parts.tree import tree_of
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = pytest.mark.slow
 SIGN = msgspec.structs.replace(SET_POINT, control=Control.SELECT)
@@ -122,8 +122,7 @@ def test_a_selection_at_a_pair_goes_on_at_the_member_that_takes_over(
 
     def selected() -> ItemSelection:
         with connect(tree.lines(ROOT), timeout_s=PATIENCE_S) as client:
-            while not client.items("north:speed"):
-                pass
+            awaited(lambda: client.items("north:speed"))
             return client.select("north:speed", "fog", for_s=300)
 
     def used(selection: ItemSelection) -> None:

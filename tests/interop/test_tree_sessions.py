@@ -11,7 +11,7 @@ from albireo.codec.record import ENVELOPE_LEVEL
 from albireo.node.core.actor import Core
 from tests.parts.core_pair import aside, until
 from tests.parts.tree import tree_of
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = pytest.mark.slow
 ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
@@ -19,12 +19,7 @@ ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
 
 def seen(client: Client, pattern: str, count: int) -> list[SessionRow]:
     """The sessions, once there are so many."""
-    rows: list[SessionRow] = []
-    for _ in range(100_000):
-        rows = client.sessions(pattern)
-        if len(rows) == count:
-            return rows
-    raise TimeoutError(str(rows))
+    return awaited(lambda: client.sessions(pattern), lambda rows: len(rows) == count)
 
 
 async def takes_messages(*cores: Core) -> None:
@@ -71,11 +66,8 @@ def test_sessions_of_a_site_that_is_away_are_listed_as_last_heard(tmp_path: Path
 
     def stale() -> int | None:
         with connect(nodes[ROOT].endpoint, timeout_s=PATIENCE_S) as chief:
-            for _ in range(100_000):
-                (row,) = chief.sessions("north")
-                if row.stale_since_ns:
-                    return row.stale_since_ns
-        return None
+            (row,) = awaited(lambda: chief.sessions("north"), lambda rows: rows[0].stale_since_ns)
+            return row.stale_since_ns
 
     async def story() -> None:
         async with nodes[ROOT].core_up() as root:

@@ -23,7 +23,7 @@ from albireo.runtime.link.lines import LineTo
 from tests.parts.history import Sample, batch_of
 from tests.parts.port import free_ports
 from tests.parts.producing import producing
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 
 NODE = "root"
 ITEM = DataItem(name="co", value_type=ValueType.FLOAT64)
@@ -118,8 +118,5 @@ class Program:
 
 def asked_until(program: Program, is_so: Callable[[Any], bool], what: str, of: str = "", **arguments: object) -> Any:
     """Ask again and again; the condition must come."""
-    for _ in range(100_000):
-        answer, _ = program.ask(what, of, **arguments)
-        if not answer.error and is_so(answer.result):
-            return answer.result
-    raise TimeoutError(what)
+    answer = awaited(lambda: program.ask(what, of, **arguments)[0], lambda one: not one.error and is_so(one.result))
+    return answer.result

@@ -10,6 +10,7 @@ import msgspec
 from albireo.field import ENTRY_POINTS
 from albireo.field.contract import Adapter, ConfigurationError
 from albireo.model.instant import Instant
+from albireo.runtime.actor.placement import BUILDING
 
 _OWN: Final = {"modbus": "albireo.field.modbus.adapter:create", "host": "albireo.field.host:create"}
 
@@ -27,12 +28,13 @@ Create = Callable[[Mapping[str, object], Surroundings], Adapter]
 
 
 def create_adapter(kind: str, arguments: Mapping[str, object], surroundings: Surroundings) -> Adapter:
-    """The adapter of `kind` with `arguments` (JSON).
+    """The adapter of `kind` with `arguments` (JSON). Those of one process are made one after another, as actors are.
 
     Raises:
         ConfigurationError: nobody offers that kind, or the arguments can't work.
     """
-    return _factory(kind)(arguments, surroundings)
+    with BUILDING:
+        return _factory(kind)(arguments, surroundings)
 
 
 def _factory(kind: str) -> Create:

@@ -12,7 +12,7 @@ from albireo.cli import cli
 from albireo.client import connect
 from albireo.model.command import Outcome
 from tests.interop.test_tree_orders import SET_POINT, Device
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 from tests.unit.cli.test_access_cli import with_node
 
 pytestmark = pytest.mark.slow
@@ -27,8 +27,7 @@ def declared(data: Path) -> None:
     one = Device(data)
     one.start()
     with connect(data, timeout_s=PATIENCE_S) as client:
-        while not client.items(SET_POINT.name):
-            pass
+        awaited(lambda: client.items(SET_POINT.name))
     one.end()
 
 
@@ -39,8 +38,7 @@ def test_an_order_that_waits_for_its_adapter_is_cancelled_and_never_sent(tmp_pat
     def second() -> None:
         with connect(tmp_path, timeout_s=PATIENCE_S) as client, ThreadPoolExecutor(1) as pool:
             ordered = pool.submit(client.write, "speed", 1.0, expires_s=PATIENCE_S)
-            while not (listed := client.commands()):
-                pass
+            listed = awaited(client.commands)
             done = cancel(tmp_path, listed[0].command_id, "--reason", "mistake", "--json")
             assert done.exit_code == 0, done.output
             told: Any = json.loads(done.stdout.splitlines()[-1])

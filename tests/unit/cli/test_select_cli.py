@@ -19,7 +19,7 @@ from albireo.codec.record import Audited
 from albireo.model.command import Outcome
 from albireo.model.item import Control
 from tests.interop.test_tree_orders import SET_POINT, Device
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 from tests.unit.cli.test_access_cli import with_node
 
 pytestmark = pytest.mark.slow
@@ -34,8 +34,7 @@ def device(data: Path) -> Iterator[Device]:
     one.start()
     try:
         with connect(data, timeout_s=PATIENCE_S) as client:
-            while not client.items("sign"):
-                pass
+            awaited(lambda: client.items("sign"))
         yield one
     finally:
         one.end()

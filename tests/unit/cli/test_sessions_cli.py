@@ -15,7 +15,7 @@ from albireo.model.access import AccessRole
 from albireo.model.feature import FEATURE_LEVEL
 from tests.parts.core_pair import aside, until
 from tests.parts.lone import LoneNode
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 from tests.unit.cli.test_access_cli import with_node
 
 LOCAL = f"local:{os.getuid()}"
@@ -39,9 +39,7 @@ def listed(data: Path, *arguments: str) -> list[dict[str, Any]]:
 
 def session_of(client: Client, principal: str) -> SessionRow:
     """The session of a principal, once it is committed."""
-    while not (found := [one for one in client.sessions() if one.principal == principal]):
-        pass
-    return found[0]
+    return awaited(lambda: [one for one in client.sessions() if one.principal == principal])[0]
 
 
 def test_commands_of_one_user_are_one_session_that_is_listed_and_ended(tmp_path: Path) -> None:

@@ -29,9 +29,10 @@ from albireo.runtime.errors import ConfigurationRefused, StoreRefused
 EXIT_CRASHED: Final = 1
 LAUNCH_BYTES_MAX: Final = 64 * 1024 * 1024
 REASON_BYTES_MAX: Final = 4096
-_BUILDING: Final = threading.Lock()
-"""Held while an actor is built. Decoders and types are made then, and msgspec (0.22) does not bear two threads that use
-a type for the first time at once: one of them takes it half made, and the process dies of it."""
+BUILDING: Final = threading.Lock()
+"""Held while an actor is built, and while it builds what only its arguments name. Decoders and types are made then, and
+msgspec (0.22) does not bear two threads that use a type for the first time at once: one of them takes it half made, and
+the process dies of it."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z", re.IGNORECASE)
 
 
@@ -102,7 +103,7 @@ def build(spec: ActorSpec) -> Behaviour:
     """
     module, _, attribute = spec.factory.partition(":")
     try:
-        with _BUILDING:
+        with BUILDING:
             factory = getattr(importlib.import_module(module), attribute)
             behaviour: Behaviour = factory(spec.arguments)
     except (ImportError, AttributeError, msgspec.ValidationError) as error:

@@ -23,6 +23,7 @@ from albireo.node.core.peer_links import PeerLinks
 from albireo.runtime import Letter
 from tests.parts.core_pair import aside
 from tests.parts.lone import LoneNode, Program, asked_until
+from tests.parts.waiting import awaited
 
 OPERATOR = "operator@desk"
 BEGIN = Instant(10 * SECOND)
@@ -140,8 +141,7 @@ def test_a_history_that_starts_again_is_an_error_in_words_and_then_answers(tmp_p
         asked_until(program, lambda found: "files" in found, "stats", "history")
 
     def gone(program: Program) -> None:
-        while not refused(program):
-            pass
+        awaited(lambda: refused(program))
 
     async def story() -> None:
         lone = LoneNode(tmp_path, OPERATOR)
