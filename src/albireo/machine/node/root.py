@@ -48,7 +48,7 @@ from albireo.machine.node import events
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.answers import Answers
 from albireo.machine.node.command_waiters import CommandWaiters
-from albireo.machine.node.diagnostics.adapters import SILENT_NS, AdapterWatch
+from albireo.machine.node.diagnostics.adapters import SILENT_NS, TICK_NS, AdapterWatch
 from albireo.machine.node.diagnostics.own import CommitTimes, Diagnostics
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import Forgetting
@@ -441,7 +441,7 @@ class Root:
     def _time_passed(self, moment: Moment, turn: Turn) -> None:
         now, is_serving = moment.now, self.role.is_serving
         if now >= self._tick_at:
-            self._tick_at = Instant(now + SECOND)
+            self._tick_at = Instant(now + TICK_NS)
             self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
             if is_serving:
                 self.registry.find_silent(moment, SILENT_NS, turn)

@@ -9,6 +9,8 @@ Invariants
     repair:    a damaged member of the set is taken out of it first; it is complete again once all of it can be read.
     folds:     after a snapshot the folds come first: nothing is appended or acknowledged before they are here.
     epoch:     `accepted_epoch` is on the disk before the first acknowledgement under it.
+    patience:  heartbeats may be late behind frames. While frames come, a member that catches up goes on, though the
+               voters say that it is not in the set: it knows that.
 
 Spec: design/pair.md, rules 2 and 6; design/log-and-feed.md, Feed.
 """
@@ -38,10 +40,12 @@ from albireo.machine.pair.events import (
     TakeFolds,
 )
 from albireo.machine.pair.party import Party
-from albireo.model.instant import Instant
+from albireo.model.instant import SECOND, Instant
 from albireo.model.log_view import Beginning
 from albireo.model.position import BEGINNING, ENDLESS, EpochHistory, Position
 
+FED_NS: Final = 5 * SECOND
+"""Time after a piece of the log within which another one may be on its way: 256 KiB over a link of 50 kB/s."""
 LOG_TIME_MS_MAX: Final = 1 << 53
 """No log is that old: 285,000 years."""
 
@@ -60,6 +64,8 @@ class Following:
         self._range_from = 0
         """First damaged sequence that the holder was asked for."""
         self.ask_at = now
+        self.came_at = now
+        """Instant at which anything that this session asked for came last."""
         self.wants_part: int | None = None
         """Part of the folds that is wanted next, after a snapshot; None: they are all here."""
         self._folds: Position | None = None
@@ -204,7 +210,13 @@ class Following:
             return
         self.ask_at = after(now, self.own.config.silence_ns)
 
-    def hears(self, message: FromHolder) -> None:
+    def is_fed(self, now: Instant) -> bool:
+        """True: what the holder sent for this session still comes; its heartbeats may be behind that."""
+        return now - self.came_at < FED_NS
+
+    def hears(self, message: FromHolder, now: Instant) -> None:
+        if message.session == self.session:
+            self.came_at = now
         match message:
             case Frames():
                 self.frames(message)

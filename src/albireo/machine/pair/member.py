@@ -217,7 +217,7 @@ class Member:
                     self._move(State.CATCHING_UP, f"follows epoch {message.epoch}")
             case Frames() | FoldsSent() | RangeSent():
                 if self.following is not None:
-                    self.following.hears(message)
+                    self.following.hears(message, now)
             case Yielded():
                 self._yielded(message, now)
 
@@ -332,7 +332,8 @@ class Member:
             case CandidacyOutcome.WITHDRAWN if self.holder is not None and self.candidate.last_stop == "higher_record":
                 self._depose("higher record read")
             case CandidacyOutcome.WITHDRAWN if self.state in FOLLOWING and self.candidate.last_stop == "not_in_set":
-                self._unfollow("out of the set, as a majority of voters says")
+                if self.state is State.READY or self.following is None or not self.following.is_fed(now):
+                    self._unfollow("out of the set, as a majority of voters says")
             case CandidacyOutcome.WITHDRAWN if self.holder is None and self.state is State.SUSPENDED:
                 self._move(State.JOINING, "could not prepare again")
             case _:

@@ -180,10 +180,12 @@ class _Run:
                 before = header
                 if header.kind == Kind.ENVELOPE:
                     self._draft(data, turn)
+                is_new = header.last > self._last_taken
+                if is_new and self._end.may_lack:  # Before an envelope, too: what lies in it may lack records as well.
+                    self._look_for_gap(header, turn)
+                if header.kind == Kind.ENVELOPE:
                     on_envelope(header, body)
-                elif header.last > self._last_taken:
-                    if self._end.may_lack:
-                        self._look_for_gap(header, turn)
+                elif is_new:
                     self._add(header, body, offset)
                 offset += header.frame_bytes
         finally:

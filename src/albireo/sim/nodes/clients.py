@@ -133,6 +133,8 @@ class ProducerClient(SimulatedClient):
         self.offered = 0
         self.acknowledged = 0
         self.is_quiet = False
+        self.level: float | None = None
+        """Last level that it offered; above 500 it is an alarm."""
         self._values = 0
         self._ledger = ledger
         self.run = stage.chance.getrandbits(31) + 1
@@ -172,6 +174,7 @@ class ProducerClient(SimulatedClient):
         return self._batch(0, ValueType.INT64, np.array(values, np.int64))
 
     def _level(self, value: float) -> SampleBatch:
+        self.level = value
         return self._batch(1, ValueType.FLOAT64, np.array([value], np.float64))
 
     def _batch(self, row: int, value_type: ValueType, values: np.ndarray) -> SampleBatch:

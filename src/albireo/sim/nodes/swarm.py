@@ -108,7 +108,7 @@ def swarm_of(seed: int) -> NodeSwarm:
 
 
 @contextlib.contextmanager
-def bounded(bounds: Mapping[str, int]) -> Iterator[None]:
+def bounded(bounds: Mapping[str, object]) -> Iterator[None]:
     """Give the product these bounds inside, and its own afterwards."""
     with contextlib.ExitStack() as restored:
         for name, value in bounds.items():

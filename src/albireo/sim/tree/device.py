@@ -36,6 +36,7 @@ from albireo.sim.nodes.actor import WALL_NS
 from albireo.sim.nodes.clients import SimulatedClient
 from albireo.sim.nodes.network import Host, Parts, StagedLink
 from albireo.sim.nodes.stage import NodeStage
+from albireo.sim.tree.swarm import TreeSwarm
 
 NAME: Final = "valve"
 ITEM: Final = "valve_set"
@@ -56,6 +57,8 @@ class DeviceAdapter(SimulatedClient):
     def __init__(self, stage: NodeStage, host: Host, core: str, device: TreeDevice, *, is_paired: bool) -> None:
         """`core`: endpoint of CORE on this machine."""
         super().__init__(stage, host, f"comm.{NAME}")
+        assert isinstance(stage.swarm, TreeSwarm)
+        self._reaches = stage.swarm.reaches_on_standby
         self._device = device
         self._role = AdapterRole(is_acting=not is_paired)
         self._orders = WriteOrders()
@@ -66,6 +69,10 @@ class DeviceAdapter(SimulatedClient):
         self._begin_run()
         self._core = self.dial(core, DEFAULT_LIMITS)
         self._core.on_connection = self._connected
+
+    @property
+    def is_acting(self) -> bool:
+        return self._role.is_acting
 
     def _begin_run(self) -> None:
         item = DataItem(name=ITEM, value_type=ValueType.FLOAT64, is_writable=True)
@@ -115,7 +122,7 @@ class DeviceAdapter(SimulatedClient):
 
     def _ask_role(self) -> None:
         self._role_due = Instant(self.now() + ROLE_EVERY_NS)
-        self._core.send(RoleAsked(adapter=NAME, reaches=True))
+        self._core.send(RoleAsked(adapter=NAME, reaches=self._reaches))
         self._arm()
 
     def pass_time(self) -> None:

@@ -49,6 +49,13 @@ class TreePairLedger(NodeLedger):
 class LoneLedger(NodeLedger):
     """Stands for the judge of a node alone, whose machine judges what it acknowledges."""
 
+    def __init__(self, copies: TreeLedger) -> None:
+        super().__init__(1, copies.fail)
+        self._copies = copies
+
+    def knows(self, frame: Frame) -> bool:
+        return self._copies.knows(frame)
+
     def heard(self, receipt: Appended) -> None:
         """Take no note: nothing is counted here."""
 

@@ -54,7 +54,7 @@ class Site:
         else:
             self.machines = [LoneMachine(stage, self.hosts[0], copies, self._arguments(swarm, 0), self.device)]
         doors = [door_of(place) for place in places_of(node, swarm)]
-        ledger = self.machines[0].ledger if self.is_pair else LoneLedger(1, copies.fail)
+        ledger = self.machines[0].ledger if self.is_pair else LoneLedger(copies)
         self._begin_program = partial(ProducerClient, stage, outside, 1 + NODES.index(node), doors, ledger)
         self.program = self._begin_program()
 
@@ -87,8 +87,10 @@ class Site:
 
     def _pair_config(self, swarm: TreeSwarm) -> PairConfig:
         name = name_of(self.node)
+        config = pair_config_of(swarm)
+        waits = {name: swarm.pace * getattr(config, name) for name in config.__struct_fields__ if name.endswith("_ns")}
         return msgspec.structs.replace(
-            pair_config_of(swarm), cluster=f"c/{self.node}", voters=(f"{WITNESS}{name}-w",), paths=1
+            config, cluster=f"c/{self.node}", voters=(f"{WITNESS}{name}-w",), paths=1, **waits
         )
 
     def _arguments(self, swarm: TreeSwarm, index: int) -> CoreArguments:
@@ -115,7 +117,7 @@ class Site:
             node=node,
             cluster="c",
             log=log_config_of(swarm),
-            retention=Retention(keep_h=24.0, snapshot_every_s=2, scrub_bytes_per_s=0, parent=parent),
+            retention=self._retention(swarm, parent),
             adapters=frozenset({"valve"}),
             pair=pair,
             door=None if self.is_pair else OpenDoor(endpoint=door_of(node)),
@@ -130,6 +132,15 @@ class Site:
                 )
                 for one in children
             ),
+        )
+
+    def _retention(self, swarm: TreeSwarm, parent: str) -> Retention:
+        return Retention(
+            keep_h=swarm.keep_h.get(self.node, 24.0),
+            snapshot_every_s=swarm.snapshot_every_s,
+            scrub_bytes_per_s=0,
+            parent=parent,
+            hold_days=swarm.hold_days,
         )
 
     @property

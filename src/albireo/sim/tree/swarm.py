@@ -8,8 +8,6 @@ from albireo.sim.nodes.swarm import NodeSwarm
 NODES: Final = ("root", "root/north", "root/north/pump", "root/south")
 PAIRS: Final = ((), ("root",), ("root/north",), ("root/north/pump",), ("root", "root/north", "root/north/pump"))
 """Nodes that are pairs: none, the root, the middle, the bottom, all three."""
-PAIR_BYTES_PER_S: Final = 1_000_000
-"""Least that the cables of a tree with pairs carry: with less a member may never catch up (docs/limits.md)."""
 BEYOND: Final[Mapping[str, tuple[str, ...]]] = {
     "root": (),
     "root/north": ("root", "root/south"),
@@ -23,6 +21,16 @@ PAIR_FAULTS: Final = ("take_over", "take_over_everywhere", "switchover", "cut_me
 
 class TreeSwarm(NodeSwarm, frozen=True, kw_only=True):
     """Mix of one tree."""
+
+    pace: int = 1
+    """Times as long as in a plant that members wait for each other (sim/tree/day.py slows the rest down)."""
+    keep_h: Mapping[str, float] = {}
+    """Age up to which a node keeps records that everybody has, by node; a day of those that are not named."""
+    hold_days: float = 30.0
+    """Age up to which records are held for the parent."""
+    snapshot_every_s: int = 2
+    reaches_on_standby: bool = True
+    """Adapters on standby reach their device; as those that act do not say so, their members hand over for it."""
 
     pairs: tuple[str, ...] = ()
     order_every_ms: float = 0.0
@@ -48,5 +56,5 @@ def swarm_of_tree(seed: int) -> TreeSwarm:
         batch_every_ms=(100.0, 400.0)[seed // 5 % 2],
         segment_bytes=65_536,
         keep_s=3_600.0,
-        bytes_per_s=(100_000_000, PAIR_BYTES_PER_S if pairs else 300_000)[seed // 2 % 2],
+        bytes_per_s=(100_000_000, 300_000)[seed // 2 % 2],
     )

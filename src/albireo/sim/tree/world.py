@@ -117,10 +117,16 @@ class TreeWorld(World[NodeStage]):
         if serving is None:
             return None
         if self.chance.random() < 0.15:
-            self._force(serving, owner)
+            self.force(serving, owner, FORCE_MS)
             return None
+        order = self.give(serving, giver, owner, self.chance.choice(self.swarm.expires_ms))
+        if giver is not owner and self.chance.random() < 0.2:
+            self.agenda.after_ms(self.chance.uniform(0, 400), partial(self._take_back, giver, order))
+        return order
+
+    def give(self, serving: TreeMember | LoneMachine, giver: Site, owner: Site, expires_ms: int) -> Order:
+        """Give an order at the machine of a node that serves."""
         order = self.orders.give(giver.node, owner.node, giver.stores)
-        expires_ms = self.chance.choice(self.swarm.expires_ms)
 
         def answered(answer: Answer) -> None:
             self.stage.tell(giver.node, f"{order.command_id}: {answer.error or answer.result}")
@@ -136,8 +142,6 @@ class TreeWorld(World[NodeStage]):
             user="sim",
             expires_ms=expires_ms,
         )
-        if giver is not owner and self.chance.random() < 0.2:
-            self.agenda.after_ms(self.chance.uniform(0, 400), partial(self._take_back, giver, order))
         return order
 
     def _take_back(self, giver: Site, order: Order) -> None:
@@ -145,10 +149,11 @@ class TreeWorld(World[NodeStage]):
         if serving is not None:
             serving.operator.order("cancel", lambda _: None, command_id=order.command_id, user="sim")
 
-    def _force(self, serving: TreeMember | LoneMachine, owner: Site) -> None:
+    def force(self, serving: TreeMember | LoneMachine, owner: Site, for_ms: int) -> None:
+        """Force the device of a node, at the machine that serves another or the same."""
         item = f"{owner.node}:{ITEM}"
         serving.operator.order(
-            "force", lambda _: None, item=item, value=-1.0, for_ms=FORCE_MS, reason="simulated", user="sim"
+            "force", lambda _: None, item=item, value=-1.0, for_ms=for_ms, reason="simulated", user="sim"
         )
 
     # The end.
@@ -216,7 +221,7 @@ class TreeWorld(World[NodeStage]):
                 other = self.sites[node].root
                 if (machine.name, node) in shown:
                     continue
-                if other is not None and _is_shown(other, mirror):
+                if other is not None and is_shown(other, mirror):
                     shown.add((machine.name, node))
                 else:
                     missing += 1
@@ -305,7 +310,8 @@ def _is_live(here: TreeMember | LoneMachine, node: str) -> bool:
     return here.root is not None and here.root.tree.all_mirrors[node].stale_since_ns is None
 
 
-def _is_shown(owner: Root, mirror: NodeMirror) -> bool:
+def is_shown(owner: Root, mirror: NodeMirror) -> bool:
+    """Whether a node is shown as it is."""
     forced = {one.item_id for one in owner.folds.forces}
     return _readings(owner.folds.dim) == _readings(mirror.dim) and forced == mirror.forces.keys()
 

@@ -6,7 +6,19 @@ from typing import get_args
 import msgspec
 import pytest
 
-from albireo.codec.pair_message import Accept, FoldsSent, Heartbeat, PeerMessage, Prepare, Record, Voted, Yielded
+from albireo.codec.pair_message import (
+    Accept,
+    FoldsSent,
+    FollowAnswered,
+    Frames,
+    Heartbeat,
+    PeerMessage,
+    Prepare,
+    Read,
+    Record,
+    Voted,
+    Yielded,
+)
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import (
     ACTING,
@@ -197,6 +209,40 @@ def test_candidacy_stops_after_reading(record: Record, reason: str) -> None:
     effects = machine.step(voted("v1", 1, "pair_read", record, **changes), EMPTY, now)
     assert not asked(effects, Prepare)
     assert machine.candidate.last_stop == reason
+
+
+def step_and_read(machine: Member, event: Event, record: Record, now: Instant) -> None:
+    """Take a step, and let a majority answer the READ that goes out with it."""
+    for ask in asked(machine.step(event, AT_9, now), Read):
+        for voter in ("v0", "v1"):
+            machine.step(voted(voter, ask.question.round, "pair_read", record), AT_9, now)
+
+
+AT_9 = LogView(
+    history=EpochHistory((EpochEntry(5, 1, 0),)), end=Position(5, 9), durable=Position(5, 9), committed=Position(5, 9)
+)
+
+
+def test_a_member_that_catches_up_goes_on_while_frames_come_though_heartbeats_are_late_behind_them() -> None:
+    machine, now = member(), Instant(SECOND)
+    out = msgspec.structs.replace(FIRST, members=(1,), epoch=5, holder=1, run=20)
+    machine.step(FromPeer(heartbeat()), AT_9, now)
+    assert machine.following is not None
+    head = {"cluster": "c", "member": 1, "run": 20, "store": "b", "to_run": 7, "epoch": 5}
+    head["session"] = machine.following.session
+    answer = msgspec.convert(head | {"position": 9, "history": AT_9.history.entries}, FollowAnswered)
+    machine.step(FromPeer(answer), AT_9, now)
+    assert machine.state is State.CATCHING_UP
+    frames = msgspec.convert(head | {"previous": 20, "last": (5, 30), "committed": (5, 40)}, Frames)
+    for _ in range(8):
+        now = Instant(now + SECOND)
+        step_and_read(machine, FromPeer(frames), out, now)
+        assert machine.candidate.last_stop == "not_in_set"
+        assert machine.state is State.CATCHING_UP
+    for _ in range(12):
+        now = Instant(now + 500 * MS)
+        step_and_read(machine, TimePassed(), out, now)
+    assert machine.following is None, "nothing comes any more"
 
 
 FULL = EpochHistory(tuple(EpochEntry(2 * place, 1, place) for place in range(1, EPOCHS_MOST + 1)))

@@ -410,10 +410,10 @@ def test_damage_is_fetched_piece_by_piece_and_the_member_is_complete_when_all_ca
     assert isinstance(asked[0], FollowAcked) and not asked[0].is_complete
     assert isinstance(asked[1], RangeAsked) and asked[1].after == 449
     own.out.clear()
-    made.hears(piece(made, 460))
+    made.hears(piece(made, 460), NOW)
     assert own.out == [Refused(Refusal.OTHER_RANGE)]
     own.out.clear()
-    made.hears(piece(made, 449))
+    made.hears(piece(made, 449), NOW)
     assert own.out == [RepairLog(b"f")]
     own.out.clear()
     own.log = view(Position(4, 900), damaged_from=470)
@@ -428,7 +428,7 @@ def test_damage_is_fetched_piece_by_piece_and_the_member_is_complete_when_all_ca
 def test_what_the_holder_has_let_go_of_can_not_be_repaired_and_a_snapshot_is_asked_for() -> None:
     made = following(ROTTEN)
     made.answered(answer(made, position=900, is_snapshot=False))
-    made.hears(piece(made, 449, is_gone=True))
+    made.hears(piece(made, 449, is_gone=True), NOW)
     made.own.out.clear()
     made.ask(NOW)
     (ask,) = told(made.own.out, FollowAsked)

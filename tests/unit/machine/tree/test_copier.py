@@ -251,6 +251,17 @@ def test_gap_of_a_child_may_be_one_of_whatever_it_forwards(site: SiteLog) -> Non
     assert [(gap.index, gap.first, gap.sequence) for gap in gaps_in(now)] == [(1, 4, 6), (2, 2, 6)]
 
 
+def test_what_a_child_forwards_first_behind_its_gap_has_its_own_gap_before_it(site: SiteLog) -> None:
+    one, pump, now = copier(), SiteLog(PUMP_LOG), turn()
+    taken(one, forwarded(site, PUMP, pump.frame()))
+    skipped(site, 2)
+    skipped(pump, 4)
+    one.let_go(SITE, SITE_LOG, now)
+    forward = site.frame(kind=Kind.ENVELOPE, body=encode_envelope(pump.frame()), origin=Origin(7, 1, 6))
+    assert one.take(SITE, SITE_LOG, forward + site.frame(), now) == ""
+    assert [(gap.index, gap.first, gap.sequence) for gap in gaps_in(now)] == [(1, 4, 6), (2, 2, 6)]
+
+
 def test_gap_that_a_child_tells_of_what_it_forwards_is_one_here_too(site: SiteLog) -> None:
     one, pump = copier(), SiteLog(PUMP_LOG)
     taken(one, forwarded(site, PUMP, pump.frame()))

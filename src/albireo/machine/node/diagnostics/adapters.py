@@ -33,6 +33,8 @@ from albireo.model.value import ValueType
 SILENT_NS: Final = 12 * SECOND
 """Time after which an adapter that says nothing counts as lost. One whose items all stand still says its diagnostics
 every 5 s, and one of these may be late or lost."""
+TICK_NS: Final = SECOND
+"""Time between two looks at who fell silent, and at what else nothing tells of."""
 LOOK_NS: Final = 8 * SECOND
 """Silence from which boot is asked, so that its answer is there in time."""
 LATE_NS: Final = 3 * SECOND
