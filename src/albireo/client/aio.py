@@ -240,10 +240,17 @@ class AsyncClient:
         return await self.act(Action.COMMENT, case_id, comment)
 
     async def act(
-        self, action: Action, case_id: int, comment: str, duration_s: float | None = None, activation: int = 1
+        self,
+        action: Action,
+        case_id: int,
+        comment: str,
+        duration_s: float | None = None,
+        activation: int = 1,
+        node: str = "",
     ) -> list[Case]:
         """Any of these actions by its name."""
-        return await self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation))
+        user = self._core.user
+        return await self.converse(requests.act(action, case_id, user, comment, duration_s, activation, node))
 
     async def history(
         self,

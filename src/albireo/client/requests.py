@@ -74,6 +74,8 @@ class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
     """The watermark: wall time up to which all that it recorded lies above; 0: nothing yet."""
     behind: int
     """Number of records that are still to come; -1: not known."""
+    missing: int = 0
+    """Number of records of it that no log above will ever have; the stored history may have their rows."""
     feature_level: int = 0
     topology_hash: str = ""
     refused: int = 0
@@ -272,9 +274,9 @@ def end_session(session: SessionRow | int, user: str, reason: str, node: str) ->
     A row says itself which node has it.
     """
     number, where = (session.session_id, session.node) if isinstance(session, SessionRow) else (session, node)
-    found = [row.node for row in (yield from tree()) if where and _means(where, row.node)]
     asked = {"session_id": number, "reason": reason, "user": user}
-    yield Request(what="session_end", arguments=asked | _of(found[0] if len(found) == 1 else where), wait_s=END_S)
+    at = (yield from node_of(where)) if where else ""
+    yield Request(what="session_end", arguments=asked | _of(at), wait_s=END_S)
 
 
 def forces() -> Conversation[list[ForcedItem]]:
@@ -306,6 +308,15 @@ def nodes_of(patterns: Sequence[str]) -> Conversation[list[str]]:
     return nodes
 
 
+def node_of(name: str) -> Conversation[str]:
+    """Id of the other node that a name means, by its end too; the name itself if none here is called so, or several.
+
+    The node that is asked says then what is known to it.
+    """
+    found = [row.node for row in (yield from tree()) if _means(name, row.node)]
+    return found[0] if len(found) == 1 else name
+
+
 def seen_activation(case: Case | int, activation: int | None) -> tuple[int, int]:
     """Case id, and the activation that somebody saw: that of the case at hand, unless another is named."""
     if isinstance(case, Case):
@@ -314,10 +325,18 @@ def seen_activation(case: Case | int, activation: int | None) -> tuple[int, int]
 
 
 def act(
-    action: Action, case_id: int, user: str, comment: str, duration_s: float | None = None, activation: int = 1
+    action: Action,
+    case_id: int,
+    user: str,
+    comment: str,
+    duration_s: float | None = None,
+    activation: int = 1,
+    node: str = "",
 ) -> Conversation[list[Case]]:
-    """Act on a case; the cases that changed."""
+    """Act on a case; the cases that changed, none if it is one of another node."""
     arguments: dict[str, Any] = {"action": action.value, "case_id": case_id, "user": user, "comment": comment}
+    if node:
+        arguments["node"] = yield from node_of(node)
     if action is Action.ACK and activation > 1:  # The first needs no name, so that a node of 0.1.0 takes it.
         arguments["activation"] = activation
     if duration_s is not None:

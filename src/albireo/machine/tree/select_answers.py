@@ -67,7 +67,7 @@ class SelectAnswers:
             raise NotAnswered(f"nothing is recorded now, so nothing is selected: {root.admission.closed_because}")
         if root.is_crowded:
             raise NotAnswered(CROWDED)
-        owner = "" if root.registry.item(asked.item) is not None else self._below.owner_of(asked.item)
+        owner = self._below.owner_of(asked.item)
         if owner:
             self._select_below(question, asked, owner, turn)
             return
