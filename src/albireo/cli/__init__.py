@@ -38,6 +38,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "forget": ("albireo.cli.node.forget", "Forget producers or items that are no more."),
     "write": ("albireo.cli.node.write", "Set one item, with read-back."),
     "command": ("albireo.cli.node.command", "What became of each command."),
+    "selections": ("albireo.cli.site.selections", "Items that are selected for an order: list, end."),
     "message": ("albireo.cli.message.message", "Messages and files to programs at other nodes."),
     "force": ("albireo.cli.force.force", "Put a value to an item for a time, or end that."),
     "forces": ("albireo.cli.force.force:forces", "Items that are forced: by whom, why, how long."),

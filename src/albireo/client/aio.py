@@ -106,11 +106,11 @@ class AsyncClient:
 
     async def select(self, item: str, reason: str = "", *, for_s: float = SELECT_MS / 1000) -> ItemSelection:
         """Have an item for this client alone for a moment, as `Client.select` does."""
-        return await self.converse(requests.select(item, self._core.user, reason, for_s))
+        return await self.converse(orders.select(item, self._core.user, reason, for_s))
 
     async def deselect(self, selection: ItemSelection, reason: str = "") -> None:
         """Give a selection back, as `Client.deselect` does."""
-        await self.converse(requests.deselect(selection, self._core.user, reason))
+        await self.converse(orders.deselect(selection, self._core.user, reason))
 
     async def force(self, item: str, value: Value, reason: str, *, for_s: float) -> ForcedItem:
         """Put a value to an item for a time, as `Client.force` does."""

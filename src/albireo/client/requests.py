@@ -224,23 +224,19 @@ def write(
     return understood("write", reply.result, Receipt)
 
 
-def select(item: str, user: str, reason: str, for_s: float) -> Conversation[ItemSelection]:
-    """Have an item for oneself for a moment."""
-    arguments: dict[str, Any] = {
-        "item": item,
-        "selection_id": str(uuid.uuid4()),
-        "for_ms": round(for_s * 1000),
-        "user": user,
-        "reason": reason,
-    }
-    reply = yield Request(what="select", arguments=arguments, wait_s=ACTION_S)
-    return understood("select", reply.result, ItemSelection)
+def selections(pattern: str) -> Conversation[list[ItemSelection]]:
+    """Selected items of this node and of those that it knows, by name; `pattern`: only of nodes that it means."""
+    found: list[ItemSelection] = []
+    for node in (yield from _meant(pattern)):
+        found += yield from _all_rows("selections", list[ItemSelection], **_of(node))
+    return sorted(found, key=lambda one: one.item)
 
 
-def deselect(selection: ItemSelection, user: str, reason: str) -> Conversation[None]:
-    """Give a selection back."""
-    named = {"item": selection.item, "selection_id": selection.selection_id}
-    yield Request(what="deselect", arguments={**named, "user": user, "reason": reason}, wait_s=ACTION_S)
+def _meant(pattern: str) -> Conversation[list[str]]:
+    """Nodes that a pattern means; "": the one that is asked."""
+    reply = yield Request(what="status")
+    own = [""] if _means(pattern, str(reply.result["node"])) else []
+    return own + [row.node for row in (yield from tree()) if _means(pattern, row.node)]
 
 
 def force(item: str, value: Value, user: str, reason: str, for_s: float) -> Conversation[ForcedItem]:
@@ -257,14 +253,9 @@ def release(item: str, user: str, reason: str) -> Conversation[None]:
 
 def sessions(pattern: str) -> Conversation[list[SessionRow]]:
     """Sessions of this node and of those below, by node and id; `pattern`: only of nodes that it means."""
-    reply = yield Request(what="status")
-    own = str(reply.result["node"])
     found: list[SessionRow] = []
-    if _means(pattern, own):
-        found += yield from _all_rows("sessions", list[SessionRow])
-    for row in (yield from tree()):
-        if _means(pattern, row.node):
-            found += yield from _all_rows("sessions", list[SessionRow], node=row.node)
+    for node in (yield from _meant(pattern)):
+        found += yield from _all_rows("sessions", list[SessionRow], **_of(node))
     return sorted(found, key=lambda one: (one.node, one.session_id))
 
 

@@ -24,7 +24,7 @@ from albireo.machine.node.orders import WriteAsked
 from albireo.machine.tree.force_answers import ForcesAsked
 from albireo.machine.tree.order_answers import CancelAsked, CommandAsked, CommandsAsked
 from albireo.machine.tree.post_answers import BecomeAsked, MessageAsked, ReceiveAsked, TakeAsked
-from albireo.machine.tree.select_answers import DeselectAsked, SelectAsked
+from albireo.machine.tree.select_answers import DeselectAsked, SelectAsked, SelectionsAsked
 from albireo.machine.tree.session_answers import OwnSessionAsked, SessionEndAsked, SessionsAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
@@ -61,7 +61,7 @@ SHAPES: tuple[type, ...] = (
     *(Nothing, ItemsAsked, CasesAsked, CaseActionAsked, CaseActBody, WriteAsked, ActionAsked),
     *(HotQuestion, ItemQuestion, NodeQuestion),
     *(BecomeAsked, CancelAsked, MessageAsked, ReceiveAsked, TakeAsked),
-    *(SelectAsked, DeselectAsked),
+    *(SelectAsked, DeselectAsked, SelectionsAsked),
     *(CommandAsked, CommandsAsked, ItemForceAsked, ReleaseAsked, ForcesAsked),
     *(OwnSessionAsked, SessionsAsked, SessionEndAsked),
     *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),

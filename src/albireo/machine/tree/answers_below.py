@@ -5,13 +5,15 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from albireo.codec.message import Answer
+from albireo.codec.record import Stream
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
-from albireo.machine.node.turn import NotAnswered, Question
+from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model.access import AccessRole
@@ -116,6 +118,18 @@ def check_role(
     role = access.role_at(question.principal, owner)
     if role < needed:
         raise NotAnswered(f"{what} needs the role {needed.word} at {owner}; {question.principal!r} has {role.word}")
+
+
+def may_as_admin(access: AccessJudge, question: Question, node: str, subject: str, user: str, turn: Turn) -> bool:
+    """Whether who asks is an admin of that node; if not it is told so, on record like each refusal."""
+    if access.role_at(question.principal, node) >= AccessRole.ADMIN:
+        return True
+    moment = question.moment
+    refused = access.refused_at(question.principal, subject, AccessRole.ADMIN, user, moment.now, moment.wall)
+    turn.send(question.sender, Answer(request_id=question.request_id, error=refused.text))
+    if refused.entry is not None:
+        turn.record(Stream.AUDIT, [refused.entry])
+    return False
 
 
 def not_done(receipt: MessageReceipt, look: str) -> str:
