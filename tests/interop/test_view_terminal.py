@@ -1,4 +1,4 @@
-"""The live view on a real terminal, over a real tree: it shows the nodes, selects and writes, and leaves nothing."""
+"""The live view on a real terminal, over a real tree: it shows the nodes, selects, writes, and leaves nothing held."""
 
 import asyncio
 import contextlib
