@@ -5,17 +5,21 @@ from typing import Any
 import msgspec
 import pytest
 
+from albireo.codec.message import Answer, Ask
 from albireo.codec.record import Audited, CaseChanged
 from albireo.codec.tree.records import MessageEnd
 from albireo.machine.case.acting import CaseActing, encode_act
 from albireo.machine.fold import ActionAsked
 from albireo.machine.message.events import ExecuteBody, RecoverBody
+from albireo.machine.node.events import KeysListed
 from albireo.machine.node.turn import Moment, Turn
+from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.case import Action
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.position import EpochEntry, EpochHistory
 from albireo.model.tree.message import CASE_ACTION, Life, MessageName, MessageOutcome
 from tests.parts.drafted import view_of
+from tests.parts.present import MES
 from tests.unit.machine.node.test_retired_items import cases, in_alarm, world
 from tests.unit.machine.node.test_root import World
 
@@ -86,3 +90,27 @@ def test_nothing_is_done_after_the_time_of_the_order() -> None:
 def test_a_later_tenure_says_that_it_does_not_know() -> None:
     lost = RecoverBody(NAME, CASE_ACTION, is_proven=True)
     assert CaseActing(world().root.folds).recover(lost).outcome is MessageOutcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("at", "refusal"),
+    [
+        ("root", f"ack needs the role operate at top/south; {MES!r} has view"),
+        ("", "this node does not serve yet; ask again in a moment"),
+    ],
+)
+def test_the_role_is_judged_for_the_node_that_has_the_case(at: str, refusal: str) -> None:
+    one = world(parent="top", beyond=("top/south",))
+    one.step(KeysListed({MES: RoleGrant(AccessRole.OPERATE, at)}))
+    arguments = {"action": "ack", "case_id": 7, "user": "mes", "node": "top/south"}
+    one.letter(b"mes", Ask(request_id=5, what="case_action", arguments=arguments), principal=MES)
+    one.sync()
+    errors = [each.error for each in one.take(Answer) if isinstance(each, Answer) and each.request_id == 5]
+    assert errors == [refusal], "where the role suffices the order goes on to the messages"
+
+
+@pytest.mark.parametrize("arguments", [{"action": "ack_all"}, {"action": "shelve", "item_id": 1, "condition": "hi"}])
+def test_what_was_not_seen_is_not_acted_upon_from_afar(arguments: dict[str, object]) -> None:
+    one = world(parent="top", beyond=("top/south",))
+    answer = one.ask("case_action", user="ann", node="top/south", **arguments)
+    assert "is acted upon by its id" in answer.error
