@@ -81,6 +81,40 @@ def test_an_item_two_levels_down_is_selected_and_written_from_the_root(tmp_path:
     asyncio.run(story())
 
 
+def test_selections_two_levels_down_are_listed_and_ended_at_the_root(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+
+    def listed(count: int) -> list[dict[str, Any]]:
+        for _ in range(10_000):
+            rows: list[dict[str, Any]] = shown(nodes[ROOT], "selections", "list", "pump")["selections"]
+            if len(rows) == count:
+                return rows
+        raise TimeoutError
+
+    def story_of() -> None:
+        with device(nodes[PUMP], nodes[ROOT], SIGN), connect(nodes[PUMP].data, name="bob") as bob:
+            selection = bob.select("speed", "inspection", for_s=300)
+            (row,) = listed(1)
+            assert (row["item"], row["user"], row["reason"]) == (f"{PUMP}:speed", "bob", "inspection")
+            assert 0 < row["left_ms"] <= 300_000 and row["stale_since_ns"] is None
+            with connect(nodes[PUMP].data) as there:
+                assert [one.selection_id for one in there.selections()] == [selection.selection_id]
+            ended = shown(nodes[ROOT], "selections", "end", "pump:speed", "--reason", "he left", "--user", "chief")
+            assert ended["selection"]["user"] == "bob"
+            assert listed(0) == []
+            with pytest.raises(NotSelected, match="is over"):
+                bob.write("speed", 1.0, selection=selection)
+            none = run(nodes[ROOT], "selections", "end", "pump:speed")
+            assert (none.exit_code, "is not selected" in none.output) == (1, True)
+
+    async def story() -> None:
+        async with up(nodes[ROOT]), up(nodes[NORTH]), up(nodes[PUMP]) as pump:
+            await aside(story_of)
+            assert [one.cause for one in told(pump.log, SelectionEnded)] == ["ended"]
+
+    asyncio.run(story())
+
+
 def test_one_id_is_one_order_or_message_wherever_it_goes(tmp_path: Path) -> None:
     nodes = tree_of(tmp_path, ROOT, NORTH)
 

@@ -1,12 +1,16 @@
 """A pair whose only voter is a node below, which dials both members: over real links, with and without keys."""
 
 import asyncio
+import contextlib
+import io
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from albireo.cli.node.status import _votes
+from albireo.cli.pair.witness import show_votes
 from albireo.client import connect
 from albireo.model.instant import SECOND
 from albireo.runtime.actor.clock import boot_ns
@@ -35,6 +39,20 @@ def seat_of(home: Path) -> Any:
     return seat
 
 
+def votes_of(home: Path) -> Any:
+    """What `albireo status` knows of the votes of a place."""
+    with connect(home, is_pinned=True) as client:
+        return _votes(client)
+
+
+def table_of(home: Path) -> list[list[str]]:
+    """The same as `albireo status -v` shows it."""
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        show_votes(votes_of(home))
+    return [line.split("\t") for line in shown.getvalue().splitlines()]
+
+
 async def both_in(made: Plant) -> None:
     await made.start(1)
     await made.wait_for("active", "ready")
@@ -61,6 +79,10 @@ def test_the_other_member_takes_over_by_the_vote_of_a_node_below(tmp_path: Path,
             assert seat["node"] == "root"
             assert seat["record"]["holder"] == 1
             assert [one["place"] for one in seat["members"]] == ["root[primary]", "root[backup]"]
+            head, told = await aside(partial(table_of, tmp_path / "w1"))
+            assert head[:4] == ["pair", "state", "promised", "holder"]
+            assert (told[0], told[3]) == ("root", "backup")
+            assert await aside(partial(votes_of, made.data(1))) is None, "it votes for nobody"
 
     asyncio.run(story())
 

@@ -24,5 +24,10 @@ def time_text(wall_ns: int) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{wall_ns // 1_000_000 % 1000:03d}"
 
 
+def clock_text(wall_ns: int) -> str:
+    """Time of the day, UTC; a dash for a time that never was."""
+    return datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%H:%M:%S") if wall_ns > 0 else "-"
+
+
 def quality_text(code: int) -> str:
     return quality.name(code)

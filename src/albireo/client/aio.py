@@ -106,11 +106,11 @@ class AsyncClient:
 
     async def select(self, item: str, reason: str = "", *, for_s: float = SELECT_MS / 1000) -> ItemSelection:
         """Have an item for this client alone for a moment, as `Client.select` does."""
-        return await self.converse(requests.select(item, self._core.user, reason, for_s))
+        return await self.converse(orders.select(item, self._core.user, reason, for_s))
 
     async def deselect(self, selection: ItemSelection, reason: str = "") -> None:
         """Give a selection back, as `Client.deselect` does."""
-        await self.converse(requests.deselect(selection, self._core.user, reason))
+        await self.converse(orders.deselect(selection, self._core.user, reason))
 
     async def force(self, item: str, value: Value, reason: str, *, for_s: float) -> ForcedItem:
         """Put a value to an item for a time, as `Client.force` does."""
@@ -240,10 +240,17 @@ class AsyncClient:
         return await self.act(Action.COMMENT, case_id, comment)
 
     async def act(
-        self, action: Action, case_id: int, comment: str, duration_s: float | None = None, activation: int = 1
+        self,
+        action: Action,
+        case_id: int,
+        comment: str,
+        duration_s: float | None = None,
+        activation: int = 1,
+        node: str = "",
     ) -> list[Case]:
         """Any of these actions by its name."""
-        return await self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation))
+        user = self._core.user
+        return await self.converse(requests.act(action, case_id, user, comment, duration_s, activation, node))
 
     async def history(
         self,

@@ -162,13 +162,23 @@ class Client(MessagingClient):
         return self.act(Action.COMMENT, case_id, comment)
 
     def act(
-        self, action: Action, case_id: int, comment: str, duration_s: float | None = None, activation: int = 1
+        self,
+        action: Action,
+        case_id: int,
+        comment: str,
+        duration_s: float | None = None,
+        activation: int = 1,
+        node: str = "",
     ) -> list[Case]:
-        """Any of these actions by its name. `activation`: the one that is acknowledged.
+        """Any of these actions by its name.
+
+        Args:
+            activation: the one that is acknowledged.
+            node: another node that has the case; what changed is in its state then, and none is returned.
 
         Raises: as `write`.
         """
-        return self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation))
+        return self.converse(requests.act(action, case_id, self._core.user, comment, duration_s, activation, node))
 
     # Sessions.
 

@@ -1,6 +1,7 @@
 """Orders: what a client asks of orders that were given; the same for threads and for coroutines."""
 
-from typing import Final, TypeVar
+import uuid
+from typing import Any, Final, TypeVar
 
 from albireo.client import requests
 from albireo.client.conversation import Conversation, held, understood
@@ -36,6 +37,31 @@ def cancel(command_id: str, user: str, reason: str) -> Conversation[MessageProof
     arguments = {"command_id": command_id, "user": user, "reason": reason}
     reply = yield Request(what="cancel", arguments=arguments, wait_s=CANCEL_S)
     return understood("cancel", reply.result, MessageProof)
+
+
+def select(item: str, user: str, reason: str, for_s: float) -> Conversation[ItemSelection]:
+    """Have an item for oneself for a moment."""
+    arguments: dict[str, Any] = {
+        "item": item,
+        "selection_id": str(uuid.uuid4()),
+        "for_ms": round(for_s * 1000),
+        "user": user,
+        "reason": reason,
+    }
+    reply = yield Request(what="select", arguments=arguments, wait_s=requests.ACTION_S)
+    return understood("select", reply.result, ItemSelection)
+
+
+def deselect(selection: ItemSelection, user: str, reason: str) -> Conversation[None]:
+    """Give a selection back."""
+    named = {"item": selection.item, "selection_id": selection.selection_id}
+    yield Request(what="deselect", arguments={**named, "user": user, "reason": reason}, wait_s=requests.ACTION_S)
+
+
+def end_selection(selection: ItemSelection, user: str, reason: str) -> Conversation[None]:
+    """End a selection, also one of somebody else."""
+    named = {"item": selection.item, "selection_id": selection.selection_id, "of_others": True}
+    yield Request(what="deselect", arguments={**named, "user": user, "reason": reason}, wait_s=requests.ACTION_S)
 
 
 class OrderingClient:
@@ -80,11 +106,19 @@ class OrderingClient:
             NodeRefused: the item takes orders directly, or none.
             OutcomeUnknown: no answer came; what may be selected ends by itself.
         """
-        return self.converse(requests.select(item, self._core.user, reason, for_s))
+        return self.converse(select(item, self._core.user, reason, for_s))
 
     def deselect(self, selection: ItemSelection, reason: str = "") -> None:
         """Give a selection back. Raises NotSelected: it was over, or has been used."""
-        self.converse(requests.deselect(selection, self._core.user, reason))
+        self.converse(deselect(selection, self._core.user, reason))
+
+    def selections(self, pattern: str = "*") -> list[ItemSelection]:
+        """Selected items here and at the nodes that are known here, by name. `pattern`: only at nodes that it means."""
+        return self.converse(requests.selections(pattern))
+
+    def end_selection(self, selection: ItemSelection, reason: str = "") -> None:
+        """End a selection of anybody, as an admin of the node that owns the item. Raises: as `write`."""
+        self.converse(end_selection(selection, self._core.user, reason))
 
     def force(self, item: str, value: Value, reason: str, *, for_s: float) -> ForcedItem:
         """Put a value to an item in the place of what its device measures, for a time.

@@ -74,6 +74,8 @@ class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
     """The watermark: wall time up to which all that it recorded lies above; 0: nothing yet."""
     behind: int
     """Number of records that are still to come; -1: not known."""
+    missing: int = 0
+    """Number of records of it that no log above will ever have; the stored history may have their rows."""
     feature_level: int = 0
     topology_hash: str = ""
     refused: int = 0
@@ -222,23 +224,19 @@ def write(
     return understood("write", reply.result, Receipt)
 
 
-def select(item: str, user: str, reason: str, for_s: float) -> Conversation[ItemSelection]:
-    """Have an item for oneself for a moment."""
-    arguments: dict[str, Any] = {
-        "item": item,
-        "selection_id": str(uuid.uuid4()),
-        "for_ms": round(for_s * 1000),
-        "user": user,
-        "reason": reason,
-    }
-    reply = yield Request(what="select", arguments=arguments, wait_s=ACTION_S)
-    return understood("select", reply.result, ItemSelection)
+def selections(pattern: str) -> Conversation[list[ItemSelection]]:
+    """Selected items of this node and of those that it knows, by name; `pattern`: only of nodes that it means."""
+    found: list[ItemSelection] = []
+    for node in (yield from _meant(pattern)):
+        found += yield from _all_rows("selections", list[ItemSelection], **_of(node))
+    return sorted(found, key=lambda one: one.item)
 
 
-def deselect(selection: ItemSelection, user: str, reason: str) -> Conversation[None]:
-    """Give a selection back."""
-    named = {"item": selection.item, "selection_id": selection.selection_id}
-    yield Request(what="deselect", arguments={**named, "user": user, "reason": reason}, wait_s=ACTION_S)
+def _meant(pattern: str) -> Conversation[list[str]]:
+    """Nodes that a pattern means; "": the one that is asked."""
+    reply = yield Request(what="status")
+    own = [""] if _means(pattern, str(reply.result["node"])) else []
+    return own + [row.node for row in (yield from tree()) if _means(pattern, row.node)]
 
 
 def force(item: str, value: Value, user: str, reason: str, for_s: float) -> Conversation[ForcedItem]:
@@ -255,14 +253,9 @@ def release(item: str, user: str, reason: str) -> Conversation[None]:
 
 def sessions(pattern: str) -> Conversation[list[SessionRow]]:
     """Sessions of this node and of those below, by node and id; `pattern`: only of nodes that it means."""
-    reply = yield Request(what="status")
-    own = str(reply.result["node"])
     found: list[SessionRow] = []
-    if _means(pattern, own):
-        found += yield from _all_rows("sessions", list[SessionRow])
-    for row in (yield from tree()):
-        if _means(pattern, row.node):
-            found += yield from _all_rows("sessions", list[SessionRow], node=row.node)
+    for node in (yield from _meant(pattern)):
+        found += yield from _all_rows("sessions", list[SessionRow], **_of(node))
     return sorted(found, key=lambda one: (one.node, one.session_id))
 
 
@@ -272,9 +265,9 @@ def end_session(session: SessionRow | int, user: str, reason: str, node: str) ->
     A row says itself which node has it.
     """
     number, where = (session.session_id, session.node) if isinstance(session, SessionRow) else (session, node)
-    found = [row.node for row in (yield from tree()) if where and _means(where, row.node)]
     asked = {"session_id": number, "reason": reason, "user": user}
-    yield Request(what="session_end", arguments=asked | _of(found[0] if len(found) == 1 else where), wait_s=END_S)
+    at = (yield from node_of(where)) if where else ""
+    yield Request(what="session_end", arguments=asked | _of(at), wait_s=END_S)
 
 
 def forces() -> Conversation[list[ForcedItem]]:
@@ -306,6 +299,15 @@ def nodes_of(patterns: Sequence[str]) -> Conversation[list[str]]:
     return nodes
 
 
+def node_of(name: str) -> Conversation[str]:
+    """Id of the other node that a name means, by its end too; the name itself if none here is called so, or several.
+
+    The node that is asked says then what is known to it.
+    """
+    found = [row.node for row in (yield from tree()) if _means(name, row.node)]
+    return found[0] if len(found) == 1 else name
+
+
 def seen_activation(case: Case | int, activation: int | None) -> tuple[int, int]:
     """Case id, and the activation that somebody saw: that of the case at hand, unless another is named."""
     if isinstance(case, Case):
@@ -314,10 +316,18 @@ def seen_activation(case: Case | int, activation: int | None) -> tuple[int, int]
 
 
 def act(
-    action: Action, case_id: int, user: str, comment: str, duration_s: float | None = None, activation: int = 1
+    action: Action,
+    case_id: int,
+    user: str,
+    comment: str,
+    duration_s: float | None = None,
+    activation: int = 1,
+    node: str = "",
 ) -> Conversation[list[Case]]:
-    """Act on a case; the cases that changed."""
+    """Act on a case; the cases that changed, none if it is one of another node."""
     arguments: dict[str, Any] = {"action": action.value, "case_id": case_id, "user": user, "comment": comment}
+    if node:
+        arguments["node"] = yield from node_of(node)
     if action is Action.ACK and activation > 1:  # The first needs no name, so that a node of 0.1.0 takes it.
         arguments["activation"] = activation
     if duration_s is not None:

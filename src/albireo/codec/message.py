@@ -22,7 +22,7 @@ from albireo.codec.tree.letters import TreeMessage
 from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model import bounded
 from albireo.model.case import Case
-from albireo.model.command import Receipt
+from albireo.model.command import Receipt, Selection
 from albireo.model.force import Force
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
@@ -287,6 +287,9 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     sessions: Annotated[tuple[Session, ...], Meta(max_length=ENTRIES_MAX)] = ()
     ended: Annotated[tuple[bounded.Count, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Ids of sessions that are over; `sessions` began or changed."""
+    selections: Annotated[tuple[Selection, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    deselected: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    """Ids of items that are not selected any more; `selections` began."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()
     """(value type, row count) of each raw part: sample columns as in codec.samples."""
     stale_since_ns: bounded.Signed64 | None = None

@@ -166,8 +166,8 @@ class SelectionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="select_ende
     item_id: int
     selection_id: str
     cause: str
-    """`operated`: the order that used it stands right behind this record; `cancelled`; `expired`; `restarted`: the node
-    that began to lead read it from a store, so nobody can tell how old it is."""
+    """`operated`: the order that used it stands right behind this record; `cancelled`; `ended`, by an admin; `expired`;
+    `restarted`: the node that began to lead read it from a store, so nobody can tell how old it is."""
 
 
 class SessionBegan(msgspec.Struct, frozen=True, kw_only=True, tag="session"):

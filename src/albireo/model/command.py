@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.model.bounded import Count, Name, Number32, Signed64, Text
 from albireo.model.value import Value
 
 ID_REUSED: Final = "was given to an order with another"
@@ -94,18 +95,18 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """An item is selected."""
 
-    item_id: int
-    selection_id: str
+    item_id: Number32
+    selection_id: Text
     """Drawn by whoever selects; the order that uses the selection names it."""
-    user: str
+    user: Text
     """Who was claimed to select it."""
-    principal: str
+    principal: Name
     """Name of the key, or the local user, behind it (model.principal)."""
-    since_ns: int
+    since_ns: Signed64
     """Wall time at the node that owns the item."""
-    for_ms: int
+    for_ms: Count
     """Elapsed time after which it ends by itself."""
-    reason: str = ""
+    reason: Text = ""
 
 
 class ItemSelection(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,3 +123,5 @@ class ItemSelection(msgspec.Struct, frozen=True, kw_only=True):
     for_ms: int
     left_ms: int
     """Time that is left of it, at the node that owns the item; after an answer of a node above, all of it."""
+    stale_since_ns: int | None = None
+    """Wall time since which nothing was heard of that node; 0: never in this run; None: it is heard."""

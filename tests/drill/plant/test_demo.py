@@ -292,12 +292,12 @@ def test_on_a_terminal_it_is_a_screen_that_q_leaves(tmp_path: Path) -> None:
         return text in screen
 
     try:
-        until(lambda: shows(b"air_velocity_1"))
+        until(lambda: shows(b"root/south  live") and shows(b"north:air_temperature_1"))
         assert b"\x1b[?1049h" in screen, "the alternate screen"
-        os.write(ours, b"/co_set\r")
-        until(lambda: shows(b"items with 'co_set'"))
+        os.write(ours, b"/south co_set\r")
+        until(lambda: shows(b"items with 'south co_set'"))
         os.write(ours, b"w9\r")
-        until(lambda: shows(b"verified, read back 9"))
+        until(lambda: shows(b"root/south:co_setpoint = 9: verified, read back 9"))
         os.write(ours, b"q")
         until(lambda: shows(b"\x1b[?1049l"))
         until(lambda: shows(b"") and child.poll() is not None)

@@ -2,6 +2,8 @@
 
 import itertools
 import re
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,22 +25,26 @@ from albireo.cli.view.screen import (
     Quit,
     ScenarioBegun,
     Screen,
+    SelectionGivenBack,
+    SelectOrdered,
     Wish,
     WriteOrdered,
+    not_selected,
     pressed,
+    selected,
     selected_item,
     shown_items,
     value_of,
 )
-from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, LiveState, ShownOrder, natural, own_number
+from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, HeldSelection, LiveState, ShownOrder, natural, own_number
 from albireo.cli.view.trend import STEP_NS, STEPS, Trend
 from albireo.cli.view.view import keys_of
 from albireo.client import Changes, ItemCase
-from albireo.codec.message import FeedState
-from albireo.model.case import Action, Case, LifecycleStatus, Shelving
-from albireo.model.command import Outcome, Receipt
+from albireo.client.requests import TreeRow
+from albireo.model.case import Action, LifecycleStatus, Shelving
+from albireo.model.command import ItemSelection, Outcome
 from albireo.model.instant import SECOND, Instant
-from albireo.model.item import Condition, DataItem, KnownItem, Reading
+from albireo.model.item import Condition, Control, DataItem, KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.quality import BAD_NO_COMMUNICATION, GOOD, GOOD_LOCAL_OVERRIDE
 from albireo.model.samples import SampleBatch, Strings
@@ -121,15 +127,11 @@ def test_a_node_that_is_not_heard_is_named_with_the_time_since_when() -> None:
 
 
 @pytest.mark.parametrize("node", ["root", "root/north"])
-def test_a_case_of_another_node_is_not_acted_upon_here(node: str) -> None:
+def test_a_case_of_another_node_is_acted_upon_there(node: str) -> None:
     live = several(of_node("root/other"), of_node(node, 7))
     cases = Screen(pane=Pane.CASES, case_id=next(one for one in live.cases if own_number(one) == 7))
-    screen, wishes = pressed(live, cases, "a")
-    if node == "root":
-        assert wishes == [CaseActed(action=Action.ACK, case_id=7)]
-    else:
-        assert not wishes
-        assert "root/north" in screen.message
+    _, wishes = pressed(live, cases, "a")
+    assert wishes == [CaseActed(action=Action.ACK, case_id=7, node="" if node == "root" else node)]
 
 
 def test_a_set_point_of_another_node_is_written_by_its_full_name() -> None:
@@ -139,13 +141,208 @@ def test_a_set_point_of_another_node_is_written_by_its_full_name() -> None:
     assert (wish.order.name, wish.order.value) == ("root/north:co_setpoint", 9.0)
 
 
-def state(sequence: int, **fields: object) -> FeedState:
-    message = FeedState(epoch=1, position=Position(1, sequence), previous=Position())
-    return msgspec.structs.replace(message, **fields)
+def row(node: str, **fields: Any) -> TreeRow:
+    one = TreeRow(node=node, by=node, stale_since_ns=None, items=1, position="1:9", complete_to_ns=WALL, behind=0)
+    return msgspec.structs.replace(one, **fields)
 
 
-def case(case_id: int, name: str = "co_1", **fields: object) -> Case:
-    one = Case(case_id=case_id, item_id=KNOWN[name].item_id, condition=Condition.HI, severity=600, raised_ns=WALL)
+def tree_of(*rows: TreeRow, **status: Any) -> LiveState:
+    """The root and two sites, as the root tells them."""
+    live = several(of_node("root", 1), of_node("root/north", 2), of_node("root/south", 3))
+    live.told({"core": {"node": "root"}, **status}, rows, CLOCK.now)
+    return live
+
+
+def node_lines(live: LiveState, clock: Clock = CLOCK) -> list[str]:
+    lines = drawn(live, size=Size(160, 30), clock=clock)
+    first = next(at for at, line in enumerate(lines) if line.startswith("    nodes"))
+    return [line.rstrip() for line in lines[first + 1 : first + 4]]
+
+
+def test_every_node_is_shown_with_its_health_and_how_far_the_copy_is() -> None:
+    live = tree_of(row("root/north"), row("root/south", behind=40, complete_to_ns=WALL - 90 * SECOND))
+    own, north, south = node_lines(live)
+    assert own.startswith("   root        asked here") and "alarms 1 (1 UNACKED)" in own
+    assert north.startswith("   root/north  live") and "complete to 08:00:00  1 items" in north
+    assert "complete to 07:58:30 (90 s ago, 40 to come)" in south
+
+
+def test_a_node_that_is_not_heard_is_marked_and_never_live() -> None:
+    away = row("root/north", stale_since_ns=WALL - 12 * SECOND, behind=3)
+    _, north, south = node_lines(tree_of(away, row("root/south", stale_since_ns=0)))
+    assert north.startswith("!! root/north  NOT HEARD 12 s") and "live" not in north
+    assert south.startswith("!! root/south  NEVER HEARD")
+
+
+def test_while_the_node_that_is_asked_is_silent_no_node_looks_live() -> None:
+    late = Clock(Instant(CLOCK.now + SILENT_NS + 1), WALL)
+    lines = node_lines(tree_of(row("root/north"), row("root/south")), late)
+    assert all(line.startswith("?  ") and "not known now" in line and "live" not in line for line in lines)
+
+
+def test_what_is_missing_of_a_node_stands_in_its_line() -> None:
+    hole = {"first": 1, "last": 9, "from_ns": 1, "to_ns": 2, "reason": "let_go", "is_final": False}
+    stored = {
+        "node": "root/north",
+        "index": 1,
+        "complete_to_ns": WALL,
+        "holes": 1,
+        "lacks": [hole],
+        "copy": {"is_incomplete": True, "files": 10, "done": 3, "trouble": ""},
+        "refused": {},
+    }
+    live = tree_of(row("root/north", missing=77), row("root/south"), stats={"below": [stored]})
+    _, north, south = node_lines(live)
+    assert "77 records missing in the log, 1 stretch of history to come, 3 of 10 files copied" in north
+    assert "missing" not in south
+
+
+def test_enter_on_a_node_shows_its_items_and_cases_alone_and_esc_those_of_all() -> None:
+    live = tree_of(row("root/north"), row("root/south"))
+    screen, _ = typed(live, Screen(), "n", ["down"], ["enter"])
+    assert (screen.scope, screen.pane) == ("root/north", Pane.ITEMS)
+    assert [known.node for known in shown_items(live, screen)] == ["root/north"]
+    lines = drawn(live, screen)
+    assert any(line.startswith("   root/north  live") for line in lines)
+    assert "alarms of root/north  1/1" in "".join(lines) and " co_setpoint " in "".join(lines)
+    _, (wish,) = typed(live, screen, "w9", ["enter"])
+    assert isinstance(wish, WriteOrdered) and wish.order.name == "root/north:co_setpoint"
+    screen, _ = typed(live, screen, "/zz", ["enter"], ["esc"])
+    assert (screen.filter, screen.scope) == ("", "root/north"), "the filter goes first"
+    screen, _ = typed(live, screen, ["esc"])
+    assert len(shown_items(live, screen)) == 3
+
+
+def test_a_scenario_begins_at_the_site_that_is_shown() -> None:
+    live = tree_of(row("root/north"), row("root/south"))
+    _, wishes = typed(live, Screen(scope="root/north"), "f")
+    assert wishes == [ScenarioBegun(scenario=Scenario.FIRE, node="root/north")]
+
+
+def test_names_are_short_where_that_is_clear() -> None:
+    lines = "".join(drawn(tree_of(), size=Size(120, 30)))
+    assert " north:co_setpoint " in lines and "root/north:co_setpoint" not in lines
+    alike = "".join(drawn(several(of_node("root/a/pump"), of_node("root/b/pump")), size=Size(120, 30)))
+    assert "root/a/pump:co_setpoint" in alike
+
+
+# Select before operate.
+
+SIGN = DataItem(name="sign", value_type=ValueType.BOOL, is_writable=True, control=Control.SELECT)
+YOURS = ItemSelection(
+    selection_id="s1",
+    item="root/north:sign",
+    user="ann",
+    principal="",
+    reason="",
+    since_ns=WALL,
+    for_ms=30_000,
+    left_ms=30_000,
+)
+
+
+def with_sign() -> LiveState:
+    """Two nodes; an item of the one asks to be selected."""
+    live = several(of_node("root"))
+    sign = KnownItem(item_id=ItemId(9), node="root/north", item=SIGN)
+    live.take(Changes(items=[sign]), CLOCK.now)
+    return live
+
+
+def holding(live: LiveState, screen: Screen) -> tuple[Screen, list[Wish]]:
+    """The answer to the selection comes."""
+    held = HeldSelection(YOURS, Instant(CLOCK.now + 30 * SECOND))
+    live.hold(held)
+    return selected(screen, held)
+
+
+def at_sign(live: LiveState, *keys: str | list[str]) -> tuple[Screen, list[Wish]]:
+    return typed(live, Screen(), "/sign", ["enter"], *keys)
+
+
+def test_an_item_that_asks_for_it_is_selected_first_then_written() -> None:
+    live = with_sign()
+    assert any(line.startswith("   s north:sign") for line in drawn(live))
+    screen, wishes = at_sign(live, "w", "on", ["enter"])
+    assert wishes == [SelectOrdered(item="root/north:sign")]
+    assert screen.mode is Mode.SELECTING and "selecting root/north:sign" in drawn(live, screen)[-2]
+    screen, wishes = holding(live, screen)
+    assert (screen.mode, screen.typed, wishes) == (Mode.VALUE, "", []), "what was typed before is no value"
+    later = Clock(Instant(CLOCK.now + 3 * SECOND), WALL)
+    assert drawn(live, screen, clock=later)[-2].startswith("SELECTED, 27 s left   root/north:sign (on or off), now ?")
+    assert "OPERATE" in drawn(live, screen)[-1]
+    screen, wishes = typed(live, screen, "on", ["enter"])
+    assert wishes == [WriteOrdered(order=ShownOrder(name="root/north:sign", value=True), selection=YOURS)]
+
+
+def test_esc_gives_the_selection_back() -> None:
+    live = with_sign()
+    screen, _ = holding(live, at_sign(live, "w")[0])
+    screen, wishes = typed(live, screen, "o", ["esc"])
+    assert (wishes, screen.mode) == ([SelectionGivenBack(selection=YOURS)], Mode.BROWSE)
+
+
+def test_a_selection_that_comes_after_esc_is_given_back_at_once() -> None:
+    live = with_sign()
+    screen, _ = at_sign(live, "w", ["esc"])
+    screen, wishes = holding(live, screen)
+    assert (wishes, screen.mode) == ([SelectionGivenBack(selection=YOURS)], Mode.BROWSE)
+
+
+def test_nothing_is_written_when_its_time_is_over() -> None:
+    live = with_sign()
+    screen, _ = holding(live, at_sign(live, "w")[0])
+    live.let_go(Instant(CLOCK.now + 30 * SECOND))
+    assert drawn(live, screen)[-2].startswith("!! the selection is over")
+    screen, wishes = typed(live, screen, "on", ["enter"])
+    assert (wishes, screen.mode) == ([], Mode.BROWSE)
+    assert "nothing written" in screen.message
+
+
+def test_behind_a_refused_selection_no_key_is_taken_for_another_order() -> None:
+    live = with_sign()
+    screen = not_selected(at_sign(live, "w")[0], "ann has selected sign, for 12 s still")
+    assert drawn(live, screen)[-2].startswith("!! NOT SELECTED: ann has selected sign, for 12 s still")
+    screen, wishes = typed(live, screen, "off", ["enter"])
+    assert (wishes, screen.mode) == ([], Mode.SELECTING)
+    assert typed(live, screen, ["esc"])[0].mode is Mode.BROWSE
+
+
+def state(sequence: int, **fields: object) -> Changes:
+    return msgspec.structs.replace(Changes(position=Position(1, sequence)), **fields)
+
+
+def tell(live: LiveState, changes: Changes, batches: Sequence[SampleBatch], now: Instant) -> None:
+    """Let it take changes of the node alone, with the readings of these batches."""
+    names = {one.item_id: one for one in KNOWN.values()}
+    readings = [
+        Reading(
+            item_id=item_id,
+            name=names[ItemId(item_id)].full_name,
+            value=value,
+            quality=code,
+            source_ns=source_ns,
+            node_ns=source_ns,
+            unit=names[ItemId(item_id)].item.unit,
+        )
+        for one in batches
+        for item_id, value, code, source_ns in zip(
+            one.item_id.tolist(), one.values(), one.quality.tolist(), one.source_ns.tolist(), strict=True
+        )
+    ]
+    live.take(msgspec.structs.replace(changes, readings=readings), now)
+
+
+def case(case_id: int, name: str = "co_1", **fields: object) -> ItemCase:
+    known = KNOWN[name]
+    one = ItemCase(
+        case_id=case_id,
+        item_id=known.item_id,
+        condition=Condition.HI,
+        severity=600,
+        raised_ns=WALL,
+        item=known.full_name,
+    )
     return msgspec.structs.replace(one, **fields)
 
 
@@ -153,8 +350,8 @@ def case(case_id: int, name: str = "co_1", **fields: object) -> Case:
 def live() -> LiveState:
     """A node with eight items and values for one of them."""
     known = LiveState()
-    snapshot = state(100, is_snapshot=True, items=tuple(KNOWN.values()))
-    known.apply(snapshot, [batch("co_1", 7.5)], CLOCK.now)
+    snapshot = state(100, is_whole=True, items=list(KNOWN.values()))
+    tell(known, snapshot, [batch("co_1", 7.5)], CLOCK.now)
     return known
 
 
@@ -172,32 +369,36 @@ def typed(live: LiveState, screen: Screen, *keys: str | list[str]) -> tuple[Scre
     return screen, wishes
 
 
+def local_name(known: KnownItem) -> str:
+    return known.item.name.rpartition(":")[2]
+
+
 def test_last_of_several_values_counts(live: LiveState) -> None:
-    live.apply(state(103), [batch("co_1", 1.0, 2.0, 3.0)], CLOCK.now)
+    tell(live, state(103), [batch("co_1", 1.0, 2.0, 3.0)], CLOCK.now)
     assert live.values[KNOWN["co_1"].item_id].value == 3.0
 
 
 def test_a_forced_item_says_so_beside_its_case(live: LiveState) -> None:
-    live.apply(state(104), [batch("co_1", 12.0, quality=GOOD_LOCAL_OVERRIDE)], CLOCK.now)
+    tell(live, state(104), [batch("co_1", 12.0, quality=GOOD_LOCAL_OVERRIDE)], CLOCK.now)
     assert any(re.search(r"co_1 +12 ppm +.*= forced$", line.rstrip()) for line in drawn(live))
-    live.apply(state(105, cases=(case(120),)), [], CLOCK.now)
+    tell(live, state(105, cases=(case(120),)), [], CLOCK.now)
     assert any(re.search(r"co_1 +12 ppm +.*= forced hi UNACK", line) for line in drawn(live))
 
 
 def test_a_snapshot_forgets_what_is_no_longer_there(live: LiveState) -> None:
-    live.apply(state(200, cases=(case(120),)), [], CLOCK.now)
-    live.apply(state(5, is_snapshot=True, items=(KNOWN["co_2"],)), [], CLOCK.now)
+    tell(live, state(200, cases=(case(120),)), [], CLOCK.now)
+    tell(live, state(5, is_whole=True, items=[KNOWN["co_2"]]), [], CLOCK.now)
     assert (list(live.items), live.values, live.cases) == ([KNOWN["co_2"].item_id], {}, {})
 
 
 def test_closed_cases_leave_the_list(live: LiveState) -> None:
-    live.apply(state(201, cases=(case(120), case(121))), [], CLOCK.now)
-    live.apply(state(202, cases=(case(120, lifecycle_status=LifecycleStatus.CLOSED),)), [], CLOCK.now)
+    tell(live, state(201, cases=(case(120), case(121))), [], CLOCK.now)
+    tell(live, state(202, cases=(case(120, lifecycle_status=LifecycleStatus.CLOSED),)), [], CLOCK.now)
     assert list(live.cases) == [121]
 
 
 def test_names_are_sorted_as_people_count(live: LiveState) -> None:
-    names = [known.item.name for known in live.sorted_items()]
+    names = [local_name(known) for known in live.sorted_items()]
     assert names[:4] == ["co_1", "co_2", "co_10", "co_setpoint"]
 
 
@@ -214,13 +415,13 @@ def test_what_needs_somebody_comes_first(live: LiveState) -> None:
         case(4, severity=800, is_active=False),
         case(5, severity=700),
     )
-    live.apply(state(201, cases=cases), [], CLOCK.now)
+    tell(live, state(201, cases=cases), [], CLOCK.now)
     assert [one.case_id for one in live.sorted_cases()] == [5, 2, 4, 1, 3]
     assert live.unacked_count == 3
 
 
 def test_rate_is_the_growth_of_the_log(live: LiveState) -> None:
-    live.apply(state(2_100), [], Instant(CLOCK.now + 2 * SECOND))
+    tell(live, state(2_100), [], Instant(CLOCK.now + 2 * SECOND))
     assert live.records_per_s() == 1_000
 
 
@@ -233,13 +434,12 @@ def test_silence_is_noticed(live: LiveState) -> None:
 def test_an_order_goes_from_pending_to_verified(live: LiveState) -> None:
     live.ordered("c1", ShownOrder(name="co_setpoint", value=9.0))
     assert "co_setpoint = 9: pending..." in drawn(live)[-2]
-    receipt = Receipt(command_id="c1", outcome=Outcome.VERIFIED, read_back=9.0)
-    live.apply(state(300, receipts=(receipt,)), [], CLOCK.now)
+    live.finished("c1", Outcome.VERIFIED, "", 9.0)
     assert "co_setpoint = 9: verified, read back 9" in drawn(live)[-2]
 
 
 def test_receipts_of_others_are_not_ours(live: LiveState) -> None:
-    live.apply(state(300, receipts=(Receipt(command_id="x", outcome=Outcome.VERIFIED),)), [], CLOCK.now)
+    live.finished("x", Outcome.VERIFIED, "")
     assert live.orders == {}
 
 
@@ -251,7 +451,7 @@ def test_orders_are_bounded(live: LiveState) -> None:
 
 def test_filter_takes_words_of_name_and_description(live: LiveState) -> None:
     screen, _ = typed(live, Screen(), "/", "carbon 1", ["enter"])
-    assert [known.item.name for known in shown_items(live, screen)] == ["co_1", "co_10"]
+    assert [local_name(known) for known in shown_items(live, screen)] == ["co_1", "co_10"]
     screen, _ = typed(live, screen, ["esc"])
     assert len(shown_items(live, screen)) == len(ITEMS)
 
@@ -263,13 +463,13 @@ def test_letters_in_the_filter_are_no_commands(live: LiveState) -> None:
 
 def test_write_asks_for_a_value_and_orders_it(live: LiveState) -> None:
     screen, wishes = typed(live, Screen(), "/", "setp", ["enter"], "w", "9.5", ["enter"])
-    assert wishes == [WriteOrdered(order=ShownOrder(name="co_setpoint", value=9.5))]
+    assert wishes == [WriteOrdered(order=ShownOrder(name="root:co_setpoint", value=9.5))]
     assert screen.mode is Mode.BROWSE
 
 
 def test_write_on_something_else_lists_the_set_points(live: LiveState) -> None:
     screen, wishes = typed(live, Screen(), "w")
-    assert [known.item.name for known in shown_items(live, screen)] == ["co_setpoint", "stage", "vent_auto"]
+    assert [local_name(known) for known in shown_items(live, screen)] == ["co_setpoint", "stage", "vent_auto"]
     assert wishes == [] and "Esc" in screen.message
     known = selected_item(live, screen)
     assert known is not None and known.item.is_writable
@@ -280,7 +480,7 @@ def test_a_value_that_does_not_fit_is_told_and_not_written(live: LiveState) -> N
     assert wishes == [] and screen.mode is Mode.VALUE
     assert "500 is not within 5..100 ppm" in drawn(live, screen)[-2]
     screen, wishes = typed(live, screen, ["backspace"], ["enter"])
-    assert wishes == [WriteOrdered(order=ShownOrder(name="co_setpoint", value=50.0))]
+    assert wishes == [WriteOrdered(order=ShownOrder(name="root:co_setpoint", value=50.0))]
 
 
 def test_escape_writes_nothing(live: LiveState) -> None:
@@ -320,7 +520,7 @@ def test_what_does_not_fit_is_refused_with_a_reason(name: str, text: str) -> Non
 
 
 def test_a_case_is_acted_on_only_where_it_is_seen_selected(live: LiveState) -> None:
-    live.apply(state(201, cases=(case(7), case(8, severity=900))), [], CLOCK.now)
+    tell(live, state(201, cases=(case(7), case(8, severity=900))), [], CLOCK.now)
     screen, wishes = typed(live, Screen(), "a")
     assert wishes == [] and screen.pane is Pane.CASES
     screen, wishes = typed(live, screen, "a")
@@ -331,15 +531,15 @@ def test_a_case_is_acted_on_only_where_it_is_seen_selected(live: LiveState) -> N
 
 def test_the_activation_that_is_shown_is_the_one_that_is_acknowledged(live: LiveState) -> None:
     again = msgspec.structs.replace(case(7), activations=3)
-    live.apply(state(201, cases=(again,)), [], CLOCK.now)
+    tell(live, state(201, cases=(again,)), [], CLOCK.now)
     _, wishes = typed(live, Screen(pane=Pane.CASES), "a")
     assert wishes == [CaseActed(action=Action.ACK, case_id=7, activation=3)]
 
 
 def test_the_cursor_stays_on_its_case_when_a_worse_one_comes(live: LiveState) -> None:
-    live.apply(state(201, cases=(case(7),)), [], CLOCK.now)
+    tell(live, state(201, cases=(case(7),)), [], CLOCK.now)
     screen, _ = typed(live, Screen(), ["tab"])
-    live.apply(state(202, cases=(case(9, severity=990),)), [], CLOCK.now)
+    tell(live, state(202, cases=(case(9, severity=990),)), [], CLOCK.now)
     assert typed(live, screen, "a")[1] == [CaseActed(action=Action.ACK, case_id=7)]
 
 
@@ -391,7 +591,7 @@ def test_no_sequence_of_keys_breaks_the_screen(keys: list[str], width: int, heig
     """Whatever is pressed, the screen has as many lines as the terminal, each exactly as wide."""
     live = LiveState()
     cases = (case(1), case(2, "co_2", severity=900, is_active=False))
-    live.apply(state(9, is_snapshot=True, items=tuple(KNOWN.values()), cases=cases), [batch("co_2", 4.0)], CLOCK.now)
+    tell(live, state(9, is_whole=True, items=list(KNOWN.values()), cases=cases), [batch("co_2", 4.0)], CLOCK.now)
     screen = Screen()
     for key in keys:
         screen, _ = pressed(live, screen, key)
@@ -403,7 +603,7 @@ def test_no_sequence_of_keys_breaks_the_screen(keys: list[str], width: int, heig
 
 def test_a_calm_screen_has_no_colour(live: LiveState) -> None:
     """ISA-101: colour for abnormal only."""
-    live.apply(state(110), [batch(name, 1.0) for name in KNOWN], CLOCK.now)
+    tell(live, state(110), [batch(name, 1.0) for name in KNOWN], CLOCK.now)
     console = Console(width=80, height=24, force_terminal=True, color_system="truecolor")
     with console.capture() as capture:
         console.print(render(live, Screen(), SMALL, CLOCK, has_scenarios=True))
@@ -412,7 +612,7 @@ def test_a_calm_screen_has_no_colour(live: LiveState) -> None:
 
 
 def test_an_alarm_says_itself_without_colour(live: LiveState) -> None:
-    live.apply(state(110, cases=(case(105, severity=850),)), [], CLOCK.now)
+    tell(live, state(110, cases=(case(105, severity=850),)), [], CLOCK.now)
     lines = drawn(live)
     item = next(line for line in lines if " co_1 " in line and "hi UNACKED" in line)
     assert item.startswith("!!!") and "hi UNACKED" in item
@@ -425,7 +625,7 @@ def test_unknown_is_neither_zero_nor_blank(live: LiveState) -> None:
 
 
 def test_a_bad_value_is_not_shown_as_a_value(live: LiveState) -> None:
-    live.apply(state(110), [batch("co_1", 7.5, quality=BAD_NO_COMMUNICATION)], CLOCK.now)
+    tell(live, state(110), [batch("co_1", 7.5, quality=BAD_NO_COMMUNICATION)], CLOCK.now)
     line = next(line for line in drawn(live) if " co_1 " in line)
     assert "7.5" not in line and "BadNoCommunication" in line and line.startswith("?")
     assert "(1 bad)" in drawn(live)[1]
@@ -452,12 +652,12 @@ def test_a_device_cannot_steer_the_terminal(live: LiveState) -> None:
         value=Strings.of(["a\x1b[2Jb\rc\n"]),
         quality=np.zeros(1, np.uint32),
     )
-    live.apply(state(110), [text], CLOCK.now)
+    tell(live, state(110), [text], CLOCK.now)
     assert not any(ord(one) < 32 or 127 <= ord(one) < 160 for line in drawn(live) for one in line)
 
 
 def test_wide_terminals_show_items_and_cases_side_by_side(live: LiveState) -> None:
-    live.apply(state(110, cases=(case(105),)), [], CLOCK.now)
+    tell(live, state(110, cases=(case(105),)), [], CLOCK.now)
     lines = drawn(live, size=Size(160, 24))
     assert "items" in lines[2] and "alarms" in lines[2]
 
@@ -469,17 +669,17 @@ def test_a_tiny_terminal_is_told_what_is_needed(live: LiveState) -> None:
 
 def test_alarms_stand_above_the_items(live: LiveState) -> None:
     """Below thirty items nobody sees them."""
-    live.apply(state(110, cases=(case(105),)), [], CLOCK.now)
+    tell(live, state(110, cases=(case(105),)), [], CLOCK.now)
     lines = drawn(live)
     heads = [line.split()[0] for line in lines if line.startswith(("    alarms", "    items"))]
     assert heads == ["alarms", "items"]
 
 
 def test_an_alarm_shows_the_value_of_now_and_that_it_was_raised_at(live: LiveState) -> None:
-    live.apply(state(110, cases=(case(105, value=45.0),)), [batch("co_1", 12.0)], CLOCK.now)
+    tell(live, state(110, cases=(case(105, value=45.0),)), [batch("co_1", 12.0)], CLOCK.now)
     line = next(line for line in drawn(live, size=Size(110, 24)) if " co_1 hi" in line)
     assert "now 12 ppm " in line and line.rstrip().endswith("raised at 45 ppm")
-    live.apply(state(111), [batch("co_1", 12.0, quality=BAD_NO_COMMUNICATION)], CLOCK.now)
+    tell(live, state(111), [batch("co_1", 12.0, quality=BAD_NO_COMMUNICATION)], CLOCK.now)
     assert any("now ?" in line for line in drawn(live, size=Size(110, 24)))
 
 
@@ -492,7 +692,7 @@ def test_a_numeric_item_has_a_trend_of_its_last_minute(live: LiveState) -> None:
     for at in range(3):
         one = batch("co_1", float(at))
         times = np.array([WALL + at * STEP_NS], np.int64)
-        live.apply(state(110 + at), [msgspec.structs.replace(one, source_ns=times)], CLOCK.now)
+        tell(live, state(110 + at), [msgspec.structs.replace(one, source_ns=times)], CLOCK.now)
     later = Clock(CLOCK.now, WALL + 2 * STEP_NS)
     assert "█▁▂" in next(line for line in drawn(live, clock=later) if " co_1 " in line), "7.5, then 0, 1 and 2"
 
@@ -516,7 +716,7 @@ def test_a_member_is_behind_in_seconds() -> None:
 
 
 def test_cases_get_room_when_there_are_many(live: LiveState) -> None:
-    live.apply(state(110, cases=tuple(case(number) for number in range(1, 40))), [], CLOCK.now)
+    tell(live, state(110, cases=tuple(case(number) for number in range(1, 40))), [], CLOCK.now)
     assert sum("UNACKED" in line and "co_1 hi" in line for line in drawn(live)) == 9
 
 

@@ -15,14 +15,16 @@ from albireo.codec.bounds import OPEN_BYTES_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import OPEN, Answer, AnyMessage, Ask, FeedAck, decode, encode
 from albireo.codec.record import Audited
+from albireo.machine.case.acting import CaseActBody
+from albireo.machine.case.answers import CaseActionAsked, CasesAsked
 from albireo.machine.fold import ActionAsked
 from albireo.machine.force.forcing import ItemForceAsked, ReleaseAsked
-from albireo.machine.node.answers import CasesAsked, ItemsAsked, Nothing
+from albireo.machine.node.answers import ItemsAsked, Nothing
 from albireo.machine.node.orders import WriteAsked
 from albireo.machine.tree.force_answers import ForcesAsked
 from albireo.machine.tree.order_answers import CancelAsked, CommandAsked, CommandsAsked
 from albireo.machine.tree.post_answers import BecomeAsked, MessageAsked, ReceiveAsked, TakeAsked
-from albireo.machine.tree.select_answers import DeselectAsked, SelectAsked
+from albireo.machine.tree.select_answers import DeselectAsked, SelectAsked, SelectionsAsked
 from albireo.machine.tree.session_answers import OwnSessionAsked, SessionEndAsked, SessionsAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
@@ -56,9 +58,10 @@ RECORDED: dict[type, str] = {
 """Types of the log in messages. They have no bounds of their own, because older logs may hold records beyond them."""
 SHAPES: tuple[type, ...] = (
     *PIECES.values(),
-    *(Nothing, ItemsAsked, CasesAsked, WriteAsked, ActionAsked, HotQuestion, ItemQuestion, NodeQuestion),
+    *(Nothing, ItemsAsked, CasesAsked, CaseActionAsked, CaseActBody, WriteAsked, ActionAsked),
+    *(HotQuestion, ItemQuestion, NodeQuestion),
     *(BecomeAsked, CancelAsked, MessageAsked, ReceiveAsked, TakeAsked),
-    *(SelectAsked, DeselectAsked),
+    *(SelectAsked, DeselectAsked, SelectionsAsked),
     *(CommandAsked, CommandsAsked, ItemForceAsked, ReleaseAsked, ForcesAsked),
     *(OwnSessionAsked, SessionsAsked, SessionEndAsked),
     *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),

@@ -30,13 +30,14 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_js
     """List open cases, the most severe first. 12.2 is case 12 at its second activation.
 
     NODES are other nodes that are known here, such as `north` or `*`, of which the open cases are listed too; without
-    one it is the node itself alone. A case is acted upon at its own node.
+    one it is the node itself alone. Their cases stand with their node before them, as in root/north:12.2.
     """
     with node_client(place) as client:
-        found = client.cases(include_closed=include_closed)
+        found = [("", one) for one in client.cases(include_closed=include_closed)]
         for node in client.converse(nodes_of(nodes)) if nodes else ():
-            found += client.cases(node=node)
-    cases: Any = msgspec.to_builtins(sorted(found, key=lambda one: -one.severity))
+            found += [(f"{node}:", one) for one in client.cases(node=node)]
+    found.sort(key=lambda one: -one[1].severity)
+    cases: Any = [msgspec.to_builtins(one) for _, one in found]
     if as_json:
         emit({"cases": cases})
         return
@@ -44,7 +45,7 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_js
         ("case", "severity", "item", "condition", "state", "value", "raised (UTC)", "times", "said"),
         [
             (
-                case_label(case["case_id"], case["activations"]),
+                before + case_label(case["case_id"], case["activations"]),
                 case["severity"],
                 case["item"],
                 case["condition"],
@@ -54,7 +55,7 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_js
                 case["activations"],
                 case.get("message", ""),
             )
-            for case in cases
+            for (before, _), case in zip(found, cases, strict=True)
         ],
     )
 
@@ -71,14 +72,17 @@ def state_text(case: dict[str, Any]) -> str:
     return " ".join(word.replace("_", " ") for word in words)
 
 
-class CaseLabel(click.ParamType[tuple[int, int]]):
-    """A case as `list` shows it: 12, or 12.2 at its second activation."""
+class CaseLabel(click.ParamType[tuple[str, int, int]]):
+    """A case as `list` shows it: 12, 12.2 at its second activation, or root/north:12.2 at another node."""
 
     name = "case"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int, int]:
+        if isinstance(value, tuple):
+            return value
+        node, _, label = str(value).rpartition(":")
         try:
-            return value if isinstance(value, tuple) else label_parts(value)
+            return (node, *label_parts(label))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
@@ -94,7 +98,7 @@ def _action(action: Action, text: str) -> None:
     @json_option
     @_duration_option(action is Action.SHELVE)
     def act(
-        case_ids: tuple[tuple[int, int], ...],
+        case_ids: tuple[tuple[str, int, int], ...],
         comment: str,
         user: str,
         place: Place,
@@ -103,11 +107,15 @@ def _action(action: Action, text: str) -> None:
     ) -> None:
         changed: list[Any] = []
         with node_client(place, user) as client:
-            for case_id, activation in case_ids:
-                changed += msgspec.to_builtins(client.act(action, case_id, comment, duration_s, activation))
+            for node, case_id, activation in case_ids:
+                acted = client.act(action, case_id, comment, duration_s, activation, node=node)
+                changed += msgspec.to_builtins(acted)
+        elsewhere = [f"{node}:{case_label(case_id, activation)}" for node, case_id, activation in case_ids if node]
         if as_json:
-            emit({"cases": changed})
+            emit({"cases": changed, "elsewhere": elsewhere})
             return
+        for label in elsewhere:
+            show(f"case {label}: {action.value} is done; `albireo cases list` of that node shows it")
         for case in changed:
             show(f"case {case_label(case['case_id'], case['activations'])}: {state_text(case)}")
 
@@ -118,7 +126,10 @@ def _duration_option(wanted: bool) -> Callable[[_Function], _Function]:
     return click.option("--for", "duration_s", type=float, default=None, help="Seconds; without: until it next clears.")
 
 
-_action(Action.ACK, "Acknowledge CASE_IDS as they were shown: 12, or 12.2 if its second activation was.")
+_action(
+    Action.ACK,
+    "Acknowledge CASE_IDS as they were shown: 12; 12.2 at its second activation; north:12 below.",
+)
 _action(Action.RESET, "Reset latched CASE_IDS once their cause is gone.")
 _action(Action.SHELVE, "Shelve CASE_IDS for a time, or until they clear.")
 _action(Action.UNSHELVE, "Bring shelved CASE_IDS back.")

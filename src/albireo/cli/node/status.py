@@ -59,9 +59,9 @@ def command(place: Place, as_json: bool, verbose: bool, watch: bool) -> None:
 
 
 def gather(client: Client, place: Place) -> dict[str, Any]:
-    """Answers of CORE, boot, history and the other member; a part that does not answer is null, not a failure.
+    """Answers of CORE, boot, history, voter and the other member; a part that does not answer is null, not a failure.
 
-    Boot speaks with programs of its own machine only: nobody else has `actors`.
+    Boot and voter speak with programs of their own machine only: nobody else has `actors` and `votes`.
     """
     status = client.status()
     status["data"] = str(place)
@@ -71,11 +71,20 @@ def gather(client: Client, place: Place) -> dict[str, Any]:
             status[what] = client.ask(what, of=part, timeout_s=2.0)
         except ClientError:
             status[what] = None
+    status["votes"] = None if isinstance(place, FarNode) else _votes(client)
     if status["pair"] is not None:
         status["untrusted"] = [] if isinstance(place, FarNode) else untrusted(status["pair"], place)
         status["members"] = msgspec.to_builtins(rows_of(_views(client, status["pair"], place)))
     status["summary"] = msgspec.to_builtins(page_of(status))
     return status
+
+
+def _votes(client: Client) -> Any:
+    """Promises of the voter of this place to pairs above it; None: it votes for none, or its voter does not answer."""
+    try:
+        return client.ask("status", of="voter", timeout_s=2.0)
+    except ClientError:
+        return None
 
 
 def _views(client: Client, pair: dict[str, Any], place: Place) -> list[dict[str, Any]]:
@@ -123,6 +132,10 @@ def _show(status: dict[str, Any]) -> None:
     show_table(
         ("follower", "lag", "durable"), [(one["name"], one["lag"], one["durable"]) for one in status["followers"]]
     )
+    if status["votes"]:
+        from albireo.cli.pair.witness import show_votes  # It brings the topology, which no other status needs.
+
+        show_votes(status["votes"])
     if status["stats"]:
         _show_history(status["stats"])
 

@@ -39,7 +39,11 @@ def command(
     """
     directory = VAR / f"witness.{name}" if data is None else data
     if shows_status:
-        _show(status_of("witness", directory), as_json)
+        status = status_of("witness", directory)
+        if as_json:
+            emit(status)
+        else:
+            show_votes(status)
     else:
         raise SystemExit(_run(topology_file, name, directory, keys, as_json))
 
@@ -56,10 +60,8 @@ def _run(topology_file: Path, name: str, directory: Path, keys: Path | None, as_
         raise Failure(str(error), f"correct --name or {topology_file}", ExitCode.BAD_CONFIGURATION) from error
 
 
-def _show(status: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        emit(status)
-        return
+def show_votes(status: dict[str, Any]) -> None:
+    """Show the promises of a voter to each pair: a witness, or a node that votes for pairs above it."""
     columns = ("pair", "state", "promised", "holder", "epoch", "set", "lease left", "floor", "members", "refused")
     show_table(columns, [_row(pair) for pair in status["pairs"]], title=status["voter"])
     for pair in status["pairs"]:

@@ -11,18 +11,31 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.text import Text
 
+from albireo.cli.below.nodes import age_text
 from albireo.cli.display import value_text
 from albireo.cli.node.cases import state_text
 from albireo.cli.safe_text import plain
+from albireo.cli.view.nodes import away_text, node_lines
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
-from albireo.cli.view.screen import SHELVE_MS, Mode, Pane, Screen, case_row, range_text, shown_items
+from albireo.cli.view.screen import (
+    SHELVE_MS,
+    Mode,
+    Pane,
+    Screen,
+    case_row,
+    range_text,
+    selected_node,
+    shown_cases,
+    shown_items,
+    shown_name,
+)
 from albireo.cli.view.state import Current, LiveState, ShownOrder, is_put_away, own_number
 from albireo.cli.view.trend import STEPS
 from albireo.model import quality
 from albireo.model.case import Case
 from albireo.model.command import Outcome
 from albireo.model.instant import SECOND, Instant
-from albireo.model.item import KnownItem
+from albireo.model.item import Control, DataItem, KnownItem
 
 WIDTH_MIN: Final = 60
 HEIGHT_MIN: Final = 12
@@ -35,16 +48,22 @@ TREND_FROM: Final = 70
 TREND_AND_NOTE_FROM: Final = 100
 """Width from which on an item has room for both; what is wrong with it comes first."""
 
-_HELP: Final = f"""arrows, PgUp PgDn, Home End   move            Tab  items <-> alarms
+_HELP: Final = f"""arrows, PgUp PgDn, Home End   move            Tab  items, alarms, nodes
+n   nodes; Enter shows the items and alarms of one    Esc  those of all again
 /   filter by name or description                Esc  no filter
 p   only set points                              w    write the selected set point
+w   at an `s`: it is selected for you first; Enter operates, Esc gives it back
 a   acknowledge the selected alarm               s    shelve it for {SHELVE_MS // 60_000} minutes
 r   reset it (latched)                           u    unshelve it
 Scenarios of the simulated tunnel:
 f   fire     t  fan trip     o  PLC off     z  sensor frozen     j  jam     c  clear
 q   leave"""
 _KEYS: Final = "/ filter w write a ack s shelve ? help q quit"
+_NODE_KEYS: Final = "n nodes / filter w write a ack ? help q quit"
 _SCENARIO_KEYS: Final = "| f fire t fan o PLC z froze c clear"
+_SELECTING_KEYS: Final = "Esc: nothing is written"
+_PROMPT_KEYS: Final = "Enter: it is written   Esc: nothing is written"
+_OPERATE_KEYS: Final = "Enter: OPERATE, it is written   Esc: give the selection back, nothing is written"
 
 _CRITICAL, _HIGH, _LOW = "bold red", "yellow", "cyan"
 _OLD: Final = "dim"
@@ -66,8 +85,7 @@ class Clock(msgspec.Struct, frozen=True):
 
 def page_of(live: LiveState, screen: Screen, size: Size) -> int:
     """Rows that the selected pane has at this size."""
-    items, cases = _heights(_left(live, size), len(live.cases))
-    return items - 1 if screen.pane is Pane.ITEMS else cases - 1
+    return _heights(_left(live, size), live, screen)[screen.pane] - 1
 
 
 def render(live: LiveState, screen: Screen, size: Size, clock: Clock, *, has_scenarios: bool) -> Group:
@@ -76,15 +94,24 @@ def render(live: LiveState, screen: Screen, size: Size, clock: Clock, *, has_sce
         return Group(
             _line(f"{WIDTH_MIN}x{HEIGHT_MIN} cells are needed, these are {size.width}x{size.height}", size.width)
         )
-    lines = [_title(live, size.width, clock), _pulse(live, size.width, clock), *_pair(live, size.width)]
+    lines = [_title(live, screen, size.width, clock), _pulse(live, size.width, clock), *_pair(live, size.width)]
     if screen.mode is Mode.HELP:
         lines += [_line(text, size.width) for text in _HELP.splitlines()]
         lines += [_line("", size.width)] * (size.height - 2 - len(lines))
     else:
         lines += _panes(live, screen, _left(live, size), clock)
-    lines.append(_bottom(live, screen, size.width))
-    lines.append(_line(f"{_KEYS} {_SCENARIO_KEYS}" if has_scenarios else _KEYS, size.width, _OLD))
+    lines.append(_bottom(live, screen, size.width, clock.now))
+    lines.append(_line(_keys(live, screen, has_scenarios=has_scenarios), size.width, _OLD))
     return Group(*lines[: size.height])
+
+
+def _keys(live: LiveState, screen: Screen, *, has_scenarios: bool) -> str:
+    if screen.mode is Mode.SELECTING:
+        return _SELECTING_KEYS
+    if screen.mode is Mode.VALUE:
+        return _PROMPT_KEYS if live.held is None else _OPERATE_KEYS
+    keys = _NODE_KEYS if live.has_several else _KEYS
+    return f"{keys} {_SCENARIO_KEYS}" if has_scenarios else keys
 
 
 def _pair(live: LiveState, width: int) -> list[Text]:
@@ -97,21 +124,32 @@ def _left(live: LiveState, size: Size) -> Size:
     return Size(size.width, size.height - len(pair_lines(live)))
 
 
-def _heights(size: Size, case_count: int) -> tuple[int, int]:
-    """Lines of items and of cases, headings included; cases take what they need, up to half."""
+def _heights(size: Size, live: LiveState, screen: Screen) -> dict[Pane, int]:
+    """Lines of each pane, headings included; nodes and cases take what they need, up to a third or half."""
     free = size.height - 4
+    nodes = 0
+    if live.has_several:
+        nodes = 1 if screen.scope else min(len(live.nodes) + 1, free // 3)
+    free -= nodes
     if size.width >= WIDE:
-        return free, free
-    cases = max(4, min(case_count + 1, free // 2))
-    return free - cases, cases
+        return {Pane.NODES: nodes, Pane.ITEMS: free, Pane.CASES: free}
+    least = min(4, free // 2)
+    cases = max(least, min(len(shown_cases(live, screen)) + 1, free // 2))
+    return {Pane.NODES: nodes, Pane.ITEMS: free - cases, Pane.CASES: cases}
 
 
 def _panes(live: LiveState, screen: Screen, size: Size, clock: Clock) -> list[Text]:
-    item_lines, case_lines = _heights(size, len(live.cases))
+    heights = _heights(size, live, screen)
+    item_lines, case_lines = heights[Pane.ITEMS], heights[Pane.CASES]
+    above = _nodes(live, screen, size.width, heights[Pane.NODES], clock) if heights[Pane.NODES] else []
     if size.width < WIDE:
-        return _cases(live, screen, size.width, case_lines, clock) + _items(live, screen, size.width, item_lines, clock)
+        cases, items = (
+            _cases(live, screen, size.width, case_lines, clock),
+            _items(live, screen, size.width, item_lines, clock),
+        )
+        return above + cases + items
     left = size.width * 11 // 20
-    return [
+    return above + [
         Text.assemble(item, " ", case, no_wrap=True)
         for item, case in zip(
             _items(live, screen, left, item_lines, clock),
@@ -121,12 +159,29 @@ def _panes(live: LiveState, screen: Screen, size: Size, clock: Clock) -> list[Te
     ]
 
 
-def _title(live: LiveState, width: int, clock: Clock) -> Text:
+def _nodes(live: LiveState, screen: Screen, width: int, height: int, clock: Clock) -> list[Text]:
+    """One line for each node, or for the one that alone is shown; what is wrong with one stands out."""
+    rows = node_lines(live, clock.wall_ns, is_silent=live.is_silent(clock.now))
+    selected = live.nodes.index(selected_node(live, screen))
+    if screen.scope:
+        mark, text = rows[selected]
+        return [_line(f"{mark}{text}", width, _HIGH if mark.strip() else "")]
+    top = _top(selected, len(rows), height - 1)
+    lines = [_line(f"    nodes  {selected + 1}/{len(rows)}", width, _heading(screen.pane is Pane.NODES))]
+    for row, (mark, text) in enumerate(rows[top : top + height - 1], top):
+        style = _HIGH if mark.strip() else ""
+        if row == selected and screen.pane is Pane.NODES:
+            style = f"{style} reverse".strip()
+        lines.append(_line(f"{mark}{text}", width, style))
+    return _filled(lines, width, height)
+
+
+def _title(live: LiveState, screen: Screen, width: int, clock: Clock) -> Text:
     core = live.status.get("core")
     role = str(core.get("role", "")) if isinstance(core, dict) else ""
     rate = live.records_per_s()
     parts = [
-        f"Albireo  {live.node or '-'} {role}".rstrip(),
+        f"Albireo  {screen.scope or live.node or '-'} {'' if live.has_several else role}".rstrip(),
         "records: -" if rate is None else f"records: {rate:,.0f} per second",
         f"newest value: {_age_of_newest(live, clock)}",
     ]
@@ -138,7 +193,7 @@ def _age_of_newest(live: LiveState, clock: Clock) -> str:
     if not live.newest_ns:
         return "none yet"
     age_ns = max(0, clock.wall_ns - live.newest_ns)
-    return f"{age_ns / SECOND:.1f} s old" if age_ns < 10 * SECOND else f"{_age(age_ns // SECOND)} old"
+    return f"{age_ns / SECOND:.1f} s old" if age_ns < 10 * SECOND else f"{age_text(age_ns // SECOND)} old"
 
 
 def _pulse(live: LiveState, width: int, clock: Clock) -> Text:
@@ -154,15 +209,10 @@ def _pulse(live: LiveState, width: int, clock: Clock) -> Text:
     if wrong:
         return _line(f"!! actors: {', '.join(wrong)}   {counts}", width, _HIGH)
     if live.stale:
-        away = ", ".join(_away(node, since_ns, clock.wall_ns) for node, since_ns in sorted(live.stale.items()))
+        away = ", ".join(away_text(node, since_ns, clock.wall_ns) for node, since_ns in sorted(live.stale.items()))
         return _line(f"!! NOT HEARD: {away}   {counts}", width, _HIGH)
     running = actor_count(live)
     return _line(f"{counts}   actors {running} running" if running else counts, width)
-
-
-def _away(node: str, since_ns: int, wall_ns: int) -> str:
-    """A node that is not heard, and for how long."""
-    return f"{node} for {_age(max(0, wall_ns - since_ns) // SECOND)}" if since_ns else f"{node} (never in this run)"
 
 
 def admission(live: LiveState) -> str:
@@ -189,6 +239,8 @@ def _items(live: LiveState, screen: Screen, width: int, height: int, clock: Cloc
     selected = max(0, min(screen.item, len(items) - 1))
     top = _top(selected, len(items), height - 1)
     what = "set points" if screen.has_only_set_points else "items"
+    if screen.scope:
+        what += f" of {screen.scope}"
     if screen.filter:
         what += f" with {screen.filter!r}"
     place = f"{selected + 1}/{len(items)}" if items else "none"
@@ -198,7 +250,8 @@ def _items(live: LiveState, screen: Screen, width: int, height: int, clock: Cloc
         current = live.values.get(known.item_id)
         case = alarmed.get(known.item_id)
         trend = _trend(live, known, width, clock.wall_ns)
-        line, style = item_line(known, current, case, clock.wall_ns, trend, width)
+        named = msgspec.structs.replace(known.item, name=shown_name(live, screen, known.item.name))
+        line, style = item_line(named, current, case, clock.wall_ns, trend, width)
         if row == selected and screen.pane is Pane.ITEMS:
             style = f"{style} reverse".strip()
         lines.append(_line(line, width, style))
@@ -214,10 +267,9 @@ def _trend(live: LiveState, known: KnownItem, width: int, wall_ns: int) -> str:
 
 
 def item_line(
-    known: KnownItem, current: Current | None, case: Case | None, wall_ns: int, trend: str, width: int
+    item: DataItem, current: Current | None, case: Case | None, wall_ns: int, trend: str, width: int
 ) -> tuple[str, str]:
     """Text and style of one item: mark, name, value, its course, and what is wrong with it, else what it is."""
-    item = known.item
     mark, style = ("   ", "") if case is None else severity_mark(case.severity)
     if current is None:
         shown, note, style = "-", "no value yet", style or _OLD
@@ -233,7 +285,9 @@ def item_line(
         note = f"{case.condition.value} {'' if case.is_acked else 'UNACKED'}".strip()
     if current is not None and current.quality == quality.GOOD_LOCAL_OVERRIDE:
         note = f"= forced {note}".strip()
-    writable = "w " if item.is_writable else "  "
+    writable = "  "
+    if item.is_writable:
+        writable = "w " if item.control is Control.DIRECT else "s "
     name = set_cell_size(item.name, NAME_CELLS)
     return f"{mark}{writable}{name} {shown:>{VALUE_CELLS}}{trend}  {note or item.description}", style
 
@@ -248,13 +302,17 @@ def severity_mark(severity: int) -> tuple[str, str]:
 
 
 def _cases(live: LiveState, screen: Screen, width: int, height: int, clock: Clock) -> list[Text]:
-    cases = live.sorted_cases()
+    cases = shown_cases(live, screen)
     selected = case_row(cases, screen)
     top = _top(selected, len(cases), height - 1)
     place = f"{selected + 1}/{len(cases)}" if cases else "none open"
-    lines = [_line(f"    alarms  {place}", width, _heading(screen.pane is Pane.CASES))]
+    of = f" of {screen.scope}" if screen.scope else ""
+    lines = [_line(f"    alarms{of}  {place}", width, _heading(screen.pane is Pane.CASES))]
     for row, case in enumerate(cases[top : top + height - 1], top):
         known = live.items.get(case.item_id)
+        if known is not None:
+            named = msgspec.structs.replace(known.item, name=shown_name(live, screen, known.item.name))
+            known = msgspec.structs.replace(known, item=named)
         line, style = case_line(case, known, live.values.get(case.item_id), clock.wall_ns)
         if row == selected and screen.pane is Pane.CASES:
             style = f"{style} reverse".strip()
@@ -268,7 +326,7 @@ def case_line(case: Case, known: KnownItem | None, current: Current | None, wall
     if is_put_away(case) or (case.is_acked and not case.is_active):
         mark, style = "   ", _OLD
     name = known.item.name if known is not None else f"item {own_number(case.item_id)}"
-    age = _age(max(0, wall_ns - case.raised_ns) // SECOND)
+    age = age_text(max(0, wall_ns - case.raised_ns) // SECOND)
     unit = known.item.unit if known is not None else ""
     state = state_text(msgspec.to_builtins(case))
     if not case.is_acked:
@@ -280,26 +338,38 @@ def case_line(case: Case, known: KnownItem | None, current: Current | None, wall
     return f"{mark} {set_cell_size(what, 24)} now {now:<12} {state:<14} {age:>5}{raised}", style
 
 
-def _age(seconds: int) -> str:
-    if seconds < 100:
-        return f"{seconds} s"
-    return f"{seconds // 60} m" if seconds < 6_000 else f"{seconds // 3_600} h"
-
-
-def _bottom(live: LiveState, screen: Screen, width: int) -> Text:
+def _bottom(live: LiveState, screen: Screen, width: int, now: Instant) -> Text:
     """The prompt, or the last order, or the last message."""
     if screen.mode is Mode.FILTER:
         return _line(f"/{screen.typed}_", width, "bold")
+    if screen.mode is Mode.SELECTING:
+        if not screen.target:
+            return _line(f"!! NOT SELECTED: {screen.message}", width, _HIGH)
+        return _line(f"selecting {screen.target}...", width, "bold")
     if screen.mode is Mode.VALUE:
-        known = live.find(screen.target)
-        wanted = "" if known is None else f" ({range_text(known)})"
-        said = f"   {screen.message}" if screen.message else "   Enter writes, Esc does not"
-        return _line(f"{screen.target}{wanted} = {screen.typed}_{said}", width, "bold")
+        return _line(_prompt(live, screen, now), width, "bold")
     if screen.message:
         return _line(screen.message, width)
     if live.orders:
         return _line(*_order(list(live.orders.values())[-1], width))
     return _line("", width)
+
+
+def _prompt(live: LiveState, screen: Screen, now: Instant) -> str:
+    """Prompt for a value: the item, what may be written, what is there, and how long a selected one is ours."""
+    known = live.find(screen.target)
+    said = f"   {screen.message}" if screen.message else ""
+    if known is None:
+        return f"{screen.target} = {screen.typed}_{said}"
+    current = live.values.get(known.item_id)
+    is_known = current is not None and not quality.is_bad(current.quality)
+    there = value_text(current.value, known.item.unit) if is_known and current is not None else "?"
+    text = f"{screen.target} ({range_text(known)}), now {there}, = {screen.typed}_{said}"
+    if known.item.control is Control.DIRECT:
+        return text
+    if live.held is None:
+        return f"!! the selection is over: Esc, then w again   {text}"
+    return f"SELECTED, {live.held.left_s(now):.0f} s left   {text}"
 
 
 def _order(order: ShownOrder, width: int) -> tuple[str, int, str]:

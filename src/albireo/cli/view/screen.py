@@ -1,7 +1,11 @@
-"""Keys of the operator in the live view: keys in, a new screen and orders for the shell out. No I/O.
+r"""Keys of the operator in the live view: keys in, a new screen and orders for the shell out. No I/O.
 
     browse --/--> filter --enter--> browse        browse --?--> help --any key--> browse
     browse --w--> value  --enter--> browse, the write is ordered
+    browse --w, of an item that asks to be selected--> selecting --selected--> value --esc--> browse, it is given back
+                                                           \--esc, also behind a refusal--> browse
+
+Of several nodes there is a third pane, and enter on a node shows its items and cases alone.
 
 Keys come as names: `up down pgup pgdn home end tab enter esc backspace`, or as the character itself.
 """
@@ -12,9 +16,10 @@ from typing import Final
 
 import msgspec
 
-from albireo.cli.view.state import LiveState, ShownOrder, own_number
+from albireo.cli.view.state import HeldSelection, LiveState, ShownOrder, own_number
 from albireo.model.case import Action, Case
-from albireo.model.item import KnownItem
+from albireo.model.command import ItemSelection
+from albireo.model.item import Control, KnownItem
 from albireo.model.value import Value, ValueType
 from albireo.plant.tunnel.scenario import Scenario
 
@@ -35,11 +40,15 @@ SCENARIO_KEYS: Final = {
 class Mode(StrEnum):
     BROWSE = "browse"
     FILTER = "filter"
+    SELECTING = "selecting"
+    """The node was asked for a selection, and has not answered yet, or has refused."""
     VALUE = "value"
     HELP = "help"
 
 
 class Pane(StrEnum):
+    NODES = "nodes"
+    """Is there if several nodes are shown."""
     ITEMS = "items"
     CASES = "cases"
 
@@ -49,6 +58,10 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: Mode = Mode.BROWSE
     pane: Pane = Pane.ITEMS
+    node: str = ""
+    """Selected node; empty: the first."""
+    scope: str = ""
+    """Node whose items and cases alone are shown; empty: those of all."""
     item: int = 0
     """Selected row of the items that are shown."""
     case_id: int | None = None
@@ -58,7 +71,7 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     typed: str = ""
     """Text in the prompt."""
     target: str = ""
-    """Item whose value is typed."""
+    """Item whose value is typed, or that is being selected; empty: that was refused."""
     message: str = ""
     """Last thing that happened; one line."""
     page: int = 10
@@ -69,6 +82,20 @@ class WriteOrdered(msgspec.Struct, frozen=True, kw_only=True):
     """Write an item."""
 
     order: ShownOrder
+    selection: ItemSelection | None = None
+    """Selection that the order uses, of an item that asks for one."""
+
+
+class SelectOrdered(msgspec.Struct, frozen=True, kw_only=True):
+    """Select an item for the next order."""
+
+    item: str
+
+
+class SelectionGivenBack(msgspec.Struct, frozen=True, kw_only=True):
+    """Give a selection back: nothing is written."""
+
+    selection: ItemSelection
 
 
 class CaseActed(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,22 +103,31 @@ class CaseActed(msgspec.Struct, frozen=True, kw_only=True):
 
     action: Action
     case_id: int
+    node: str = ""
+    """Other node that has the case; empty: the one that is asked."""
     activation: int = 1
     """Acknowledgement: the activation that was shown."""
     duration_ms: int | None = None
 
+    @property
+    def text(self) -> str:
+        """The action, for people."""
+        return f"{self.action.value} case {self.case_id}" + (f" of {self.node}" if self.node else "")
+
 
 class ScenarioBegun(msgspec.Struct, frozen=True, kw_only=True):
-    """Begin a scenario of the simulated tunnel."""
+    """Begin a scenario of a simulated tunnel."""
 
     scenario: Scenario
+    node: str = ""
+    """Site whose tunnel is meant; empty: the usual one."""
 
 
 class Quit(msgspec.Struct, frozen=True):
     """Leave the view."""
 
 
-Wish = WriteOrdered | CaseActed | ScenarioBegun | Quit
+Wish = WriteOrdered | SelectOrdered | SelectionGivenBack | CaseActed | ScenarioBegun | Quit
 """Work for the shell."""
 
 
@@ -102,8 +138,41 @@ def shown_items(live: LiveState, screen: Screen) -> list[KnownItem]:
         known
         for known in live.sorted_items()
         if (known.item.is_writable or not screen.has_only_set_points)
+        and screen.scope in ("", known.node)
         and all(word in known.item.name.lower() or word in known.item.description.lower() for word in words)
     ]
+
+
+def shown_cases(live: LiveState, screen: Screen) -> list[Case]:
+    """Cases of the nodes that are shown, the most urgent first."""
+    return [one for one in live.sorted_cases() if screen.scope in ("", live.node_of(one))]
+
+
+def shown_name(live: LiveState, screen: Screen, full_name: str) -> str:
+    """Name of an item as it stands in the lists: without its node where that is clear."""
+    node, _, local = full_name.rpartition(":")
+    return f"{live.short(node)}:{local}" if live.has_several and not screen.scope else local
+
+
+def selected_node(live: LiveState, screen: Screen) -> str:
+    """Node under the cursor, or whose items are shown; empty: there is one node only."""
+    nodes = live.nodes
+    if not live.has_several:
+        return ""
+    return screen.scope or (screen.node if screen.node in nodes else nodes[0])
+
+
+def selected(screen: Screen, held: HeldSelection) -> tuple[Screen, list[Wish]]:
+    """The screen after an item was selected; nobody waits for it any more: it is given back."""
+    if screen.mode is Mode.SELECTING and screen.target == held.selection.item:
+        return msgspec.structs.replace(screen, mode=Mode.VALUE, typed="", message=""), []
+    return screen, [SelectionGivenBack(selection=held.selection)]
+
+
+def not_selected(screen: Screen, reason: str) -> Screen:
+    """The screen after a selection was refused: only Esc goes on, lest what was typed for a value is taken for keys."""
+    is_waiting = screen.mode is Mode.SELECTING
+    return _told(msgspec.structs.replace(screen, target="") if is_waiting else screen, reason)
 
 
 def pressed(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wish]]:
@@ -113,6 +182,8 @@ def pressed(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wis
             return msgspec.structs.replace(screen, mode=Mode.BROWSE), []
         case Mode.FILTER:
             return _in_filter(screen, key), []
+        case Mode.SELECTING:
+            return _given_up(screen) if key == "esc" else screen, []
         case Mode.VALUE:
             return _in_value(live, screen, key)
         case Mode.BROWSE:
@@ -122,7 +193,8 @@ def pressed(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wis
 def _in_browse(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wish]]:
     if key in SCENARIO_KEYS:
         scenario = SCENARIO_KEYS[key]
-        return _told(screen, f"scenario {scenario.value}"), [ScenarioBegun(scenario=scenario)]
+        begun = ScenarioBegun(scenario=scenario, node=selected_node(live, screen))
+        return _told(screen, f"scenario {scenario.value}"), [begun]
     change = msgspec.structs.replace
     match key:
         case "q":
@@ -132,28 +204,51 @@ def _in_browse(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[
         case "/":
             return change(screen, mode=Mode.FILTER, pane=Pane.ITEMS, typed=screen.filter), []
         case "esc":
-            return change(screen, filter="", has_only_set_points=False, item=0, message=""), []
+            is_narrowed = screen.filter or screen.has_only_set_points
+            scope = screen.scope if is_narrowed else ""
+            return change(screen, filter="", has_only_set_points=False, scope=scope, item=0, message=""), []
+        case "n" if live.has_several:
+            return change(screen, pane=Pane.NODES, node=selected_node(live, screen), scope=""), []
+        case "enter" if screen.pane is Pane.NODES:
+            return change(screen, pane=Pane.ITEMS, scope=selected_node(live, screen), item=0, case_id=None), []
         case "p":
             return change(screen, has_only_set_points=not screen.has_only_set_points, pane=Pane.ITEMS, item=0), []
         case "tab":
-            first = next((case.case_id for case in live.sorted_cases()), None)
-            other = Pane.CASES if screen.pane is Pane.ITEMS else Pane.ITEMS
-            return change(screen, pane=other, case_id=first), []
+            first = next((case.case_id for case in shown_cases(live, screen)), None)
+            return change(screen, pane=_next_pane(live, screen), case_id=first), []
         case "w":
-            return _asked_for_value(live, screen), []
+            return _asked_for_value(live, screen)
         case "a" | "s" | "r" | "u":
             return _acted(live, screen, key)
         case _:
             return _moved(live, screen, key), []
 
 
+def _next_pane(live: LiveState, screen: Screen) -> Pane:
+    panes = [Pane.ITEMS, Pane.CASES, *([Pane.NODES] if live.has_several and not screen.scope else [])]
+    return panes[(panes.index(screen.pane) + 1) % len(panes)] if screen.pane in panes else Pane.ITEMS
+
+
 _STEPS: Final = {"up": -1, "down": 1}
 
 
 def _moved(live: LiveState, screen: Screen, key: str) -> Screen:
-    cases = live.sorted_cases()
-    count = len(shown_items(live, screen)) if screen.pane is Pane.ITEMS else len(cases)
-    row = screen.item if screen.pane is Pane.ITEMS else case_row(cases, screen)
+    change = msgspec.structs.replace
+    match screen.pane:
+        case Pane.NODES:
+            nodes = live.nodes
+            row = _row(nodes.index(selected_node(live, screen)) if live.has_several else 0, len(nodes), screen, key)
+            return change(screen, node=nodes[row] if nodes else "")
+        case Pane.ITEMS:
+            return change(screen, item=_row(screen.item, len(shown_items(live, screen)), screen, key))
+        case Pane.CASES:
+            cases = shown_cases(live, screen)
+            row = _row(case_row(cases, screen), len(cases), screen, key)
+            return change(screen, case_id=cases[row].case_id if cases else None)
+
+
+def _row(row: int, count: int, screen: Screen, key: str) -> int:
+    """Row of the cursor after a key."""
     match key:
         case "pgup":
             row -= screen.page
@@ -165,10 +260,7 @@ def _moved(live: LiveState, screen: Screen, key: str) -> Screen:
             row = count - 1
         case _:
             row += _STEPS.get(key, 0)
-    row = max(0, min(row, count - 1))
-    if screen.pane is Pane.ITEMS:
-        return msgspec.structs.replace(screen, item=row)
-    return msgspec.structs.replace(screen, case_id=cases[row].case_id if cases else None)
+    return max(0, min(row, count - 1))
 
 
 def _in_filter(screen: Screen, key: str) -> Screen:
@@ -182,30 +274,47 @@ def _in_filter(screen: Screen, key: str) -> Screen:
             return msgspec.structs.replace(screen, typed=typed, filter=typed, item=0)
 
 
-def _asked_for_value(live: LiveState, screen: Screen) -> Screen:
-    known = selected_item(live, screen)
-    if known is not None and known.item.is_writable:
-        return msgspec.structs.replace(screen, mode=Mode.VALUE, target=known.item.name, typed="", message="")
-    listed = msgspec.structs.replace(screen, pane=Pane.ITEMS, has_only_set_points=True, filter="", item=0)
-    return _told(listed, "these can be written: choose one, then w; Esc shows all items again")
+def _asked_for_value(live: LiveState, screen: Screen) -> tuple[Screen, list[Wish]]:
+    known = selected_item(live, screen) if screen.pane is not Pane.NODES else None
+    if known is None or not known.item.is_writable:
+        listed = msgspec.structs.replace(screen, pane=Pane.ITEMS, has_only_set_points=True, filter="", item=0)
+        return _told(listed, "these can be written: choose one, then w; Esc shows all items again"), []
+    asking = msgspec.structs.replace(screen, mode=Mode.VALUE, target=known.item.name, typed="", message="")
+    if known.item.control is Control.DIRECT:
+        return asking, []
+    return msgspec.structs.replace(asking, mode=Mode.SELECTING), [SelectOrdered(item=known.item.name)]
+
+
+def _given_up(screen: Screen) -> Screen:
+    return _told(msgspec.structs.replace(screen, mode=Mode.BROWSE), "nothing written")
 
 
 def _in_value(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wish]]:
     change = msgspec.structs.replace
     match key:
         case "esc":
-            return _told(change(screen, mode=Mode.BROWSE), "nothing written"), []
+            back = [] if live.held is None else [SelectionGivenBack(selection=live.held.selection)]
+            return _given_up(screen), [*back]
         case "enter":
-            known = live.find(screen.target)
-            if known is None:
-                return _told(change(screen, mode=Mode.BROWSE), f"{screen.target} is gone"), []
-            value = value_of(screen.typed, known)
-            if isinstance(value, NotAValue):
-                return _told(screen, value.reason), []
-            order = ShownOrder(name=known.item.name, value=value)
-            return change(screen, mode=Mode.BROWSE, message=""), [WriteOrdered(order=order)]
+            return _ordered(live, screen)
         case _:
             return change(screen, typed=_typed(screen.typed, key), message=""), []
+
+
+def _ordered(live: LiveState, screen: Screen) -> tuple[Screen, list[Wish]]:
+    """The order of the value that was typed, or why it is none."""
+    known, browsing = live.find(screen.target), msgspec.structs.replace(screen, mode=Mode.BROWSE, message="")
+    if known is None:
+        return _told(browsing, f"{screen.target} is gone"), []
+    value = value_of(screen.typed, known)
+    if isinstance(value, NotAValue):
+        return _told(screen, value.reason), []
+    order = ShownOrder(name=known.item.name, value=value)
+    if known.item.control is Control.DIRECT:
+        return browsing, [WriteOrdered(order=order)]
+    if live.held is None:
+        return _told(browsing, f"the selection of {screen.target} was over, nothing written: w selects it again"), []
+    return browsing, [WriteOrdered(order=order, selection=live.held.selection)]
 
 
 class NotAValue(msgspec.Struct, frozen=True):
@@ -253,22 +362,20 @@ def range_text(known: KnownItem) -> str:
 
 
 def _acted(live: LiveState, screen: Screen, key: str) -> tuple[Screen, list[Wish]]:
-    if not live.cases:
+    cases = shown_cases(live, screen)
+    if not cases:
         return _told(screen, "there is no open case"), []
-    if screen.pane is Pane.ITEMS:
+    if screen.pane is not Pane.CASES:
         # A case that is not seen selected is not acknowledged: the most urgent case may be another a moment later.
-        first = live.sorted_cases()[0].case_id
-        chosen = msgspec.structs.replace(screen, pane=Pane.CASES, case_id=first)
+        chosen = msgspec.structs.replace(screen, pane=Pane.CASES, case_id=cases[0].case_id)
         return _told(chosen, f"choose the case with the arrows, then {key}"), []
-    case = selected_case(live, screen)
-    number, other = own_number(case.case_id), live.other_node_of(case)
-    if other:
-        return _told(screen, f"case {number} is one of {other}: `albireo cases` there acts on it"), []
+    case = cases[case_row(cases, screen)]
+    number, node = own_number(case.case_id), live.other_node_of(case)
     action = {"a": Action.ACK, "s": Action.SHELVE, "r": Action.RESET, "u": Action.UNSHELVE}[key]
     duration_ms = SHELVE_MS if action is Action.SHELVE else None
     activation = case.activations if action is Action.ACK else 1
-    wish = CaseActed(action=action, case_id=number, activation=activation, duration_ms=duration_ms)
-    return _told(screen, f"{action.value} case {number}"), [wish]
+    wish = CaseActed(action=action, case_id=number, node=node, activation=activation, duration_ms=duration_ms)
+    return _told(screen, f"{wish.text}: pending..."), [wish]
 
 
 def selected_item(live: LiveState, screen: Screen) -> KnownItem | None:
@@ -279,12 +386,6 @@ def selected_item(live: LiveState, screen: Screen) -> KnownItem | None:
 def case_row(cases: Sequence[Case], screen: Screen) -> int:
     """Row of the selected case; 0 when it is gone."""
     return next((row for row, case in enumerate(cases) if case.case_id == screen.case_id), 0)
-
-
-def selected_case(live: LiveState, screen: Screen) -> Case:
-    """The case under the cursor; there must be one."""
-    cases = live.sorted_cases()
-    return cases[case_row(cases, screen)]
 
 
 def _typed(text: str, key: str) -> str:

@@ -1,6 +1,6 @@
-"""A node as the live view knows it: built up from the state feed and from answers, without I/O.
+"""Nodes as the live view knows them: built up from their states and from answers, without I/O.
 
-What it does not do: draw (view_render.py), take keys (view_screen.py), talk to the node (view.py).
+What it does not do: draw (render.py), take keys (screen.py), talk to the node (view.py).
 """
 
 from collections import deque
@@ -11,14 +11,13 @@ import msgspec
 
 from albireo.cli.view.trend import Trend
 from albireo.client import Changes
-from albireo.codec.message import FeedState
+from albireo.client.requests import TreeRow
 from albireo.model import quality
 from albireo.model.case import Case, LifecycleStatus, Shelving
-from albireo.model.command import Outcome, Receipt
+from albireo.model.command import ItemSelection, Outcome
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, Value
 
 RATE_WINDOW_NS: Final = 3 * SECOND
@@ -49,19 +48,30 @@ class ShownOrder(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class HeldSelection(msgspec.Struct, frozen=True):
+    """An item that is selected for whoever sits here (select before operate)."""
+
+    selection: ItemSelection
+    ends: Instant
+    """Not later than it ends at the owner."""
+
+    def left_s(self, now: Instant) -> float:
+        return max(0, self.ends - now) / SECOND
+
+
 class LiveState:
     """Items, values, cases and position of one node, or of several.
 
-    `apply` takes deltas of one node in their order, `take` the changes of several. Items and cases of several nodes
-    have ids here that tell their nodes apart (`own_number`), and full names.
+    Items and cases have ids here that tell their nodes apart (`own_number`), and items have full names.
     """
 
     def __init__(self) -> None:
-        self.node = ""
         self.stale: dict[str, int] = {}
         """Other nodes of which nothing is heard, and wall time since when; 0: never."""
         self._numbers: dict[str, int] = {}
-        """Number of each node of several."""
+        """Number of each node."""
+        self.rows: dict[str, TreeRow] = {}
+        """Other nodes as the one that is asked sees them, by id."""
         self.items: dict[int, KnownItem] = {}
         self.values: dict[int, Current] = {}
         self.cases: dict[int, Case] = {}
@@ -69,8 +79,11 @@ class LiveState:
         self.trends: dict[int, Trend] = {}
         """Course of each numeric item."""
         self.position = Position()
+        """End of what is committed at the node that is asked."""
         self.orders: dict[str, ShownOrder] = {}
         """Orders by command id, in the sequence in which they were given."""
+        self.held: HeldSelection | None = None
+        """Item that is selected here for the next order."""
         self.status: dict[str, object] = {}
         """Latest answer of CORE, boot and history; empty before the first."""
         self.heard_at: Instant | None = None
@@ -80,29 +93,8 @@ class LiveState:
         self._progress: deque[tuple[Instant, int]] = deque()
         self._names: list[KnownItem] | None = None
 
-    def apply(self, state: FeedState, batches: Sequence[SampleBatch], now: Instant) -> None:
-        """Takes one message of the feed; a snapshot replaces everything but our own orders."""
-        if state.is_snapshot:
-            self._clear()
-        if state.items:
-            self._names = None
-        for known in state.items:
-            self.items[known.item_id] = known
-            self.node = known.node
-        for case in state.cases:
-            if case.lifecycle_status is LifecycleStatus.CLOSED:
-                self.cases.pop(case.case_id, None)
-            else:
-                self.cases[case.case_id] = case
-        for batch in batches:
-            self._take(batch)
-        for receipt in state.receipts:
-            self._finish(receipt)
-        self.position = state.position
-        self.heard(now)
-
     def take(self, changes: Changes, now: Instant) -> None:
-        """Takes changes of several nodes; whole ones replace everything but our own orders."""
+        """Takes changes of the nodes; whole ones replace everything but our own orders."""
         if changes.is_whole:
             self._clear()
         if changes.items:
@@ -121,12 +113,51 @@ class LiveState:
         for one in changes.readings:
             self._show(self._key(one.name.rpartition(":")[0], one.item_id), one.value, one.quality, one.source_ns)
             self.newest_ns = max(self.newest_ns, one.source_ns)
-        count = len(self._numbers)
-        self.node = next(iter(self._numbers), "") if count == 1 else f"{count} nodes"
         self.stale = changes.stale
-        self.position = changes.position
+        if not self.has_several:
+            self.position = changes.position
         if changes.is_live:
             self.heard(now)
+
+    def told(self, status: dict[str, object], rows: Sequence[TreeRow], now: Instant) -> None:
+        """Takes what the node that is asked says of itself, and of the others."""
+        self.status, self.rows = status, {one.node: one for one in rows}
+        core = status.get("core")
+        log = core.get("log") if isinstance(core, dict) else None
+        if self.has_several and isinstance(log, dict):  # Changes of several nodes have positions of several logs.
+            self.position = Position(int(log["epoch"]), int(log["sequence"]))
+        self.heard(now)
+
+    @property
+    def asked(self) -> str:
+        """Id of the node that is asked; empty: it has not said so yet."""
+        core = self.status.get("core")
+        return str(core.get("node", "")) if isinstance(core, dict) else ""
+
+    @property
+    def has_several(self) -> bool:
+        """Items of several nodes are watched."""
+        return len(self._watched) > 1
+
+    @property
+    def _watched(self) -> set[str]:
+        return (self._numbers.keys() | self.stale.keys()) - {""}
+
+    @property
+    def nodes(self) -> list[str]:
+        """Ids of the nodes whose items are watched: the one that is asked first, then as it lists them."""
+        place = {node: at for at, node in enumerate([self.asked, *self.rows])}
+        return sorted(self._watched, key=lambda one: (place.get(one, len(place)), one))
+
+    def short(self, node: str) -> str:
+        """The end of a node's id, where no other node that is shown has the same."""
+        end = node.rpartition("/")[2]
+        return node if sum(one.rpartition("/")[2] == end for one in self._watched) > 1 else end
+
+    @property
+    def node(self) -> str:
+        """Node that is shown, or how many."""
+        return f"{len(self.nodes)} nodes" if self.has_several else next(iter(self._watched), "")
 
     def _key(self, node: str, number: int) -> int:
         """Id of an item or a case of one of several nodes."""
@@ -144,15 +175,6 @@ class LiveState:
         while len(self._progress) > 2 and now - self._progress[0][0] > RATE_WINDOW_NS:
             self._progress.popleft()
 
-    def _take(self, batch: SampleBatch) -> None:
-        rows = zip(
-            batch.item_id.tolist(), batch.values(), batch.quality.tolist(), batch.source_ns.tolist(), strict=True
-        )
-        for item_id, value, code, source_ns in rows:
-            self._show(item_id, value, code, source_ns)
-        if len(batch):
-            self.newest_ns = max(self.newest_ns, int(batch.source_ns.max()))
-
     def _show(self, item_id: int, value: Value | None, code: int, source_ns: int) -> None:
         self.values[item_id] = Current(value, code, source_ns)
         self.trends.setdefault(item_id, Trend()).add(source_ns, None if quality.is_bad(code) else value)
@@ -163,16 +185,22 @@ class LiveState:
         while len(self.orders) > RECEIPTS_MAX:
             del self.orders[next(iter(self.orders))]
 
-    def _finish(self, receipt: Receipt) -> None:
-        order = self.orders.get(receipt.command_id)
-        if order is not None:
-            self.orders[receipt.command_id] = msgspec.structs.replace(
-                order, outcome=receipt.outcome, read_back=receipt.read_back, detail=receipt.detail
-            )
-
     def finished(self, command_id: str, outcome: Outcome, detail: str, read_back: Value | None = None) -> None:
         """Take in the node's answer to an order, or why the node did not take it."""
-        self._finish(Receipt(command_id=command_id, outcome=outcome, detail=detail, read_back=read_back))
+        order = self.orders.get(command_id)
+        if order is not None:
+            self.orders[command_id] = msgspec.structs.replace(
+                order, outcome=outcome, read_back=read_back, detail=detail
+            )
+
+    def hold(self, held: HeldSelection | None) -> None:
+        """Note which item is selected here; None: none is."""
+        self.held = held
+
+    def let_go(self, now: Instant) -> None:
+        """Time has passed: a selection may be over."""
+        if self.held is not None and now >= self.held.ends:
+            self.held = None
 
     # Views.
 
@@ -185,19 +213,21 @@ class LiveState:
         return self._names
 
     def find(self, name: str) -> KnownItem | None:
-        """The item with this local name."""
+        """The item with this full name."""
         return next((known for known in self.items.values() if known.item.name == name), None)
 
     def sorted_cases(self) -> list[Case]:
         """Cases by urgency: unacked before acked, shelved and suppressed last, then severity, then age."""
         return sorted(self.cases.values(), key=_urgency)
 
+    def node_of(self, case: Case) -> str:
+        """Node that has this case; empty: its item is not known."""
+        return next((node for node, at in self._numbers.items() if at == case.case_id // NUMBERS_OF_NODE), "")
+
     def other_node_of(self, case: Case) -> str:
         """Node that has this case, if that is not the one that is asked; empty: it is."""
-        core = self.status.get("core")
-        asked = core.get("node") if isinstance(core, dict) else None
-        node = next((node for node, at in self._numbers.items() if at == case.case_id // NUMBERS_OF_NODE), asked)
-        return "" if node == asked else str(node)
+        node = self.node_of(case)
+        return node if self.has_several and node != self.asked else ""
 
     def alarmed(self) -> dict[int, Case]:
         """The most severe active case of each item that is neither shelved nor suppressed."""

@@ -1,8 +1,8 @@
 """The live view on a terminal: keys in, threads that follow and ask the node, a screen four times a second.
 
-    follower thread   the state feed            -> inbox
-    asker thread      status, once a second     -> inbox
-    orders thread     writes, cases, scenarios  -> inbox
+    follower thread   states of the nodes                   -> inbox
+    asker thread      status and tree, once a second        -> inbox
+    orders thread     selections, writes, cases, scenarios  -> inbox
     this thread       keys, inbox, drawing; the only one that touches LiveState and Screen
 
 Off a terminal it writes one plain line every PLAIN_S seconds to standard error instead.
@@ -28,10 +28,24 @@ from rich.live import Live
 from albireo.cli.output import say
 from albireo.cli.target import Place, opened
 from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
-from albireo.cli.view.screen import CaseActed, Quit, ScenarioBegun, Screen, Wish, WriteOrdered, pressed
-from albireo.cli.view.state import LiveState
-from albireo.client import Changes, Client, ClientError, NodeRefused, StateChange
+from albireo.cli.view.screen import (
+    CaseActed,
+    Quit,
+    ScenarioBegun,
+    Screen,
+    SelectionGivenBack,
+    SelectOrdered,
+    Wish,
+    WriteOrdered,
+    not_selected,
+    pressed,
+    selected,
+)
+from albireo.cli.view.state import HeldSelection, LiveState
+from albireo.client import Changes, Client, ClientError, ItemSelection, NodeRefused
+from albireo.client.requests import TreeRow
 from albireo.model.command import Outcome
+from albireo.model.instant import MS, Instant
 from albireo.plant.tunnel.processes import TunnelError
 from albireo.plant.tunnel.scenario import Scenario
 from albireo.runtime.actor.clock import boot_ns, wall_ns
@@ -47,18 +61,20 @@ INBOX_MAX: Final = 64
 ORDERS_MAX: Final = 16
 """Orders on their way. Overflow rule: refuse, and say so."""
 LOOK_S: Final = 0.2
-"""Time after which changes of several nodes come though there are none: the member may be another one now."""
+"""Time after which changes come though there are none: the member may be another one now."""
 WRITE_S: Final = 10.0
 JOIN_S: Final = 3.0
 
-BeginScenario = Callable[[Scenario], None]
-"""Begins a scenario of the simulated plant; raises TunnelError."""
+REASON: Final = "live view"
+BeginScenario = Callable[[Scenario, str], None]
+"""Begins a scenario of the simulated plant of a node (empty: of the usual one); raises TunnelError."""
 
 
 class StatusKnown(msgspec.Struct, frozen=True):
-    """Status of CORE, boot and history."""
+    """Status of CORE, boot and history, and the other nodes as CORE sees them."""
 
     status: dict[str, object]
+    rows: list[TreeRow]
 
 
 class OrderEnded(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,17 +86,29 @@ class OrderEnded(msgspec.Struct, frozen=True, kw_only=True):
     read_back: Any = None
 
 
+class SelectionHeld(msgspec.Struct, frozen=True):
+    """An item was selected."""
+
+    held: HeldSelection
+
+
+class SelectionRefused(msgspec.Struct, frozen=True):
+    """An item was not selected."""
+
+    reason: str
+
+
 class OperatorLine(msgspec.Struct, frozen=True):
     """A line for the operator."""
 
     text: str
 
 
-News = StateChange | Changes | StatusKnown | OrderEnded | OperatorLine
+News = Changes | StatusKnown | OrderEnded | SelectionHeld | SelectionRefused | OperatorLine
 
 
 class LiveView:
-    """The live view of the node that `where` names. `run` returns when the operator leaves or `is_over` says so."""
+    """The live view of a node, or of several. `run` returns when the operator leaves or `is_over` says so."""
 
     def __init__(
         self, where: Callable[[], Place], begin: BeginScenario | None = None, patterns: Sequence[str] = ()
@@ -88,9 +116,10 @@ class LiveView:
         """
         Args:
             begin: is there when a simulated plant can be reached.
+            where: where the node is that is asked.
             patterns: items that are shown, of any nodes; empty: the whole node itself.
         """
-        self._patterns = patterns
+        self._patterns = patterns or ("*",)
         self._where = where
         self._begin = begin
         self._live = LiveState()
@@ -124,6 +153,7 @@ class LiveView:
             self._empty_inbox()
             for worker in workers:
                 worker.join(JOIN_S)
+            self._give_back_held()
         return self._has_quit
 
     def tell(self, text: str) -> None:
@@ -139,6 +169,7 @@ class LiveView:
                 if is_pressed:
                     self._take_keys(keys_of(os.read(descriptor, 1024)))
                 self._take_news()
+                self._live.let_go(boot_ns())
                 if is_pressed or time.monotonic() - drawn_at >= DRAW_S:
                     drawn_at = time.monotonic()
                     size = Size(console.width, console.height)
@@ -180,6 +211,8 @@ class LiveView:
             return
         if isinstance(wish, WriteOrdered):
             self._live.ordered(command_id, wish.order)
+        if isinstance(wish, WriteOrdered | SelectionGivenBack):
+            self._live.hold(None)
 
     def _take_news(self) -> None:
         for _ in range(INBOX_MAX):
@@ -190,13 +223,17 @@ class LiveView:
 
     def _take(self, news: News) -> None:
         match news:
-            case StateChange():
-                self._live.apply(news.state, news.batches, boot_ns())
             case Changes():
                 self._live.take(news, boot_ns())
             case StatusKnown():
-                self._live.status = news.status
-                self._live.heard(boot_ns())
+                self._live.told(news.status, news.rows, boot_ns())
+            case SelectionHeld():
+                self._live.hold(news.held)
+                self._screen, wishes = selected(self._screen, news.held)
+                for wish in wishes:
+                    self._wish(wish)
+            case SelectionRefused():
+                self._screen = not_selected(self._screen, news.reason)
             case OrderEnded():
                 self._live.finished(news.command_id, news.outcome, news.detail, news.read_back)
             case OperatorLine():
@@ -224,18 +261,14 @@ class LiveView:
             try:
                 where = self._where()
                 with opened(where) as client:
-                    for change in self._changes(client):
+                    for change in client.watch(self._patterns, timeout_s=LOOK_S):
                         if self._stop.is_set():
                             return
-                        if change is not None:
-                            self._put(change)
+                        self._put(change)
                         if self._where() != where:
                             break  # Another member acts now.
             except (ClientError, RuntimeFault):
                 self._stop.wait(RETRY_S)  # The node starts, or starts again; the silence is on the screen.
-
-    def _changes(self, client: Client) -> Iterator[Changes] | Iterator[StateChange | None]:
-        return client.watch(self._patterns, timeout_s=LOOK_S) if self._patterns else client.follow_state()
 
     def _ask_status(self) -> None:
         while not self._stop.is_set():
@@ -243,7 +276,7 @@ class LiveView:
                 where = self._where()
                 with opened(where) as client:
                     while not self._stop.is_set() and self._where() == where:
-                        self._put(StatusKnown(_asked_status(client)))
+                        self._put(StatusKnown(_asked_status(client), client.tree()))
                         self._stop.wait(STATUS_S)
             except (ClientError, RuntimeFault):
                 self._stop.wait(RETRY_S)
@@ -261,6 +294,8 @@ class LiveView:
                 if isinstance(wish, WriteOrdered):
                     outcome = Outcome.REJECTED if isinstance(error, NodeRefused) else Outcome.UNKNOWN
                     self._put(OrderEnded(command_id=command_id, outcome=outcome, detail=str(error)))
+                elif isinstance(wish, SelectOrdered):
+                    self._put(SelectionRefused(str(error)))
                 else:
                     self._put(OperatorLine(str(error)))
 
@@ -268,21 +303,51 @@ class LiveView:
         match wish:
             case ScenarioBegun():
                 assert self._begin is not None
-                self._begin(wish.scenario)
+                self._begin(wish.scenario, wish.node)
                 return OperatorLine(f"scenario {wish.scenario.value} has begun")
+            case SelectOrdered():
+                return self._selected(wish.item)
+            case SelectionGivenBack():
+                self._give_back(wish.selection)
+                return OperatorLine("nothing written, and nobody has it selected any more")
             case WriteOrdered():
                 return self._written(command_id, wish)
             case CaseActed():
                 with opened(self._where()) as client:
                     duration_s = None if wish.duration_ms is None else wish.duration_ms / 1_000
-                    client.act(wish.action, wish.case_id, "", duration_s, wish.activation)
-                return OperatorLine(f"{wish.action.value} case {wish.case_id}: done")
+                    client.act(wish.action, wish.case_id, "", duration_s, wish.activation, node=wish.node)
+                return OperatorLine(f"{wish.text}: done")
             case Quit():
                 return OperatorLine("")
 
-    def _written(self, command_id: str, wish: WriteOrdered) -> OrderEnded:
+    def _selected(self, item: str) -> SelectionHeld:
+        asked_at = boot_ns()
         with opened(self._where()) as client:
-            receipt = client.write(wish.order.name, wish.order.value, "live view", expires_s=WRITE_S)
+            selection = client.select(item, REASON)
+        return SelectionHeld(HeldSelection(selection, Instant(asked_at + selection.left_ms * MS)))
+
+    def _give_back(self, selection: ItemSelection) -> None:
+        """Raises ClientError, RuntimeFault: it was over, or ends by itself."""
+        with opened(self._where()) as client:
+            client.deselect(selection, REASON)
+
+    def _give_back_held(self) -> None:
+        """Whoever leaves leaves nothing selected."""
+        held = self._live.held
+        if held is not None:
+            with contextlib.suppress(ClientError, RuntimeFault):
+                self._give_back(held.selection)
+
+    def _written(self, command_id: str, wish: WriteOrdered) -> OrderEnded:
+        order, selection = wish.order, wish.selection
+        with opened(self._where()) as client:
+            try:
+                receipt = client.write(order.name, order.value, REASON, expires_s=WRITE_S, selection=selection)
+            except NodeRefused:
+                if selection is not None:
+                    with contextlib.suppress(ClientError):  # It is over, or ends by itself.
+                        client.deselect(selection, REASON)
+                raise
         return OrderEnded(
             command_id=command_id, outcome=receipt.outcome, detail=receipt.detail, read_back=receipt.read_back
         )

@@ -23,7 +23,7 @@ from albireo.runtime.actor.clock import boot_ns
 SITE = "site"
 """Folder in a demo's data directory, with topology, item tables, and for each site a folder with its plant's socket."""
 SHOWN = "south"
-"""Site that a demo shows."""
+"""Site of a demo whose tunnel is meant where none is named."""
 FIRST_STATE_S = 5.0
 
 
@@ -33,7 +33,8 @@ FIRST_STATE_S = 5.0
 @place_option
 @json_option
 def command(patterns: tuple[str, ...], seconds: float | None, place: Place, as_json: bool) -> None:
-    """Live view of items and their cases; ? shows the keys. With --json: the state as it is now, and the end.
+    """Live view of items and their cases, and of nodes if there are several; ? shows the keys. With --json: the state
+    as it is now, and the end.
 
     PATTERNS are names with * and ?, of items of any node that is known here: `north:*` are those of a node below, `*`
     those of the node itself, and `*:*` those of all nodes. Without one the whole node itself is shown.
@@ -43,7 +44,7 @@ def command(patterns: tuple[str, ...], seconds: float | None, place: Place, as_j
         if patterns:
             check_named(client, patterns)
         if as_json:
-            emit(snapshot(_first_changes(client, patterns) if patterns else _first_state(client)))
+            emit(snapshot(_first_changes(client, patterns or ("*",))))
             return
     ends = time.monotonic() + seconds if seconds is not None else float("inf")
     LiveView(lambda: place, _scenarios_of(place), patterns).run(lambda _live: time.monotonic() >= ends)
@@ -60,39 +61,29 @@ def _scenarios_of(place: Place) -> BeginScenario | None:
     """Beginner of scenarios of the simulated plant; None: there is none here."""
     if isinstance(place, FarNode):
         return None
-    tunnel = tunnel_of(place)
-    return (lambda scenario: begin(tunnel, scenario)) if (tunnel / SOCKET_NAME).exists() else None
+    if not (tunnel_of(place) / SOCKET_NAME).exists():
+        return None
+    return lambda scenario, node: begin(tunnel_of(place, node), scenario)
 
 
-def tunnel_of(directory: Path) -> Path:
-    """Tunnel of a node of a demo whose data, or those of a member, lie in `directory`; of the root that of `SHOWN`."""
+def tunnel_of(directory: Path, node: str = "") -> Path:
+    """Tunnel of a node of a demo whose data, or those of a member, lie in `directory`; of the root that of `SHOWN`.
+
+    Args:
+        node: site that is meant; empty, or no site: that of the directory.
+    """
     for demo in [directory, *directory.parents][:3]:
         if (demo / SITE).is_dir():
             below = directory.relative_to(demo).parts
-            is_site = bool(below) and (demo / SITE / below[0]).is_dir()
-            return demo / SITE / (below[0] if is_site else SHOWN)
+            for name in (node.rpartition("/")[2], *below[:1]):
+                if name and (demo / SITE / name).is_dir():
+                    return demo / SITE / name
+            return demo / SITE / SHOWN
     return directory / SITE / SHOWN
 
 
-def _first_state(client: Client) -> LiveState:
-    """The state as the feed's first message has it.
-
-    Raises:
-        Failure: none came within FIRST_STATE_S.
-    """
-    live = LiveState()
-    ends = time.monotonic() + FIRST_STATE_S
-    for change in client.follow_state():
-        if change is not None:
-            live.apply(change.state, change.batches, boot_ns())
-            return live
-        if time.monotonic() >= ends:
-            break
-    raise Failure("the node sent no state", "look at `albireo status`", ExitCode.UNREACHABLE)
-
-
 def _first_changes(client: Client, patterns: Sequence[str]) -> LiveState:
-    """The state of several nodes as each of them tells it at first.
+    """The state of the nodes as each of them tells it at first.
 
     Raises:
         Failure: not all of it came within FIRST_STATE_S.
@@ -113,7 +104,7 @@ def snapshot(live: LiveState) -> dict[str, Any]:
         current = live.values.get(known.item_id)
         items.append(
             {
-                "item": known.item.name if ":" in known.item.name else known.full_name,
+                "item": known.item.name,
                 "value": None if current is None else current.value,
                 "quality": None if current is None else quality_text(current.quality),
                 "source_ns": None if current is None else current.source_ns,
@@ -123,6 +114,7 @@ def snapshot(live: LiveState) -> dict[str, Any]:
         )
     return {
         "node": live.node,
+        "nodes": live.nodes,
         "epoch": live.position.epoch,
         "sequence": live.position.sequence,
         "items": items,
@@ -133,7 +125,7 @@ def snapshot(live: LiveState) -> dict[str, Any]:
 
 def _case(live: LiveState, case: Case) -> dict[str, Any]:
     known = live.items.get(case.item_id)
-    name = "" if known is None else known.item.name if ":" in known.item.name else known.full_name
+    name = "" if known is None else known.item.name
     numbers = {"case_id": own_number(case.case_id), "item_id": own_number(case.item_id)}
     row: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(case, case_id=0, item_id=0))
     return row | numbers | {"item": name}

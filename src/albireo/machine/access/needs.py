@@ -39,6 +39,7 @@ QUESTIONS: Final[dict[str, AccessRole]] = {
     "write": _OPERATE,
     "select": _OPERATE,
     "deselect": _OPERATE,
+    "selections": _VIEW,
     "force": _OPERATE,
     "force_release": _OPERATE,
     "forces": _VIEW,

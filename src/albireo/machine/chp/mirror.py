@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from albireo.codec.chp import KEY_BYTES_MAX, KeyValue, encode_reading
-from albireo.model.item import KnownItem, Reading
+from albireo.model.item import Control, KnownItem, Reading
 from albireo.model.position import Position
 
 SEQUENCES_PER_RECORD: Final = 1 << 20
@@ -43,16 +43,24 @@ class Mirror:
         """Items without a key: it would be too long, or another item has it."""
         self._subtrees = tuple(subtrees)
         self._floor = 0
-        self._names: dict[bytes, str] = {}
-        """Full name of the item by key."""
+        self._names: dict[bytes, tuple[str, int]] = {}
+        """Full name and id of the item by key."""
         self._keys: dict[int, bytes] = {}
+        self._selecting: set[int] = set()
+        """Items that ask to be selected before they are written."""
         self._values: dict[int, bytes] = {}
         self._gone: dict[bytes, None] = {}
         self._round: Iterator[bytes] = iter(())
 
     def name_of(self, key: bytes) -> str | None:
         """Full name of the item that has this key; None: no item has it."""
-        return self._names.get(key)
+        named = self._names.get(key)
+        return None if named is None else named[0]
+
+    def asks_selection(self, key: bytes) -> bool:
+        """The item that has this key has to be selected before it is written."""
+        named = self._names.get(key)
+        return named is not None and named[1] in self._selecting
 
     def change(
         self, items: Sequence[KnownItem], readings: Sequence[Reading], position: Position, *, is_whole: bool
@@ -62,6 +70,7 @@ class Mirror:
         if is_whole:
             for one in (self._names, self._keys, self._values):
                 one.clear()
+            self._selecting.clear()
             self.left_out.clear()
         self._values.update((one.item_id, encode_reading(one)) for one in readings)
         changed = [*self._declare(items), *(one.item_id for one in readings)]
@@ -104,6 +113,9 @@ class Mirror:
 
     def _declare(self, items: Sequence[KnownItem]) -> list[int]:
         """Give the items their keys; ids of those that have another one than before."""
+        for known in items:
+            change = self._selecting.discard if known.item.control is Control.DIRECT else self._selecting.add
+            change(int(known.item_id))
         wanted = {int(one.item_id): (self._key_of(one), one.full_name) for one in items}
         changed = [item_id for item_id, (key, _) in wanted.items() if self._keys.get(item_id) != key]
         for item_id in changed:  # All are released before any is claimed: a new item may have a renamed one's name.
@@ -118,7 +130,7 @@ class Mirror:
             if len(key) > KEY_BYTES_MAX or key in self._names:
                 self.left_out.add(item_id)
                 continue
-            self._keys[item_id], self._names[key] = key, name
+            self._keys[item_id], self._names[key] = key, (name, item_id)
         return changed
 
     def _key_of(self, known: KnownItem) -> bytes | None:

@@ -116,6 +116,12 @@ class ChpNoted(msgspec.Struct, frozen=True):
 Effects = list[Publish | SnapshotPiece | PlaceOrder | ChpNoted]
 
 
+NO_SELECTION: Final = (
+    "it has to be selected before it is written, for which CHP has no word; what to do: albireo write, or a program "
+    "that selects (docs/messages.md)"
+)
+
+
 class ChpServer:
     """The machine. `step` takes an event and gives the effects."""
 
@@ -222,6 +228,8 @@ class ChpServer:
         item = self._mirror.name_of(told.key)
         if item is None or not self.is_live:
             return self._refused("set_unknown_key", f"{told.key!r} is the key of no item that is served now", now)
+        if self._mirror.asks_selection(told.key):
+            return self._refused("set_needs_selection", f"{item}: {NO_SELECTION}", now)
         if not told.value:
             return self._refused("set_deletes", f"{item}: an item can't be deleted", now)
         try:

@@ -1,7 +1,7 @@
 """State piece: what changed of a node since a position, cut so that no message and no turn is long.
 
     items and values by row --> cases by number --> receipts by the record that told of them --> forces by item
-        --> sessions by id
+        --> sessions by id --> selections by item
 
 A cursor says how far the pieces of one delta have gone; nothing is kept of the state as it was when the delta began.
 What changes behind the cursor has changed after the position that the delta leads to, so it is in the next delta. A
@@ -23,7 +23,7 @@ from albireo.codec.message import FeedState
 from albireo.machine.fold.dim import Dim, Rows
 from albireo.machine.fold.live import VACANT
 from albireo.model.case import Case
-from albireo.model.command import Receipt
+from albireo.model.command import Receipt, Selection
 from albireo.model.force import Force
 from albireo.model.position import Position
 from albireo.model.tree.session import Session
@@ -44,9 +44,9 @@ class StateCursor(msgspec.Struct, frozen=True, array_like=True):
     """How far the pieces of a delta have gone."""
 
     stage: int = 0
-    """0: rows of items, 1: cases, 2: receipts, 3: forces, 4: sessions."""
+    """0: rows of items, 1: cases, 2: receipts, 3: forces, 4: sessions, 5: selections."""
     at: int = -1
-    """Last row, case number, sequence of a receipt, item of a force, or id of a session that went."""
+    """Last row, case number, sequence of a receipt, item of a force, session, or item of a selection that went."""
 
 
 START: Final = StateCursor()
@@ -104,6 +104,8 @@ class Changed(msgspec.Struct, frozen=True, eq=False):
     """As in `FeedState`."""
     sessions: Callable[[], Sequence[tuple[int, Session | None]]] = tuple
     """Sessions by id; None: it ended."""
+    selections: Callable[[], Sequence[tuple[int, Selection | None]]] = tuple
+    """Selections by item; None: it ended."""
 
     def cases_by_id(self) -> list[tuple[int, Case]]:
         return [(one.case_id, one) for one in self.cases()]
@@ -116,7 +118,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
     if stage == 0:
         room, last = rows.take(at, room)
         after = None if last is None else StateCursor(0, last)
-    lists = (changed.cases_by_id, changed.receipts, changed.forces, changed.sessions)
+    lists = (changed.cases_by_id, changed.receipts, changed.forces, changed.sessions, changed.selections)
     taken: list[Sequence[tuple[int, Any]]] = [() for _ in lists]
     for number, listed in enumerate(lists, 1):
         if after is None and number >= stage:
@@ -126,7 +128,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
             taken[number - 1] = fitting
             if len(fitting) < len(entries):
                 after = StateCursor(number, fitting[-1][0] if fitting else behind)
-    cases, receipts, forces, sessions = taken
+    cases, receipts, forces, sessions, selections = taken
     batches = changed.dim.batches(rows.changed)
     state = FeedState(
         epoch=asked.epoch,
@@ -140,6 +142,8 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         released=tuple(item_id for item_id, force in forces if force is None),
         sessions=tuple(session for _, session in sessions if session is not None),
         ended=tuple(session_id for session_id, session in sessions if session is None),
+        selections=tuple(selection for _, selection in selections if selection is not None),
+        deselected=tuple(item_id for item_id, selection in selections if selection is None),
         value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         piece=asked.number,
         goes_on=after is not None,

@@ -193,12 +193,12 @@ class Folds:
             case ItemForced() | ForceEnded():
                 self._fold_force(record, sequence, log_time)
             case ItemSelected() | SelectionEnded():
-                self.selections.fold(record, log_time)
+                self.selections.fold(record, log_time, sequence)
             case SessionBegan() | SessionRoleChanged() | SessionEnded():
                 self.sessions.fold(record, sequence)
             case ItemForgotten(item_ids=item_ids):
                 self.forces.fold_ended(item_ids, sequence)
-                self.selections.fold_forgotten(item_ids)
+                self.selections.fold_forgotten(item_ids, sequence)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
             case CaseChanged():
                 self.cases.fold(record, sequence)
@@ -304,6 +304,7 @@ class Folds:
             ],
             lambda: self.forces.changed_since(since),
             sessions=lambda: self.sessions.changed_since(since),
+            selections=lambda: self.selections.changed_since(since),
         )
         return cut(asked, changed)
 

@@ -17,8 +17,8 @@ from albireo.codec.record import AccessGranted, Audited, Stream
 from albireo.machine.access.changes import AccessChanges, ChangeRefusal, GrantAsked, RevokeAsked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
+from albireo.machine.case.answers import CaseAnswers
 from albireo.machine.fold.folds import Folds
-from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.machine.force.forcing import Forcing
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics.adapters import AdapterWatch
@@ -31,13 +31,11 @@ from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, NotAnswered, Question, Turn
 from albireo.machine.session.sessions import Sessions
 from albireo.machine.tree.answers_below import AnswersBelow, NodeNotKnown, items_behind, named_behind
-from albireo.machine.tree.force_answers import CROWDED
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.machine.tree.order_answers import OrderAnswers
 from albireo.machine.tree.session_answers import SessionAnswers
 from albireo.model import quality
 from albireo.model.bounded import NAME_CHARS_MAX, Name
-from albireo.model.case import case_label
 from albireo.model.instant import MS, LogTime
 from albireo.model.item import KnownItem
 from albireo.model.log_view import LogView
@@ -93,14 +91,6 @@ class ItemsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Node below whose items are meant; empty: this node."""
 
 
-class CasesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `cases`: open ones only, or all that are remembered."""
-
-    include_closed: bool = False
-    node: Name = ""
-    """Node below whose cases are meant, of which open ones only are known here; empty: this node."""
-
-
 class Answers:
     """Dispatch by name; every handler either answers now or leaves the answer to a later commit."""
 
@@ -114,8 +104,7 @@ class Answers:
             "read": (ItemsAsked, self._read),
             **OrderAnswers(root, self._below).known,
             **SessionAnswers(root, self._below).known,
-            "cases": (CasesAsked, self._cases),
-            "case_action": (ActionAsked, self._case_action),
+            **CaseAnswers(root, self._below).known,
             "flood": (Nothing, self._flood),
             "origins": (Nothing, self._origins),
             "forget": (ForgetAsked, self._forget),
@@ -192,44 +181,6 @@ class Answers:
 
     def _origins(self, question: Question, _: Nothing, turn: Turn) -> None:
         self._say(question, self._root.folds.origins.declared, turn)
-
-    def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
-        folds, mirror, dim = self._root.folds, self._below.mirror(asked.node), self._below.dim(asked.node)
-        closed = folds.cases.closed() if asked.include_closed and mirror is None else ()
-        cases, following = [*closed, *(folds.cases if mirror is None else mirror.cases.values())], None
-        if asked.is_piece:
-            after = asked.after
-            behind = sorted((one for one in cases if one.case_id > after), key=lambda one: one.case_id)
-            cases, following = asked.piece((one.case_id, one) for one in behind)
-        rows = []
-        for case in cases:
-            known = dim.by_id(case.item_id)
-            rows.append(msgspec.to_builtins(case) | {"item": "" if known is None else known.full_name})
-        self._say_rows(question, rows, following, turn)
-
-    def _case_action(self, question: Question, asked: ActionAsked, turn: Turn) -> None:
-        root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
-        if root.is_crowded:
-            raise NotAnswered(CROWDED)
-        wall = question.moment.wall
-        changes = root.folds.act(asked, wall)
-        if isinstance(changes, ActionRefused):
-            raise NotAnswered(f"{changes.reason}: {changes.remedy}")
-        if changes:
-            turn.record(Stream.CASES, changes)
-        audited = Audited(
-            at_ns=wall,
-            user=asked.user,
-            action=asked.action,
-            subject=_subject(asked),
-            detail=asked.comment,
-            principal=question.principal,
-        )
-        end = turn.record(Stream.AUDIT, [audited])
-        result = [msgspec.to_builtins(change.case) for change in changes]
-        root.after(end, question.sender, Answer(request_id=question.request_id, result=result), turn)
 
     def _forget(self, question: Question, asked: ForgetAsked, turn: Turn) -> None:
         root = self._root
@@ -414,9 +365,3 @@ def _followers(root: AnsweringRoot) -> list[dict[str, object]]:
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
-
-
-def _subject(asked: ActionAsked) -> str:
-    if asked.case_id is not None:
-        return f"case {case_label(asked.case_id, asked.activation or 1)}"
-    return f"item {asked.item_id} {asked.condition}" if asked.item_id is not None else "all cases"

@@ -34,7 +34,17 @@ UNASKED: Final = 0
 PRESENT: Final = Ask(request_id=UNASKED, what="session")
 READING: Final = frozenset(
     {"status", "items", "read", "cases", "flood", "stores", "quarantine", "actors", "history", "events", "stats"}
-    | {"history_item", "history_piece", "events_piece", "gaps_piece", "access_list", "forces", "origins", "tree"}
+    | {
+        "history_item",
+        "history_piece",
+        "events_piece",
+        "gaps_piece",
+        "access_list",
+        "forces",
+        "selections",
+        "origins",
+        "tree",
+    }
     | {"command", "commands", "message", "session", "sessions"}
 )
 """Questions that change nothing."""

@@ -15,7 +15,7 @@ from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.node.command_waiters import NOBODY
 from albireo.machine.node.orders import OrderText
 from albireo.machine.node.turn import Moment, Question, Turn
-from albireo.machine.selection.selecting import Selecting, SelectionRefusal, SelectionWanted
+from albireo.machine.selection.selecting import EndedBy, Selecting, SelectionRefusal, SelectionWanted
 from albireo.model.bounded import Signed64
 from albireo.model.tree.message import DESELECT, SELECT, AddCause, MessageOutcome
 
@@ -36,6 +36,8 @@ class DeselectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     item: Id
     selection_id: Id
+    of_others: bool = False
+    """True: an admin ends it, whoever has it. The role was judged where it was asked."""
 
 
 def encode_selection(body: SelectBody | DeselectBody) -> tuple[str, bytes]:
@@ -59,7 +61,8 @@ class MessageSelections:
             return MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail="never begun")
         question = Question(NOBODY, 0, moment, order.principal)
         if isinstance(body, DeselectBody):
-            done: object = self._selecting.release(question, body.item, body.selection_id, turn)
+            ended_by = EndedBy(order.user, order.reason) if body.of_others else None
+            done: object = self._selecting.release(question, body.item, body.selection_id, turn, ended_by)
         else:
             wanted = SelectionWanted(
                 item=body.item,

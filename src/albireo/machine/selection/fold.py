@@ -32,6 +32,9 @@ class Selections:
 
     def __init__(self) -> None:
         self._known: dict[int, SelectionState] = {}
+        self._changed: dict[int, int] = {}
+        """Sequence of the latest record about each item, in this run. As many as items were selected."""
+        self._changed_at = 0
         self.changes = 0
         """Number of records in this run about selections."""
 
@@ -41,19 +44,31 @@ class Selections:
     def __iter__(self) -> Iterator[SelectionState]:
         return iter(self._known.values())
 
-    def fold(self, record: ItemSelected | SelectionEnded, log_time: LogTime) -> None:
+    def fold(self, record: ItemSelected | SelectionEnded, log_time: LogTime, sequence: int = 0) -> None:
         state = self._known.get(record.item_id)
         if isinstance(record, ItemSelected):
             fields = {name: getattr(record, name) for name in Selection.__struct_fields__}
             self._known[record.item_id] = SelectionState(Selection(**fields), log_time)
         elif state is not None and state.selection.selection_id == record.selection_id:
             del self._known[record.item_id]
+        self._changed[record.item_id] = self._changed_at = sequence
         self.changes += 1
 
-    def fold_forgotten(self, item_ids: Sequence[int]) -> None:
+    def fold_forgotten(self, item_ids: Sequence[int], sequence: int = 0) -> None:
         """These items are not known any more."""
         for one in item_ids:
-            self.changes += self._known.pop(one, None) is not None
+            if self._known.pop(one, None) is not None:
+                self._changed[one] = self._changed_at = sequence
+                self.changes += 1
+
+    def changed_since(self, sequence: int) -> list[tuple[int, Selection | None]]:
+        """Items by id that were selected after `sequence`, or are not any more (None); -1: all that are selected."""
+        if sequence < 0:
+            return [(one.selection.item_id, one.selection) for one in self]
+        if self._changed_at <= sequence:
+            return []
+        changed = [item_id for item_id, at in self._changed.items() if at > sequence]
+        return [(one, state.selection if (state := self._known.get(one)) else None) for one in changed]
 
     def snapshot(self) -> bytes:
         return msgspec.msgpack.encode([self._known[one] for one in sorted(self._known)])

@@ -2,7 +2,8 @@
 
     not selected --select--> selected --write that names the selection-----> not selected, and the order is taken
                                 |
-                                +--deselect, time over, another tenure that can't tell how old it is--> not selected
+                                +--deselect, by whoever has it or by an admin; time over; another tenure that can't
+                                   tell how old it is--> not selected
 
 An item asks for it (`control` of its declaration). Then an order is taken from the principal of the live selection
 only, and only if it names the selection; who has it excludes everybody else, also the same principal at another desk.
@@ -17,6 +18,7 @@ Invariants
 Spec: ADR-0209; after the control models of IEC 61850-7-2.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -63,6 +65,13 @@ class SelectionWanted(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class EndedBy(msgspec.Struct, frozen=True):
+    """Admin who ends a selection of somebody else."""
+
+    user: str
+    reason: str
+
+
 class LiveSelection(msgspec.Struct, frozen=True):
     """A selection of the appended view."""
 
@@ -81,11 +90,14 @@ class Selecting:
         watch.watch(folds.selections)
         self._live: dict[int, LiveSelection] = {}
         """The appended view, by item."""
+        self._has_begun = False
+        """True: this node leads, and `_live` counts."""
         self._owed: list[tuple[Selection, str]] = []
         """Selections that are over, each with its cause, until their end is recorded."""
 
     def begin(self, moment: Moment, log_time: LogTime) -> None:
         """Go on with the selections that there are, as this node begins to lead."""
+        self._has_begun = True
         for state in self._fold:
             one, since = state.selection, self._watch.since(state.selection)
             if since is None:
@@ -153,16 +165,42 @@ class Selecting:
         """How an item takes orders."""
         return self._registry.control_of(known)
 
-    def release(self, question: Question, item: str, selection_id: str, turn: Turn) -> str | SelectionRefusal:
-        """Give a selection back; returns the full name of the item, or why that can't be."""
+    def rows(self, after: int, now: Instant) -> Iterator[tuple[int, ItemSelection]]:
+        """Selected items with an id above `after`, by rising id."""
+        for state in sorted(self._fold, key=lambda one: one.selection.item_id):
+            live, known = self._shown(state.selection), self._dim.by_id(state.selection.item_id)
+            if state.selection.item_id > after and live is not None and known is not None and now < live.ends:
+                yield known.item_id, self._row(live, known, now)
+
+    def _shown(self, selection: Selection) -> LiveSelection | None:
+        """A selection with its end, as far as this member knows; None: its end is on its way into the log."""
+        if self._has_begun:
+            live = self._live.get(selection.item_id)
+            return live if live is not None and live.selection == selection else None
+        since = self._watch.since(selection)
+        return None if since is None else LiveSelection(selection, Instant(since + selection.for_ms * MS))
+
+    def release(
+        self, question: Question, item: str, selection_id: str, turn: Turn, ended_by: EndedBy | None = None
+    ) -> str | SelectionRefusal:
+        """Give a selection back; returns the full name of the item, or why that can't be.
+
+        Args:
+            ended_by: an admin ends it, whoever has it; None: only whoever has it may.
+        """
         known, moment = self._registry.item(item), question.moment
         if known is None:
             return SelectionRefusal(AddCause.NOT_SUPPORTED, f"no item {item!r}; `albireo items` lists them")
-        objection = self._objection(known, selection_id, question.principal, moment.now)
+        live = self._live.get(known.item_id)
+        theirs = question.principal if live is None or ended_by is None else live.selection.principal
+        objection = self._objection(known, selection_id, theirs, moment.now)
         if objection is not None:
             return objection
         selection = self._live.pop(known.item_id).selection
-        self._end(selection, "cancelled", selection.user, question.principal, moment, turn)
+        if ended_by is None:
+            self._end(selection, "cancelled", selection.user, question.principal, moment, turn)
+        else:
+            self._end(selection, "ended", ended_by.user, question.principal, moment, turn, ended_by.reason)
         return known.full_name
 
     def objection(self, known: KnownItem, selection_id: str, principal: str, now: Instant) -> SelectionRefusal | None:
@@ -218,9 +256,12 @@ class Selecting:
             del self._live[one.item_id]
             self._owed.append((one, "expired"))
 
-    def _end(self, one: Selection, cause: str, user: str, principal: str, moment: Moment, turn: Turn) -> None:
+    def _end(
+        self, one: Selection, cause: str, user: str, principal: str, moment: Moment, turn: Turn, reason: str = ""
+    ) -> None:
         turn.record(Stream.COMMAND, [SelectionEnded(item_id=one.item_id, selection_id=one.selection_id, cause=cause)])
-        detail = "" if user == one.user else f"selected by {one.user}"
+        detail = "" if user == one.user and cause != "ended" else f"selected by {one.user}"
+        detail += f": {reason}" if reason else ""
         turn.record(Stream.AUDIT, [self._audited(f"selection_{cause}", one, detail, user, principal, moment)])
 
     def _audited(self, action: str, one: Selection, detail: str, user: str, principal: str, moment: Moment) -> Audited:

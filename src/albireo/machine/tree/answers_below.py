@@ -5,24 +5,29 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from albireo.codec.message import Answer
+from albireo.codec.record import Stream
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
 from albireo.machine.message.outbox import MessageReceipt
+from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import RootConfig
-from albireo.machine.node.turn import NotAnswered, Question
+from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model.access import AccessRole
 from albireo.model.item import KnownItem
 from albireo.model.tree.message import MessageOutcome
 
+NODES_TOLD: Final = 20
+"""Most nodes that a refusal lists."""
 _STRETCH: Final = 65_536
 """Item ids that are looked through at once for those that there are."""
 
 
 class NodeNotKnown(LookupError):
-    """The state of a node of that name is not followed here."""
+    """No node of that name, or no item there, is known here."""
 
 
 class RootAbove(Protocol):
@@ -30,6 +35,7 @@ class RootAbove(Protocol):
 
     config: RootConfig
     folds: Folds
+    registry: Registry
     tree: NodeTree
 
 
@@ -47,12 +53,19 @@ class AnswersBelow:
         """
         if node in ("", self._root.config.node):
             return None
-        mirrors = self._root.tree.all_mirrors
-        mirror = mirrors.get(node)
+        mirror = self._root.tree.all_mirrors.get(node)
         if mirror is None:
-            known = ", ".join(mirrors) or "none"
-            raise NodeNotKnown(f"nothing is known of a node {node!r} at {self._root.config.node}; other nodes: {known}")
+            raise NodeNotKnown(self._not_known(node))
         return mirror
+
+    def _not_known(self, node: str) -> str:
+        listed = list(self._root.tree.all_mirrors)
+        more = f" and {len(listed) - NODES_TOLD} more" if len(listed) > NODES_TOLD else ""
+        known = f"{', '.join(listed[:NODES_TOLD])}{more}" if listed else "no other node"
+        return (
+            f"nothing is known of a node {node!r} at {self._root.config.node}, which knows {known}; "
+            "what to do: `albireo tree` lists them; name one by its id or the end of it, or ask at a node above"
+        )
 
     def dim(self, node: str) -> Dim:
         """Items of this node, or of another one, with their current values. Raises NodeNotKnown."""
@@ -60,25 +73,63 @@ class AnswersBelow:
         return self._root.folds.dim if mirror is None else mirror.dim
 
     def owner_of(self, name: str) -> str:
-        """Other node whose item is named, by its id or the end of it; empty: none, or several."""
+        """Other node whose item is named, by its id or the end of it; empty: this one, if there is such an item at all.
+
+        Raises:
+            NodeNotKnown: the name means no node that is known here, or several, or an item that the node does not have.
+        """
+        if self._root.registry.item(name) is not None:  # One that is being forgotten is known no more.
+            return ""
         head, _, local = name.rpartition(":")
         found = [
             node
             for node, mirror in self._root.tree.all_mirrors.items()
             if head and (node == head or node.endswith(f"/{head}")) and mirror.dim.by_name(f"{node}:{local}")
         ]
-        return found[0] if len(found) == 1 else ""
+        if len(found) == 1:
+            return found[0]
+        if words := self._no_item(head, local):
+            raise NodeNotKnown(words)
+        return ""
+
+    def _no_item(self, head: str, local: str) -> str:
+        """Words for an item, with a node before it, that nobody here has; empty: it names no other node."""
+        own = self._root.config.node
+        found = [one for one in (own, *self._root.tree.all_mirrors) if one == head or one.endswith(f"/{head}")]
+        if not head or found == [own]:
+            return ""
+        if not found:
+            return self._not_known(head)
+        if len(found) > 1:
+            listed = " or ".join(found[:NODES_TOLD])
+            named = f"{found[0]}:{local}"
+            return f"{head}:{local} may be one of {listed}; what to do: name the node by its whole id, as in {named}"
+        return f"{found[0]} has no item {local!r}, as far as is known here; what to do: `albireo items '{found[0]}:*'`"
 
 
-def check_role(access: AccessJudge, what: str, question: Question, owner: str) -> None:
+def check_role(
+    access: AccessJudge, what: str, question: Question, owner: str, needed: AccessRole = AccessRole.OPERATE
+) -> None:
     """Let whoever asks give orders at a node below, if its role there suffices.
 
     Raises:
         NotAnswered: it does not.
     """
     role = access.role_at(question.principal, owner)
-    if role < AccessRole.OPERATE:
-        raise NotAnswered(f"{what} needs the role operate at {owner}; {question.principal!r} has {role.word}")
+    if role < needed:
+        raise NotAnswered(f"{what} needs the role {needed.word} at {owner}; {question.principal!r} has {role.word}")
+
+
+def may_as_admin(access: AccessJudge, question: Question, node: str, subject: str, user: str, turn: Turn) -> bool:
+    """Whether who asks is an admin of that node; if not it is told so, on record like each refusal."""
+    if access.role_at(question.principal, node) >= AccessRole.ADMIN:
+        return True
+    moment = question.moment
+    refused = access.refused_at(question.principal, subject, AccessRole.ADMIN, user, moment.now, moment.wall)
+    turn.send(question.sender, Answer(request_id=question.request_id, error=refused.text))
+    if refused.entry is not None:
+        turn.record(Stream.AUDIT, [refused.entry])
+    return False
 
 
 def not_done(receipt: MessageReceipt, look: str) -> str:

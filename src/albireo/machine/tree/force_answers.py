@@ -73,7 +73,7 @@ class ForceAnswers:
             raise NotAnswered(f"nothing is recorded now, so nothing is forced: {root.admission.closed_because}")
         if root.is_crowded:
             raise NotAnswered(CROWDED)
-        owner = "" if root.registry.item(asked.item) is not None else self._below.owner_of(asked.item)
+        owner = self._below.owner_of(asked.item)
         if owner:
             self._force_below(question, asked, owner, turn)
             return

@@ -27,6 +27,7 @@ from albireo.machine.fold.columns import SLICE_ROWS
 from albireo.machine.fold.dim import Dim
 from albireo.model import quality as q
 from albireo.model.case import Case
+from albireo.model.command import SELECTIONS_MAX, Selection
 from albireo.model.force import Force
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
@@ -74,7 +75,7 @@ class _Marked(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Mirrored:
-    """Items, values, cases, forces and sessions of the node."""
+    """Items, values, cases, forces, sessions and selections of the node."""
 
     def __init__(self) -> None:
         self.dim = Dim()
@@ -91,6 +92,9 @@ class _Mirrored:
         """Change that brought each session as it is, by id; of those that go on and of those in `_ended`."""
         self._ended: dict[int, None] = {}
         """Ids of sessions that ended lately, the one that ended first coming first."""
+        self.selections: dict[int, Selection] = {}
+        self._selected_at: dict[int, int] = {}
+        """Change that selected each item, or ended that, by id."""
         self.refused = 0
         self._marked: list[_Marked] = []
 
@@ -137,6 +141,11 @@ class _Mirrored:
             self._present(session, change)
         for session_id in state.ended:
             forgotten_at = max(forgotten_at, self._end(session_id, change))
+        for selection in state.selections:
+            self._select(selection, change)
+        for item_id in state.deselected:
+            if self.selections.pop(item_id, None) is not None:
+                self._selected_at[item_id] = change
         return forgotten_at
 
     def take_kept(self, kept: KeptState, batches: Iterable[SampleBatch], change: int) -> None:
@@ -148,6 +157,16 @@ class _Mirrored:
             self._note(case, change)
         for force in kept.forces:
             self._force(force, change)
+
+    def _select(self, selection: Selection, change: int) -> None:
+        item_id = selection.item_id
+        if (item_id not in self.selections and len(self.selections) >= SELECTIONS_MAX) or self.dim.by_id(
+            item_id
+        ) is None:
+            self.refused += 1
+            return
+        self.selections[item_id] = selection
+        self._selected_at[item_id] = change
 
     def _present(self, session: Session, change: int) -> None:
         number = session.session_id
@@ -213,6 +232,12 @@ class _Mirrored:
             return list(self.sessions.items())
         return [(one, self.sessions.get(one)) for one, at in self._present_at.items() if at > change]
 
+    def selections_since(self, change: int) -> list[tuple[int, Selection | None]]:
+        """Selections that began after `change`, by item; None: it ended."""
+        if change == WHOLE:
+            return list(self.selections.items())
+        return [(one, self.selections.get(one)) for one, at in self._selected_at.items() if at > change]
+
 
 def _of_node(node: str, item: KnownItem) -> KnownItem:
     """The declaration with the one text of its node's name that all of them have."""
@@ -235,7 +260,7 @@ class NodeMirror:
         """Wall time since which nothing was heard of the node, here or where its state comes from; 0: never in this
         run; None: the state is live."""
         self.refused = 0
-        """Number of declarations of other nodes' items, and of sessions beyond their bound, which are not taken."""
+        """Number of declarations of other nodes' items, and of sessions and selections beyond bounds: none is taken."""
         self._changes = 1
         self._whole_at = 1
         """Change since which what is told can be told as changes; a viewer that is behind it takes the whole state."""
@@ -265,6 +290,11 @@ class NodeMirror:
     def sessions(self) -> dict[int, Session]:
         """Sessions by id."""
         return self._table.sessions
+
+    @property
+    def selections(self) -> dict[int, Selection]:
+        """Selected items by id."""
+        return self._table.selections
 
     @property
     def position(self) -> Position:
@@ -348,5 +378,6 @@ class NodeMirror:
             forces=lambda: table.forces_since(since),
             stale_since_ns=self.stale_since_ns,
             sessions=lambda: table.sessions_since(since),
+            selections=lambda: table.selections_since(since),
         )
         return cut(asked, changed)

@@ -17,6 +17,7 @@ from albireo.codec.record import CommandAccepted
 from albireo.codec.tree.hello import ParentHello
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.codec.tree.records import MessageFact
+from albireo.machine.case.acting import CaseActing
 from albireo.machine.fold.columns import read_slices, sliced, unsliced
 from albireo.machine.fold.folds import Folds
 from albireo.machine.force.forcing import Forcing
@@ -44,7 +45,17 @@ from albireo.model.command import Receipt, id_reused
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.item import KnownItem
 from albireo.model.tree.course import CommandCourse
-from albireo.model.tree.message import DESELECT, FORCE, FORCE_RELEASE, SELECT, SESSION_END, WRITE, Life, MessageName
+from albireo.model.tree.message import (
+    CASE_ACTION,
+    DESELECT,
+    FORCE,
+    FORCE_RELEASE,
+    SELECT,
+    SESSION_END,
+    WRITE,
+    Life,
+    MessageName,
+)
 
 PARENT: Final = b"parent"
 """Stands for the node above as the sender of a letter, and as where one goes, whichever member of it acts: the shell
@@ -121,6 +132,7 @@ class NodeTree:
         selections = MessageSelections(root.orders.selecting)
         carriers: dict[str, MessageCarrier] = {FORCE: forces, FORCE_RELEASE: forces}
         carriers |= {SELECT: selections, DESELECT: selections, SESSION_END: MessageSessions(root.sessions)}
+        carriers[CASE_ACTION] = CaseActing(root.folds)
         self.post = MessagePost(messages, writes, carriers)
         self._courses = Courses(messages, root.folds.commands, root.folds.dim)
         self._retelling = Retelling(root.folds, root.registry)

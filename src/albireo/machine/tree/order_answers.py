@@ -77,14 +77,13 @@ class OrderAnswers:
         root = self._root
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now, so nothing is written: {root.admission.closed_because}")
-        item = root.registry.item(asked.item)  # One that is being forgotten is known no more.
-        owner = "" if item is not None else self._below.owner_of(asked.item)
+        owner = self._below.owner_of(asked.item)
         if owner:
             refusal = self._write_below(question, asked, owner, turn)
         elif root.tree.knows(asked.command_id):
             refusal = WriteRefusal(id_reused(asked.command_id, "item"))
         else:
-            refusal = root.orders.ask(question, asked, item, turn)
+            refusal = root.orders.ask(question, asked, root.registry.item(asked.item), turn)
         if refusal is not None:
             raise NotAnswered(refusal.reason)
 

@@ -1,22 +1,26 @@
 """Answers about selections: of items of this node, and of those of the nodes below."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Final, Protocol
 
 import msgspec
 from msgspec import Meta
 
 from albireo.codec.message import Answer
+from albireo.codec.pieces import InPieces
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, OrderText
+from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.selection.bodies import DeselectBody, SelectBody, encode_selection
-from albireo.machine.selection.selecting import SelectionRefusal, SelectionWanted
-from albireo.machine.tree.answers_below import AnswersBelow, check_role
+from albireo.machine.selection.selecting import EndedBy, SelectionRefusal, SelectionWanted
+from albireo.machine.tree.answers_below import AnswersBelow, check_role, may_as_admin
 from albireo.machine.tree.force_answers import CROWDED, ForcingRoot
-from albireo.model.bounded import Signed
-from albireo.model.command import SELECT_MS, ItemSelection, id_reused
+from albireo.machine.tree.mirror import NodeMirror
+from albireo.model.bounded import Name, Signed
+from albireo.model.command import SELECT_MS, ItemSelection, Selection, id_reused
+from albireo.model.instant import MS, WallTime
 from albireo.model.tree.message import MessageOutcome
 
 SELECT_EXPIRES_MS: Final = 10_000
@@ -39,13 +43,23 @@ class DeselectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     item: OrderText
     selection_id: Annotated[OrderText, Meta(min_length=1)]
+    of_others: bool = False
+    """True: also one of somebody else, as an admin of its node."""
     reason: OrderText = ""
     user: OrderText = "unknown"
+
+
+class SelectionsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `selections`, besides those of a piece."""
+
+    node: Name = ""
+    """Node below whose selected items are meant; empty: this node."""
 
 
 class SelectingRoot(ForcingRoot, Protocol):
     """The root machine, as far as these answers need it."""
 
+    config: RootConfig
     orders: Orders
 
 
@@ -58,6 +72,7 @@ class SelectAnswers:
         self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "select": (SelectAsked, self._select),
             "deselect": (DeselectAsked, self._select),
+            "selections": (SelectionsAsked, self._selections),
         }
         """Shape and handler of each question."""
 
@@ -67,13 +82,16 @@ class SelectAnswers:
             raise NotAnswered(f"nothing is recorded now, so nothing is selected: {root.admission.closed_because}")
         if root.is_crowded:
             raise NotAnswered(CROWDED)
-        owner = "" if root.registry.item(asked.item) is not None else self._below.owner_of(asked.item)
+        owner = self._below.owner_of(asked.item)
+        if isinstance(asked, DeselectAsked) and asked.of_others and not self._may(question, asked, owner, turn):
+            return
         if owner:
             self._select_below(question, asked, owner, turn)
             return
         done: ItemSelection | str | SelectionRefusal
         if isinstance(asked, DeselectAsked):
-            done = root.orders.selecting.release(question, asked.item, asked.selection_id, turn)
+            ended_by = EndedBy(asked.user, asked.reason) if asked.of_others else None
+            done = root.orders.selecting.release(question, asked.item, asked.selection_id, turn, ended_by)
         elif root.tree.knows(asked.selection_id):
             raise NotAnswered(id_reused(asked.selection_id, "item"))
         else:
@@ -90,6 +108,25 @@ class SelectAnswers:
         result = msgspec.to_builtins({"item": done} if isinstance(done, str) else done)
         root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
 
+    def _may(self, question: Question, asked: DeselectAsked, owner: str, turn: Turn) -> bool:
+        """Whether the role of who asks suffices to end a selection of somebody else."""
+        subject = f"deselect {asked.item} of another principal"
+        return may_as_admin(self._root.access, question, owner or self._root.config.node, subject, asked.user, turn)
+
+    def _selections(self, question: Question, asked: SelectionsAsked, turn: Turn) -> None:
+        mirror = self._below.mirror(asked.node)
+        if mirror is None:
+            rows = self._root.orders.selecting.rows(asked.after, question.moment.now)
+        else:
+            rows = selections_below(mirror, asked.after, question.moment.wall)
+        result: object
+        if asked.is_piece:
+            found, following = asked.piece(rows)
+            result = {"next": following, "rows": found}
+        else:
+            result = [row for _, row in rows]
+        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
+
     def _select_below(self, question: Question, asked: SelectAsked | DeselectAsked, owner: str, turn: Turn) -> None:
         """Send the order to the node below that owns the item; the role is judged here, for that node.
 
@@ -100,7 +137,7 @@ class SelectAnswers:
         if isinstance(asked, SelectAsked):
             kind, body = encode_selection(SelectBody(local, asked.selection_id, asked.for_ms))
         else:
-            kind, body = encode_selection(DeselectBody(local, asked.selection_id))
+            kind, body = encode_selection(DeselectBody(local, asked.selection_id, asked.of_others))
         check_role(self._root.access, kind, question, owner)
         sent = SendAsked(
             command_id=asked.selection_id if is_select else tree.draw_id(kind),
@@ -125,6 +162,20 @@ class SelectAnswers:
         refused = tree.send(question, sent, turn, told)
         if isinstance(refused, SendRefused):
             raise NotAnswered(refused.reason)
+
+
+def selections_below(mirror: NodeMirror, after: int, wall: WallTime) -> Iterator[tuple[int, ItemSelection]]:
+    """Selected items of another node with an id above `after`, by rising id.
+
+    What is left is reckoned by the wall clocks of both nodes: elapsed time there is not known here.
+    """
+    for item_id, one in sorted(mirror.selections.items()):
+        known = mirror.dim.by_id(item_id)
+        if item_id > after and known is not None:
+            left_ms = min(one.for_ms, max(0, one.for_ms - (wall - one.since_ns) // MS))
+            fields = {name: getattr(one, name) for name in Selection.__struct_fields__ if name != "item_id"}
+            row = ItemSelection(**fields, item=known.full_name, left_ms=left_ms, stale_since_ns=mirror.stale_since_ns)
+            yield item_id, row
 
 
 def _selected_below(asked: SelectAsked, full_name: str, receipt: MessageReceipt) -> ItemSelection:

@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from albireo.codec.message import Answer
 from albireo.codec.pieces import InPieces
-from albireo.codec.record import Stream
 from albireo.machine.fold.folds import Folds
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
@@ -17,9 +16,8 @@ from albireo.machine.node.orders import OrderText
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.session.sessions import EndOrder, EndRefusal, Sessions
-from albireo.machine.tree.answers_below import AnswersBelow, not_done
+from albireo.machine.tree.answers_below import AnswersBelow, may_as_admin, not_done
 from albireo.machine.tree.force_answers import CROWDED, ForcingRoot
-from albireo.model.access import AccessRole
 from albireo.model.bounded import Count, Name
 from albireo.model.tree.message import SESSION_END, MessageOutcome
 from albireo.model.tree.session import Session, SessionRow, who_text
@@ -118,17 +116,9 @@ class SessionAnswers:
         return self._root.sessions.owner_of(asked.session_id) == question.principal
 
     def _may(self, question: Question, asked: SessionEndAsked, node: str, turn: Turn) -> bool:
-        """Whether the role of who asks suffices at that node; if not it is told so, on record like each refusal."""
-        access = self._root.access
-        if access.role_at(question.principal, node) >= AccessRole.ADMIN:
-            return True
+        """Whether the role of who asks suffices at that node."""
         subject = f"session_end {asked.session_id} of another principal"
-        moment = question.moment
-        refused = access.refused_at(question.principal, subject, AccessRole.ADMIN, asked.user, moment.now, moment.wall)
-        turn.send(question.sender, Answer(request_id=question.request_id, error=refused.text))
-        if refused.entry is not None:
-            turn.record(Stream.AUDIT, [refused.entry])
-        return False
+        return may_as_admin(self._root.access, question, node, subject, asked.user, turn)
 
     def _end_below(self, question: Question, asked: SessionEndAsked, owner: str, whose: str, turn: Turn) -> None:
         """Have the node below end the session; the role was judged here, for that node."""

@@ -35,7 +35,9 @@ DESELECT: Final = "deselect"
 """Kind of a message that gives a selection back."""
 SESSION_END: Final = "session_end"
 """Kind of a message that ends a session."""
-ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE, SELECT, DESELECT, SESSION_END})
+CASE_ACTION: Final = "case_action"
+"""Kind of a message that acts on a case."""
+ORDER_KINDS: Final = frozenset({WRITE, FORCE, FORCE_RELEASE, SELECT, DESELECT, SESSION_END, CASE_ACTION})
 """Kinds that the owner carries out itself; a program can't send them."""
 DEFAULT_INBOX: Final = "default"
 """Inbox that is meant if nobody names one."""

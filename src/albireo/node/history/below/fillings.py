@@ -146,6 +146,7 @@ class FillingsBelow:
             "generation": origin.store.manifest.generation,
             "filled": origin.store.manifest.filled,
             "holes": len(holes),
+            "settled": sum(hole.is_settled for hole in holes),
             "lacks": [_told(hole) for hole in holes[-HOLES_TOLD:]],
             "copy": None if filling is None else msgspec.to_builtins(filling.progress),
             "refused": {} if filling is None else dict(filling.refused),

@@ -1,0 +1,71 @@
+"""`albireo selections`: which items are selected for an order, here and at the nodes that are known here.
+
+Spec: docs/messages.md, Select before operate.
+"""
+
+import getpass
+
+import click
+import msgspec
+
+from albireo.cli.display import time_text
+from albireo.cli.force.force import left_text
+from albireo.cli.output import Failure, emit, json_option, show, show_table
+from albireo.cli.target import Place, node_client, place_option
+
+
+@click.group("selections")
+def command() -> None:
+    """Items that somebody has to himself for a moment before writing them (select before operate).
+
+    A selection ends with the order, when it is given back, or after its time (30 s, 300 s at most).
+    """
+
+
+@command.command("list")
+@click.argument("node", default="*")
+@place_option
+@json_option
+def list_selections(node: str, place: Place, as_json: bool) -> None:
+    """List the selected items of this node and of those below, or only of nodes that NODE means.
+
+    NODE is the id of a node (root/north), its end (north), or a pattern of either ('north*').
+    """
+    with node_client(place) as client:
+        found = client.selections(node)
+    if as_json:
+        emit({"selections": [msgspec.to_builtins(one) for one in found]})
+    elif not found:
+        show("nothing is selected")
+    else:
+        rows = []
+        for one in found:
+            stale = "" if one.stale_since_ns is None else f"  (not heard since {time_text(one.stale_since_ns)})"
+            who = f"{one.user} ({one.principal})" if one.principal else one.user
+            rows.append((one.item, who, one.reason, time_text(one.since_ns), left_text(one.left_ms) + stale))
+        show_table(("item", "who", "why", "since (UTC)", "left"), rows)
+
+
+@command.command("end")
+@click.argument("item")
+@click.option("--reason", default="", help="Why; it is kept in the audit journal.")
+@click.option("--user", default=getpass.getuser, help="Who ends it; the login name by default.")
+@place_option
+@json_option
+def end(item: str, reason: str, user: str, place: Place, as_json: bool) -> None:
+    """End the selection of ITEM before its time, whoever has it: nothing is written, and others may select it.
+
+    It needs the role admin at the node that owns the item. Whoever had it is refused with the next order.
+    """
+    with node_client(place, user) as client:
+        known = client.items(item)
+        if not known:
+            raise Failure(f"no item {item}", "`albireo items` lists them; `albireo selections list` what is selected")
+        selected = [one for one in client.selections() if one.item == known[0].name]
+        if not selected:
+            raise Failure(f"{known[0].name} is not selected", "`albireo selections list` shows what is")
+        client.end_selection(selected[0], reason)
+    if as_json:
+        emit({"ended": True, "selection": msgspec.to_builtins(selected[0])})
+    else:
+        show(f"{selected[0].item} is not selected any more; {selected[0].user} had it")

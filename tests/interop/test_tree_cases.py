@@ -1,0 +1,76 @@
+"""A case of a site is acknowledged at the root, and a name that nobody has is refused with what to do."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from albireo.client import NodeRefused, connect
+from albireo.model import quality as q
+from albireo.model.case import Action
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.value import ValueType
+from tests.interop.test_tree_orders import NORTH, ROOT, run, shown, up
+from tests.parts.core_pair import aside
+from tests.parts.tree import tree_of
+from tests.parts.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.slow
+CO = DataItem(name="co", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=1.0))
+
+
+def test_a_case_of_a_site_is_acknowledged_at_the_root(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+
+    def open_case(client: Any) -> Any:
+        for _ in range(100_000):
+            for one in client.cases(node=NORTH):
+                if one.item == f"{NORTH}:co":
+                    return one
+        raise TimeoutError
+
+    def story_of() -> list[Any]:
+        nodes[NORTH].produce([(0, 5, 2.0, q.GOOD)], items=[CO])
+        with connect(nodes[ROOT].endpoint, timeout_s=PATIENCE_S) as client:
+            case = open_case(client)
+            with pytest.raises(NodeRefused, match="no open case 4711"):
+                client.act(Action.ACK, 4711, "", node="north")
+            told = shown(nodes[ROOT], "cases", "ack", f"north:{case.case_id}", "--user", "ann", "--comment", "seen")
+            assert told == {"cases": [], "elsewhere": [f"north:{case.case_id}"]}
+            while not open_case(client).is_acked:
+                pass
+            with connect(nodes[NORTH].endpoint, timeout_s=PATIENCE_S) as there:
+                assert [one.is_acked for one in there.cases() if one.case_id == case.case_id] == [True]
+            (course,) = [one for one in client.commands() if one.state == "executed"]
+            return [course.kind, course.subject, course.user, course.reason, case.case_id]
+
+    async def story() -> None:
+        async with up(nodes[ROOT]), up(nodes[NORTH]):
+            kind, subject, user, reason, number = await aside(story_of)
+            assert (kind, user, reason) == ("case_action", "ann", "seen")
+            assert subject == f"ack case {number} of {NORTH}"
+
+    asyncio.run(story())
+
+
+def test_a_name_that_nobody_has_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+
+    def story_of() -> None:
+        told = run(nodes[ROOT], "sessions", "end", "nord:1")
+        assert told.exit_code == 1
+        assert f"nothing is known of a node 'nord' at root, which knows {NORTH}" in told.output
+        assert "What to do: `albireo tree` lists them" in told.output
+        with connect(nodes[ROOT].endpoint, timeout_s=PATIENCE_S) as client:
+            for order in (client.select, lambda item: client.write(item, 1.0), client.release):
+                with pytest.raises(NodeRefused, match=r"nothing is known of a node 'nord'.*what to do: `albireo tree`"):
+                    order("nord:speed")
+                with pytest.raises(NodeRefused, match=rf"{NORTH} has no item 'nothing'.*albireo items"):
+                    order("north:nothing")
+
+    async def story() -> None:
+        async with up(nodes[ROOT]), up(nodes[NORTH]):
+            await aside(story_of)
+
+    asyncio.run(story())
