@@ -72,7 +72,6 @@ LARGEST_MODULES: dict[str, int] = {
     "machine/message/origin.py": 472,
     "machine/node/root.py": 469,
     "node/history/query.py": 466,
-    "machine/history/copying.py": 458,
     "machine/pair/member.py": 455,
 }
 """The same for modules."""

@@ -10,11 +10,8 @@ from albireo.codec.history import DAY_NS, FileKind
 from albireo.codec.history_copy import GroupAsked, PieceAsked, Word, decode_word, encode_word
 from albireo.codec.record import Audited, GapFound, Stream
 from albireo.log.files import FileSystem
-from albireo.machine.history.copy_pace import FROM_MEMBER, CopyConfig
-from albireo.machine.history.copying import (
+from albireo.machine.history.copy_events import (
     AskPeer,
-    Copying,
-    CopyPhase,
     CountRefusal,
     Effect,
     EndHole,
@@ -27,6 +24,8 @@ from albireo.machine.history.copying import (
     TakeFile,
     Worked,
 )
+from albireo.machine.history.copy_pace import FROM_MEMBER, CopyConfig
+from albireo.machine.history.copying import Copying, CopyPhase
 from albireo.machine.history.giving import group_sent
 from albireo.machine.history.sealing import merge_plan
 from albireo.model.instant import SECOND, Instant, TimePassed

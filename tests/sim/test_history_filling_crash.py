@@ -11,7 +11,7 @@ import pytest
 
 from albireo.codec.history import FileKind
 from albireo.codec.history_copy import Word
-from albireo.machine.history.copying import KeepGroup
+from albireo.machine.history.copy_events import KeepGroup
 from albireo.node.history.files.store import HistoryStore
 from tests.long_form import IS_LONG, some
 from tests.parts.history import Died, DyingFiles, crash_at_each_step, listed_files_are_there

@@ -28,10 +28,8 @@ from albireo.codec.history_copy import (
 )
 from albireo.codec.message import Carry, HistoryTold
 from albireo.codec.pair_message import CopyTold
-from albireo.machine.history.copy_pace import FROM_MEMBER, CopyConfig
-from albireo.machine.history.copying import (
+from albireo.machine.history.copy_events import (
     AskPeer,
-    Copying,
     CountRefusal,
     Effect,
     EndHole,
@@ -44,6 +42,8 @@ from albireo.machine.history.copying import (
     TakeFile,
     Worked,
 )
+from albireo.machine.history.copy_pace import FROM_MEMBER, CopyConfig
+from albireo.machine.history.copying import Copying
 from albireo.machine.history.giving import group_sent
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.node.history.copy_work import CopyWork, read_piece

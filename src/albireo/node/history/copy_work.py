@@ -20,7 +20,7 @@ from albireo.codec.history import FileEntry, FileKind
 from albireo.codec.history_copy import PieceAsked, PieceSent
 from albireo.codec.tree.stored import PIECE_BYTES
 from albireo.log.files import write_all
-from albireo.machine.history.copying import EndHole, KeepGroup, StorePiece, TakeFile
+from albireo.machine.history.copy_events import EndHole, KeepGroup, StorePiece, TakeFile
 from albireo.machine.history.declared import DeclaredItems
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.files.taking import take, take_items

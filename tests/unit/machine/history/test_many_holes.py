@@ -4,8 +4,9 @@ import msgspec
 
 from albireo.codec.history import Hole
 from albireo.codec.history_copy import GroupAsked, GroupSent
+from albireo.machine.history.copy_events import AskPeer, EndHole, HolesKnown, PeerAnswered
 from albireo.machine.history.copy_pace import FROM_BELOW
-from albireo.machine.history.copying import HOLES_MAX, AskPeer, Copying, EndHole, HolesKnown, PeerAnswered
+from albireo.machine.history.copying import HOLES_MAX, Copying
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 

@@ -24,8 +24,9 @@ from albireo.codec.history import (
 from albireo.codec.history_copy import GroupAsked, GroupSent, PieceAsked, PieceSent, Word
 from albireo.codec.record import Audited, Stream
 from albireo.codec.tree.stored import PIECE_BYTES
+from albireo.machine.history.copy_events import EndHole, KeepGroup
 from albireo.machine.history.copy_pace import ANSWER_NS, RATE_BYTES_PER_S, SHARE
-from albireo.machine.history.copying import ATTEMPTS_MAX, CopyPhase, EndHole, KeepGroup
+from albireo.machine.history.copying import ATTEMPTS_MAX, CopyPhase
 from albireo.machine.history.giving import group_sent
 from albireo.machine.history.sealing import TIER
 from albireo.model.instant import SECOND, Instant

@@ -14,8 +14,8 @@ from albireo.codec.history import FileKind, Hole
 from albireo.codec.history_copy import GroupSent, PieceAsked, PieceSent, Word
 from albireo.codec.record import GapFound, OriginGap, Stream
 from albireo.codec.tree.stored import PIECE_BYTES
+from albireo.machine.history.copy_events import EndHole, TakeFile
 from albireo.machine.history.copy_pace import FROM_BELOW
-from albireo.machine.history.copying import EndHole, TakeFile
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import Position
 from albireo.node.history.files.store import HistoryStore
