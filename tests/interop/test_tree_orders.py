@@ -122,7 +122,7 @@ def test_what_can_not_be_meant_is_refused_at_the_root(tmp_path: Path) -> None:
             for name, value, words in (
                 ("north:speed", 101.0, "outside 0.0..100.0"),
                 ("north:other", 1.0, "no item"),
-                ("south:speed", 1.0, "no item"),
+                ("south:speed", 1.0, "nothing is known of a node 'south'"),
                 ("north:core/turn_ms", 1.0, "not writable"),
             ):
                 with pytest.raises(NodeRefused, match=words):

@@ -33,7 +33,7 @@ def end(one: World, principal: str, selection_id: str = "s1", user: str = "chief
     arguments = {"item": "barrier", "selection_id": selection_id, "of_others": True, "user": user, "reason": "he left"}
     one.letter(b"admin", Ask(request_id=number, what="deselect", arguments=arguments), principal=principal)
     one.sync()
-    (answer,) = [each for each in one.take(Answer) if each.request_id == number]
+    (answer,) = [each for each in one.take(Answer) if isinstance(each, Answer) and each.request_id == number]
     return answer.error or "ok"
 
 
