@@ -141,3 +141,27 @@ def test_a_site_that_goes_away_is_marked_on_the_screen(tmp_path: Path) -> None:
                 view.end()
 
     asyncio.run(story())
+
+
+def test_whoever_leaves_while_an_item_is_being_selected_leaves_it_free(tmp_path: Path) -> None:
+    """The answer comes when nobody waits for it any more, or has come and was not looked at."""
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+
+    def story_of() -> None:
+        data = str(nodes[ROOT].data)
+        with device(nodes[NORTH], nodes[ROOT], SIGN), terminal("watch", "*:*", "--data", data) as view:
+            view.shows("root/north  live")
+            view.press("/speed\r")
+            view.shows("s north:speed")
+            view.press("w")
+            view.shows("selecting root/north:speed")
+            view.interrupt()
+            with connect(nodes[NORTH].endpoint, timeout_s=PATIENCE_S) as client:
+                assert client.selections() == []
+
+    async def story() -> None:
+        async with up(nodes[ROOT]), up(nodes[NORTH]) as north:
+            await aside(story_of)
+            assert [one.cause for one in told(north.log, SelectionEnded)] == ["cancelled"]
+
+    asyncio.run(story())

@@ -30,6 +30,7 @@ from albireo.cli.target import Place, opened
 from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
 from albireo.cli.view.screen import (
     CaseActed,
+    Mode,
     Quit,
     ScenarioBegun,
     Screen,
@@ -64,6 +65,8 @@ LOOK_S: Final = 0.2
 """Time after which changes come though there are none: the member may be another one now."""
 WRITE_S: Final = 10.0
 JOIN_S: Final = 3.0
+SELECTED_S: Final = 15.0
+"""Longest time until it is known whether an item was selected: whoever leaves meanwhile waits, and gives it back."""
 
 REASON: Final = "live view"
 BeginScenario = Callable[[Scenario, str], None]
@@ -152,7 +155,8 @@ class LiveView:
             self._stop.set()
             self._empty_inbox()
             for worker in workers:
-                worker.join(JOIN_S)
+                worker.join(SELECTED_S if self._screen.mode is Mode.SELECTING else JOIN_S)
+            self._empty_inbox()
             self._give_back_held()
         return self._has_quit
 
@@ -245,16 +249,20 @@ class LiveView:
             say(text)
 
     def _empty_inbox(self) -> None:
-        """Empty the inbox, so that no worker waits for room."""
+        """Empty the inbox, so that no worker waits for room; what was selected is not forgotten."""
         with contextlib.suppress(queue.Empty):
             while True:
-                self._inbox.get_nowait()
+                news = self._inbox.get_nowait()
+                if isinstance(news, SelectionHeld):
+                    self._live.hold(news.held)
 
-    def _put(self, news: News) -> None:
+    def _put(self, news: News) -> bool:
+        """False: the view is over, and nobody takes it."""
         while not self._stop.is_set():
             with contextlib.suppress(queue.Full):
                 self._inbox.put(news, timeout=0.2)
-                return
+                return True
+        return False
 
     def _follow(self) -> None:
         while not self._stop.is_set():
@@ -289,7 +297,9 @@ class LiveView:
             except queue.Empty:
                 continue
             try:
-                self._put(self._done(command_id, wish))
+                news = self._done(command_id, wish)
+                if not self._put(news) and isinstance(news, SelectionHeld):
+                    self._give_back(news.held.selection)
             except (ClientError, RuntimeFault, TunnelError) as error:
                 if isinstance(wish, WriteOrdered):
                     outcome = Outcome.REJECTED if isinstance(error, NodeRefused) else Outcome.UNKNOWN
