@@ -17,9 +17,10 @@ from albireo.sim.tree.swarm import swarm_of_tree
 from albireo.sim.tree.world import HEAL_NS, TreeWorld
 from tests.long_form import IS_LONG, check_caught, some
 
-FOUND: Final = (3, 63)
+FOUND: Final = (3, 6, 30, 63)
 """Seeds that found something: a member on standby spun once it had a letter; one that caught up over 300 kB/s gave up
-as it heard no heartbeat behind the frames."""
+as it heard no heartbeat behind the frames; a program that went on waited for good while its node got another disk, or
+was refused what it had under way, by the item ids of the log before."""
 LONG: Final = frozenset({"a fork is not marked", "the epochs of a copy are not told"})
 """Shortcuts that show only after a minute in which nothing comes: they take ten seconds and more."""
 
