@@ -59,7 +59,7 @@ CAUGHT_BY: Final = {
     "a fork is not marked": 4,
     "the epochs of a copy are not told": 3,
     "a branch that nobody tells of is not noticed": 4,
-    "another log of a child is not noticed": 18,
+    "another log of a child is not noticed": 23,
     "values of a child that is away stay good": 8,
     "silence taken for never": 1,
     "carried out before it is on record": 1,
