@@ -308,7 +308,8 @@ def welcome(last: int, epoch: int) -> ProducerWelcome:
 
 
 def appended(sequence: int, epoch: int) -> Appended:
-    return Appended(producer_id=3, producer_sequence=sequence, position=Position(epoch, sequence))
+    position = Position(epoch, sequence)
+    return Appended(producer_id=3, producer_sequence=sequence, position=position, members=(0,))
 
 
 def test_what_waited_through_a_takeover_goes_out_in_one_message() -> None:
@@ -316,14 +317,14 @@ def test_what_waited_through_a_takeover_goes_out_in_one_message() -> None:
     assert said(one.step(Heard(0, acts(2)), at(0))) == [(0, "ProducerHello")]
     one.step(Heard(0, welcome(0, 2)), at(0))
     assert said(one.step(Offered(batches=(numbers(1),)), at(1))) == [(0, "Append")]
-    assert one.step(Heard(0, appended(1, 2)), at(2)) == [Acknowledged(1, Position(2, 1), "local")]
+    assert one.step(Heard(0, appended(1, 2)), at(2)) == [Acknowledged(1, Position(2, 1), "local", members=(0,))]
     one.step(LineDown(0), at(3))
     for value in range(2, 52):
         assert said(one.step(Offered(batches=(numbers(value),)), at(value))) == []
     assert said(one.step(Heard(1, acts(5)), at(60))) == [(1, "ProducerHello")]
     sent = [one for one in one.step(Heard(1, welcome(1, 5)), at(61)) if isinstance(one, SayTo)]
     assert [(one.member, len(one.raw)) for one in sent] == [(1, 50)]
-    assert one.step(Heard(1, appended(51, 5)), at(62)) == [Acknowledged(51, Position(5, 51), "local")]
+    assert one.step(Heard(1, appended(51, 5)), at(62)) == [Acknowledged(51, Position(5, 51), "local", members=(0,))]
     assert one.is_all_acknowledged
 
 
@@ -415,7 +416,7 @@ def test_a_higher_epoch_that_lacks_what_was_acknowledged_is_the_truth() -> None:
     assert isinstance(gap, GapFound)
     assert (gap.reason, gap.lost) == ("committed_lost", 1)
     assert one.step(Heard(1, appended(1, 1001)), at(4)) == []
-    assert one.step(Heard(1, appended(2, 1001)), at(4))[0] == Acknowledged(2, Position(1001, 2), "local")
+    assert one.step(Heard(1, appended(2, 1001)), at(4))[0] == Acknowledged(2, Position(1001, 2), "local", members=(0,))
 
 
 def test_a_full_queue_is_said_and_nothing_is_dropped() -> None:
@@ -437,7 +438,7 @@ def test_a_batch_that_no_node_can_take_is_reported_and_the_rest_goes_on() -> Non
     effects = one.step(Heard(0, AppendRefused(producer_id=3, producer_sequence=2, reason="malformed")), at(1))
     assert BatchRefused(2) in effects
     one.step(Heard(0, welcome(1, 2)), at(2))
-    assert one.step(Heard(0, appended(3, 2)), at(3))[0] == Acknowledged(3, Position(2, 3), "local")
+    assert one.step(Heard(0, appended(3, 2)), at(3))[0] == Acknowledged(3, Position(2, 3), "local", members=(0,))
 
 
 class Member:
@@ -530,7 +531,7 @@ class Member:
             self.producers.fold_batch(producer_id, sequence, 1, Position(self.epoch, len(self.pair.log)))
         del self.pending[:count]
         position = Position(self.epoch, len(self.pair.log))
-        self.out.append(Appended(producer_id=producer_id, producer_sequence=sequence, position=position))
+        self.out.append(Appended(producer_id=producer_id, producer_sequence=sequence, position=position, members=(0,)))
 
 
 class Pair:

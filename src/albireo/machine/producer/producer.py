@@ -37,12 +37,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.codec.crc import crc32c
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
-from albireo.codec.record import PRODUCER
 from albireo.machine.producer.batch_queue import BatchQueue, queued_bytes
 from albireo.machine.producer.committed import CommittedFlights
 from albireo.machine.producer.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages
+from albireo.machine.producer.renaming import renamed, renumber
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
@@ -224,7 +223,7 @@ class Producer:
             return []
         before = self._welcome
         self._welcome = event
-        self._ids = np.array(event.item_ids, np.uint32)
+        known, self._ids = self._ids, np.array(event.item_ids, np.uint32)
         self._is_greeting = False
         self.greetings += 1
         self._answer_timeout_ns = self._config.answer_timeout_ns
@@ -239,6 +238,9 @@ class Producer:
             self._next_sequence = event.last_sequence + 1
         elif lost is not None or not self._fits(event, before):
             self._renumber(event.last_sequence + 1)
+        if before is not None and not np.array_equal(known, self._ids):
+            self._in_flight = deque(renamed(one, event.producer_id, known, self._ids) for one in self._in_flight)
+            self._in_flight_bytes = sum(len(one.body) for one in self._in_flight)
         # Batches that CORE has already are sent again too: its answer says whether the original is committed.
         return self._resend_all(now)
 
@@ -426,10 +428,7 @@ class Producer:
         Only where CORE provably holds none of these bodies: it refused them, or its log does not know the life.
         """
         assert self._welcome is not None
-        for offset, flight in enumerate(self._in_flight):
-            flight.sequence = first + offset
-            flight.body = PRODUCER.pack(self._welcome.producer_id, flight.sequence) + flight.body[PRODUCER.size :]
-            flight.entry = msgspec.structs.replace(flight.entry, body_crc=crc32c(flight.body))
+        renumber(self._in_flight, self._welcome.producer_id, first)
         self._next_sequence = first + len(self._in_flight)
 
     def _resend_all(self, now: Instant) -> list[SendToCore]:

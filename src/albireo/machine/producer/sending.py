@@ -116,6 +116,8 @@ class PairSender:
         self._seeker = Seeker(seek, now)
         self._acknowledged = Position()
         """Highest producer sequence that was acknowledged, with the highest epoch in which a batch was acknowledged."""
+        self._is_pair = True
+        """False: the last receipt was of a node that stands alone."""
         self.batches_offered = 0
         self.late_welcomes = 0
         """Welcomes of members that lacked what another had acknowledged; not taken."""
@@ -218,13 +220,19 @@ class PairSender:
         """The welcome lacks acknowledged batches and is of an earlier epoch: its member was paused.
 
         Numbering anew after it would give numbers that are taken. In a higher epoch such a welcome is true: a forced
-        promotion lost records.
+        promotion lost records. So is any of a node that stands alone: nobody else can have what its log lacks, which
+        was restored from a backup, or begun anew.
         """
-        return welcome.epoch < self._acknowledged.epoch and welcome.last_sequence < self._acknowledged.sequence
+        return (
+            self._is_pair
+            and welcome.epoch < self._acknowledged.epoch
+            and welcome.last_sequence < self._acknowledged.sequence
+        )
 
     def _learn(self, message: ProducerWelcome | Appended | AppendRefused) -> None:
         match message:
             case Appended():
+                self._is_pair = bool(message.members)
                 last = max(self._acknowledged.sequence, message.producer_sequence)
                 self._acknowledged = Position(max(self._acknowledged.epoch, message.position.epoch), last)
             case ProducerWelcome() if message.last_sequence < self._acknowledged.sequence:

@@ -139,10 +139,13 @@ class Copier:
     def _take_nested(self, header: FrameHeader, body: Bytes, child: CopyEnd, turn: Turn) -> None:
         """Take what the child forwards of a node below it."""
         node, log_id = child.origins.get(0 if header.origin is None else header.origin.node, ("", b""))
+        is_new = log_id not in self._ends
         end = self._end(node, log_id, turn) if node.startswith(f"{child.node}/") else None
         if end is None or end.node != node:
             self.not_taken += 1
             return
+        if is_new and child.missing_to:
+            end.may_lack = True  # Its declaration may have gone with the records, and what came before this one, too.
         try:
             _Run(end, self._body_bytes_max, self).take(inside(body), turn, _no_envelope)
         except DecodeError:  # It is damaged in the child's log too: asking again would not mend it.

@@ -1,6 +1,7 @@
 """Clients of the simulated cluster: the real machines of producers and followers, in shells of the world's own."""
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -135,6 +136,10 @@ class ProducerClient(SimulatedClient):
         self.is_quiet = False
         self.level: float | None = None
         """Last level that it offered; above 500 it is an alarm."""
+        self.counted_acknowledged = 0
+        """Highest count that it was told is recorded."""
+        self._counts: deque[tuple[int, int]] = deque()
+        """Batches that hold counts and are not acknowledged: number, and highest count."""
         self._values = 0
         self._ledger = ledger
         self.run = stage.chance.getrandbits(31) + 1
@@ -152,10 +157,6 @@ class ProducerClient(SimulatedClient):
         """Count of the last value that the producer has offered."""
         return self._values
 
-    def goes_on_behind(self, before: "ProducerClient") -> None:
-        """Count on from where another run of this program has come to."""
-        self._values = before.counted
-
     def offer(self) -> None:
         """Offer one or two more batches, unless too many wait already."""
         is_paused = self.paused_until > self.stage.agenda.at
@@ -171,6 +172,7 @@ class ProducerClient(SimulatedClient):
     def _counted(self, rows: int) -> SampleBatch:
         values = [(self._values + 1 + row) * 10 + self.number for row in range(rows)]
         self._values += rows
+        self._counts.append((self.offered + 1, self._values))
         return self._batch(0, ValueType.INT64, np.array(values, np.int64))
 
     def _level(self, value: float) -> SampleBatch:
@@ -236,6 +238,8 @@ class ProducerClient(SimulatedClient):
                     self._members[member].send(message, raw)
                 case Acknowledged(batch):
                     self.acknowledged = batch
+                    while self._counts and self._counts[0][0] <= batch:
+                        self.counted_acknowledged = self._counts.popleft()[1]
                 case BatchRefused(batch):
                     raise AssertionError(f"batch {batch} of {self.name} was refused")
                 case Superseded(by):

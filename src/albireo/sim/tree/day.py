@@ -129,6 +129,8 @@ class TreeDay:
             self.site, self.below, self.above = (world.sites[node] for node in (NORTH, PUMP, "root"))
             with world.living():
                 world.begin()
+                origins = self._root(self.above).folds.origins
+                self._soon(lambda: origins.of_node(PUMP) is not None, f"{PUMP} is not known above by name")
                 self._begin_followers()
                 for name in self.site.names:
                     world.stage.network.cut_both(name, "root", 2 * HOURS * HOUR_NS / MS)

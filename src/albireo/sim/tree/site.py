@@ -1,6 +1,5 @@
 """Site: one node of the simulated tree, alone or a pair with a witness, with its device and a program that counts."""
 
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -23,7 +22,7 @@ from albireo.sim.nodes.stage import NodeStage
 from albireo.sim.nodes.swarm import WITNESS, log_config_of, pair_config_of
 from albireo.sim.tree.device import TreeDevice
 from albireo.sim.tree.ledger import TreeLedger
-from albireo.sim.tree.node import LoneLedger, LoneMachine, OpenDoor, TreeMember, TreePairLedger
+from albireo.sim.tree.node import START_OVER_MS, LoneLedger, LoneMachine, OpenDoor, TreeMember, TreePairLedger
 from albireo.sim.tree.swarm import BEYOND, NODES, TreeSwarm
 
 INIT_EVERY_MS: Final = 3_500.0
@@ -40,7 +39,7 @@ class Site:
         self.stores = 0
         """How often its disk was exchanged."""
         self.counted_before = 0
-        """Highest count that stood in its log when its disk was exchanged last."""
+        """Highest count that its program was told of when its disk was exchanged last."""
         swarm = stage.swarm
         assert isinstance(swarm, TreeSwarm)
         self.is_pair = node in swarm.pairs
@@ -55,8 +54,7 @@ class Site:
             self.machines = [LoneMachine(stage, self.hosts[0], copies, self._arguments(swarm, 0), self.device)]
         doors = [door_of(place) for place in places_of(node, swarm)]
         ledger = self.machines[0].ledger if self.is_pair else LoneLedger(copies)
-        self._begin_program = partial(ProducerClient, stage, outside, 1 + NODES.index(node), doors, ledger)
-        self.program = self._begin_program()
+        self.program = ProducerClient(stage, outside, 1 + NODES.index(node), doors, ledger)
 
     def _host(self, name: str) -> Host:
         return Host(name, self.stage.chance, self.stage.swarm.drift)
@@ -198,16 +196,12 @@ class Site:
         self.stage.note(self.node, f"init: {answer.error or 'done'}")
 
     def exchanged(self) -> None:
-        """Note that the disk of a node that stands alone is exchanged, and start its program again.
-
-        A program that goes on would wait for good: it takes a node that lacks what it acknowledged, under a lower
-        epoch, for a member of a pair that was paused.
-        """
+        """Note that the disk of a node that stands alone is exchanged: what it has acknowledged may be gone."""
         self.stores += 1
-        before, self.program = self.program, self._begin_program()
-        before.die()
-        self.program.goes_on_behind(before)
-        self.counted_before = before.counted
+        self.stage.agenda.after_ms(START_OVER_MS, self._note_acknowledged)  # A last word may be on its way.
+
+    def _note_acknowledged(self) -> None:
+        self.counted_before = self.program.counted_acknowledged
 
 
 def places_of(node: str, swarm: TreeSwarm) -> list[str]:

@@ -229,8 +229,9 @@ class TreeWorld(World[NodeStage]):
 
     def _check_site(self, site: Site) -> None:
         program = site.program
-        if program.by is None:
-            self.copies.check_counts(site.node, site.log_id, program.number, site.counted_before, program.counted)
+        if program.by is not None:
+            self.stage.fail(f"{site.node}: its program was told that another one has its name")
+        self.copies.check_counts(site.node, site.log_id, program.number, site.counted_before, program.counted)
         for machine in site.machines:
             root = machine.root
             assert root is not None

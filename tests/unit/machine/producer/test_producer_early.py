@@ -2,9 +2,12 @@
 
 import itertools
 
+import msgspec
 import numpy as np
 
 from albireo.codec.message import Append, Appended, ProducerHello, ProducerWelcome, RoleTold
+from albireo.codec.record import GapFound, Kind, decode_producer, decode_records
+from albireo.codec.samples import decode_body
 from albireo.machine.producer.flight import Loss
 from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig, SendToCore
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
@@ -172,6 +175,26 @@ def test_a_paused_member_that_lacks_what_was_acknowledged_early_is_left() -> Non
     one.step(Heard(0, welcome(0, epoch=2)), settled)
     assert one.late_welcomes == 1
     assert not one.is_streaming
+
+
+def test_a_node_alone_that_lacks_what_was_acknowledged_is_followed_under_a_lower_epoch_too() -> None:
+    """Its disk was put back from a backup, or is empty: nobody else can have what is missing."""
+    one = sender()
+    one.step(Offered(batches=(batch(1), batch(2))), at(0))
+    one.step(Heard(0, msgspec.structs.replace(appended(1, epoch=5), members=())), at(0))
+    one.step(LineDown(0), at(1))
+    one.step(Offered(batches=(batch(3),)), at(1))
+    one.step(LineUp(0), at(1))
+    later = at(1 + SeekConfig().settle_ns / SECOND)
+    one.step(Heard(0, RoleTold(is_acting=True, epoch=1)), later)
+    anew = msgspec.structs.replace(welcome(0, epoch=1), producer_id=9, item_ids=(77,))
+    (effect,) = one.step(Heard(0, anew), later)
+    assert isinstance(effect, SayTo) and isinstance(effect.message, Append)
+    numbers = [decode_producer(body) for body in effect.raw]
+    assert numbers == [(9, 1), (9, 2)], "a gap record for what is gone, then what waits"
+    assert GapFound in [type(one) for one in decode_records(effect.raw[0], 1)]
+    assert decode_body(effect.raw[1], Kind.FLOAT64, 1).item_id.tolist() == [77], "by the ids of this log"
+    assert (one.late_welcomes, one.is_streaming) == (0, True)
 
 
 def test_a_new_holder_that_lacks_what_was_acknowledged_early_gets_it() -> None:

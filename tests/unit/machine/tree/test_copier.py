@@ -262,6 +262,17 @@ def test_what_a_child_forwards_first_behind_its_gap_has_its_own_gap_before_it(si
     assert [(gap.index, gap.first, gap.sequence) for gap in gaps_in(now)] == [(1, 4, 6), (2, 2, 6)]
 
 
+def test_an_origin_that_is_first_declared_behind_a_gap_has_its_own_gap_from_its_beginning(site: SiteLog) -> None:
+    """The child declared it in what it let go, and declares it anew; what came in between has no name here."""
+    one, pump, now = copier(), SiteLog(PUMP_LOG), turn()
+    taken(one, site.frame())
+    skipped(site, 2)
+    skipped(pump, 4)
+    one.let_go(SITE, SITE_LOG, now)
+    one.take(SITE, SITE_LOG, site.frame() + forwarded(site, PUMP, pump.frame()), now)
+    assert [(gap.index, gap.first, gap.sequence) for gap in gaps_in(now)] == [(1, 2, 4), (2, 1, 5)]
+
+
 def test_gap_that_a_child_tells_of_what_it_forwards_is_one_here_too(site: SiteLog) -> None:
     one, pump = copier(), SiteLog(PUMP_LOG)
     taken(one, forwarded(site, PUMP, pump.frame()))
