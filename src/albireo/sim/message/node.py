@@ -24,7 +24,7 @@ from albireo.machine.message.events import (
     StageReached,
 )
 from albireo.machine.message.fold import MessageFold
-from albireo.machine.message.receivers import Receiver, ReceiverEffect
+from albireo.machine.message.receiving.receivers import Receiver, ReceiverEffect
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 from albireo.sim.engine.agenda import MachineClock

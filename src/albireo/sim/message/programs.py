@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from albireo.machine.message.events import HandOut
-from albireo.machine.message.receivers import Receiver
+from albireo.machine.message.receiving.receivers import Receiver
 from albireo.model.tree.message import MessageName
 from albireo.sim.message.stage import MessagesStage
 

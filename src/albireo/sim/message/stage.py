@@ -9,7 +9,7 @@ import msgspec
 from albireo.codec.tree.letters import TreeMessage
 from albireo.machine.message.events import HandOut
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.message.receivers import MessageReceivers, Receiver
+from albireo.machine.message.receiving.receivers import MessageReceivers, Receiver
 from albireo.model.tree.message import MessageName
 from albireo.sim.engine.agenda import Agenda
 from albireo.sim.engine.network import Messages

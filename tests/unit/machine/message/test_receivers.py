@@ -7,7 +7,7 @@ import pytest
 
 from albireo.codec.tree.letters import MessageTold
 from albireo.machine.message.events import SendAsked
-from albireo.machine.message.receivers import RECEIVERS_MAX
+from albireo.machine.message.receiving.receivers import RECEIVERS_MAX
 from albireo.machine.node.turn import Question
 from albireo.machine.tree.post_answers import proof_of
 from albireo.model.instant import MS
@@ -195,7 +195,7 @@ def test_what_was_not_taken_is_offered_again_after_a_takeover(is_out: bool) -> N
     receive(cores, b"one", 1, wait_ms=60_000 if is_out else 0)
     first = handed_out(site)
     if not is_out:  # It was accepted for a receiver that was gone by then.
-        site.post.receivers.lost(b"one".hex())
+        site.post.desk.receivers.lost(b"one".hex())
     site.begin(continues=True)
     link(cores)
     receive(cores, b"two", 1)
@@ -490,5 +490,5 @@ def test_sixteen_messages_that_one_receiver_passes_over_do_not_stop_the_inbox_fo
         for core in cores.values():
             core.pass_ms(5_000)
         exchange(cores)
-        had |= {bytes.fromhex(one) for one in site.post.receivers.holders()}
+        had |= {bytes.fromhex(one) for one in site.post.desk.receivers.holders()}
     assert had == {b"one", b"two"}
