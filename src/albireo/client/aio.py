@@ -202,6 +202,10 @@ class AsyncClient:
         """Say that a message is taken, as `Client.take` does."""
         await self.converse(messages.take(message, reply))
 
+    async def give_back(self, message: messages.InboxMessage) -> None:
+        """Say that nothing was done with a message, as `Client.give_back` does."""
+        await self.converse(messages.give_back(message))
+
     async def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
         """Open cases, the most severe first; those of a node below, if one is named."""
         return await self.converse(requests.cases(node, include_closed=include_closed))

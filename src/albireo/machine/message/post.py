@@ -297,6 +297,12 @@ class MessagePost:
         self._fetch(question.moment, log_time, turn)
         return ""
 
+    def given_back(self, question: Question, name: MessageName, lease: int, log_time: LogTime, turn: Turn) -> str:
+        """Take a receiver's word that it did nothing with a message; returns a refusal."""
+        refusal = self.desk.given_back(question, name, lease, _times(question.moment, log_time), turn)
+        self._fetch(question.moment, log_time, turn)
+        return refusal
+
     # The log, orders and time.
 
     def committed(self, records: Sequence[object], moment: Moment, log_time: LogTime, turn: Turn) -> None:

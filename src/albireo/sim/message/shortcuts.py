@@ -304,3 +304,13 @@ class SaysExpiredOfWhatWasOut(MessageReceivers):
     def _too_late(self, offer: Offer) -> MessageEnd:
         offer.was_out = False
         return super()._too_late(offer)
+
+
+class ForgetsEarlierReceivers(MessageReceivers):
+    """Takes the word of a receiver that it did nothing for that of those before it, who said nothing."""
+
+    def given_back(self, link: str, name: MessageName, lease: int, times: MessageTimes) -> list[ReceiverEffect] | None:
+        effects = super().given_back(link, name, lease, times)
+        if effects is not None:
+            self._offers[name].was_out = False
+        return effects

@@ -2,6 +2,7 @@
 
     receive --receiver has room, lease committed--> the message     nothing in its time --> None
     take    --its end committed--> True                             lease over          --> refusal
+    give_back --------------------> True, and another one has it    lease over          --> refusal
 
 Which receiver has what is decided by `MessageReceivers`; the messages' own records and letters are made by the post,
 which carries the ends that this desk returns.
@@ -36,6 +37,8 @@ PROBE_NS: Final = SECOND
 NOT_ASKED: Final = 0
 """Id of no question: an answer to it is dropped by whoever hears it."""
 MOVED: Final = "the lead has changed; ask again with the same command id at the member that acts"
+
+_OVER: Final = "this lease is over, and the message may be another receiver's now"
 
 _Key = TypeVar("_Key")
 _Waiter = TypeVar("_Waiter")
@@ -124,7 +127,8 @@ class ReceiversDesk:
         link, waiter = question.sender.hex(), TakeWaiter(lease, question.sender, question.request_id)
         found = self.receivers.taken(link, name, lease, reply)
         if found is not None:
-            self._has_room(Receiver(link, name.inbox))
+            receiver = Receiver(link, name.inbox)
+            self.receivers.rests(receiver, self._credit(receiver))
             self._taking[name] = waiter
             return found
         if name in self._taking and self._taking[name].lease == lease:
@@ -132,11 +136,20 @@ class ReceiversDesk:
         elif self.receivers.was_taken(name, lease):
             turn.send(question.sender, Answer(request_id=question.request_id, result=True))
         else:
-            return "this lease is over, and the message may be another receiver's now"
+            return _OVER
         return ""
 
-    def _has_room(self, receiver: Receiver) -> None:
-        self.receivers.rests(receiver, self._credit(receiver))
+    def given_back(self, question: Question, name: MessageName, lease: int, times: MessageTimes, turn: Turn) -> str:
+        """Take a receiver's word that it did nothing with a message; returns a refusal.
+
+        Nothing of it goes on record: a successor offers on what nobody took, as it does with what nobody gave back.
+        """
+        effects = self.receivers.given_back(question.sender.hex(), name, lease, times)
+        if effects is None:
+            return _OVER
+        turn.send(question.sender, Answer(request_id=question.request_id, result=True))
+        self._give(effects, turn)
+        return ""
 
     # Messages and records.
 
@@ -196,7 +209,7 @@ class ReceiversDesk:
             self._hungry[receiver] = [one for one in hungry if now < one.due]
             if not self._hungry[receiver]:
                 del self._hungry[receiver]
-            self._has_room(receiver)
+            self.receivers.rests(receiver, self._credit(receiver))
 
     def _probe(self, now: Instant, turn: Turn) -> None:
         """Say something to each receiver that has a message: what can't be sent shows that it is gone."""
