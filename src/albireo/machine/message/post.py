@@ -289,6 +289,8 @@ class MessagePost:
         Returns:
             A refusal.
         """
+        if not self.messages.is_serving:  # Its tenure has not begun: no lease is known yet, and none is over.
+            return MOVED
         found = self.desk.taken(question, name, lease, reply, turn)
         if isinstance(found, str):
             return found
@@ -299,6 +301,8 @@ class MessagePost:
 
     def given_back(self, question: Question, name: MessageName, lease: int, log_time: LogTime, turn: Turn) -> str:
         """Take a receiver's word that it did nothing with a message; returns a refusal."""
+        if not self.messages.is_serving:
+            return MOVED
         refusal = self.desk.given_back(question, name, lease, _times(question.moment, log_time), turn)
         self._fetch(question.moment, log_time, turn)
         return refusal

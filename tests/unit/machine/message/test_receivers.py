@@ -589,3 +589,14 @@ def test_what_was_given_back_is_offered_on_after_a_takeover() -> None:
     cores[TOP].pass_ms(6_000)
     exchange(cores)
     assert end_told(cores[TOP])["outcome"] == "executed"
+
+
+def test_a_word_that_comes_before_the_tenure_has_begun_is_said_again_later() -> None:
+    """A member that has just taken over knows no lease yet, and said that it was over: seen on a real pair."""
+    cores = tree()
+    posted(cores, 1)
+    receive(cores, b"one", 1)
+    (first,) = handed_out(cores[SITE])
+    cores[SITE].post.messages.suspend()
+    assert "the lead has changed" in take(cores, b"one", 2, first)
+    assert "the lead has changed" in give_back(cores, b"one", first)
