@@ -70,15 +70,17 @@ class AnswersBelow:
         return found[0] if len(found) == 1 else ""
 
 
-def check_role(access: AccessJudge, what: str, question: Question, owner: str) -> None:
+def check_role(
+    access: AccessJudge, what: str, question: Question, owner: str, needed: AccessRole = AccessRole.OPERATE
+) -> None:
     """Let whoever asks give orders at a node below, if its role there suffices.
 
     Raises:
         NotAnswered: it does not.
     """
     role = access.role_at(question.principal, owner)
-    if role < AccessRole.OPERATE:
-        raise NotAnswered(f"{what} needs the role operate at {owner}; {question.principal!r} has {role.word}")
+    if role < needed:
+        raise NotAnswered(f"{what} needs the role {needed.word} at {owner}; {question.principal!r} has {role.word}")
 
 
 def not_done(receipt: MessageReceipt, look: str) -> str:
