@@ -5,6 +5,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,8 @@ HELD_AT = 8
 def is_known(nodes: TreeNodes) -> bool:
     """The root hears the site, so a message to that has a way."""
     with nodes.connect(ROOT, PATIENCE_S) as client:
-        rows = [one for one in client.ask("tree") if one["node"] == nodes.site]
+        tree: Any = client.ask("tree")
+        rows = [one for one in tree if one["node"] == nodes.site]
         return bool(rows) and rows[0]["stale_since_ns"] is None
 
 
