@@ -137,7 +137,8 @@ def receive_message(
 ) -> None:
     """Receive messages at this node, and say that they are taken.
 
-    Without --out the body of each goes to standard output, and files are left for others. With it each is a file there.
+    Without --out the body of each goes to standard output, and files are given back for other receivers. With it each
+    is a file there.
     """
     found: list[dict[str, object]] = []
     with node_client(place, user) as client:
@@ -158,7 +159,8 @@ def _received(client: Client, message: InboxMessage, out: Path | None, as_json: 
     told: dict[str, object] = {"name": str(message.name), "origin": message.origin, "kind": message.kind}
     if message.kind == FILE:
         if out is None:
-            say(f"a file from {message.origin}: it is for a receiver with --out")
+            client.give_back(message)
+            say(f"a file from {message.origin}: it is given back for a receiver with --out")
             return None
         path = client.receive_file(message, out)
     elif out is not None:

@@ -83,6 +83,14 @@ class MessagingClient(OrderingClient):
         """
         self.converse(messages.take(message, reply))
 
+    def give_back(self, message: messages.InboxMessage) -> None:
+        """Say that nothing was done with a message: another receiver gets it at once, this one not for 30 s.
+
+        Raises:
+            NodeRefused: another one may have it already.
+        """
+        self.converse(messages.give_back(message))
+
     def send_file(
         self,
         node: str,

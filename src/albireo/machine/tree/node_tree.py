@@ -277,6 +277,11 @@ class NodeTree:
         """Take a receiver's word that a message is its own now, and its reply; returns a refusal."""
         return self.post.taken(question, name, lease, self._log_time(question.moment), turn, reply)
 
+    def give_back(self, question: Question, name: MessageName, lease: int, turn: Turn) -> str:
+        """Take a receiver's word that it did nothing with a message; returns a refusal."""
+        self._link_up()
+        return self.post.given_back(question, name, lease, self._log_time(question.moment), turn)
+
     def course(self, command_id: str, moment: Moment) -> CommandCourse | None:
         """Life cycle of a command; None: none of this id is remembered."""
         return self._courses.find(command_id, self._log_time(moment), moment.wall)
