@@ -115,7 +115,11 @@ class MessagingClient(OrderingClient):
         Raises:
             FileNotSent: it can't be sent, or is not taken there. And as `send`.
         """
-        data = file if isinstance(file, bytes) else Path(file).read_bytes()
+        if isinstance(file, bytes):
+            data = file
+        else:
+            with Path(file).open("rb") as opened:
+                data = files.read_up_to_one_more(opened)
         named = name or ("" if isinstance(file, bytes) else Path(file).name)
         sent = files.OutgoingFile(
             node=node,

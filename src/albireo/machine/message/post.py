@@ -11,6 +11,7 @@ Effects go into the turn in their order; a record comes back as committed before
 Spec: docs/messages.md; ADR-0183.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, assert_never
 
@@ -48,11 +49,12 @@ from albireo.machine.message.route import next_hop
 from albireo.machine.message.writes import MessageWrites, receipt_of
 from albireo.machine.node.turn import Moment, Question, Turn
 from albireo.model.command import Receipt
-from albireo.model.instant import Instant, LogTime, soonest
+from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
 
-DOUBTS_KEPT: Final = 16
-"""Texts of doubts that are kept for the case that tells of them."""
+DOUBTS_KEPT: Final = 1_000
+DOUBT_NS: Final = 3_600 * SECOND
+"""Time for which an outcome with a wrong guid counts for the case that tells of it."""
 
 ReceiptTold = Callable[[int, MessageReceipt], Answer]
 """Makes the answer to a question, of this request id, out of the receipt of the message that it became."""
@@ -95,8 +97,8 @@ class MessagePost:
         self.writes = writes
         self._carriers: dict[str, MessageCarrier] = {WRITE: writes, **(others or {})}
         self.desk = ReceiversDesk(messages.fold.inbox)
-        self.doubts: list[str] = []
-        """Latest outcomes with a wrong guid, in words; whoever raises the case looks at it."""
+        self._doubted_at: deque[Instant] = deque(maxlen=DOUBTS_KEPT)
+        """When outcomes with a wrong guid came, the latest of them."""
         self.not_theirs = 0
         """Number of letters that came over a link beyond which their sender is not."""
         self._links: dict[str, bytes] = {}
@@ -108,6 +110,12 @@ class MessagePost:
         """Answers that are given once the request of a message is on record."""
         self._asked: dict[str, MessageName] = {}
         """Names of messages that are on their way into the log, by command id."""
+
+    def doubts(self, now: Instant) -> int:
+        """Number of outcomes with a wrong guid that came lately."""
+        while self._doubted_at and now - self._doubted_at[0] >= DOUBT_NS:
+            self._doubted_at.popleft()
+        return len(self._doubted_at)
 
     # Links.
 
@@ -378,7 +386,7 @@ class MessagePost:
                     for waiter in self._waiting.pop(receipt.name, []):
                         turn.send(*waiter.answer(receipt))
                 case MessageDoubt(detail=detail):
-                    self.doubts = [*self.doubts[1 - DOUBTS_KEPT :], detail]
+                    self._doubted_at.append(moment.now)
                     turn.note("limited", "message_guid_wrong", key=str(one.name), detail=detail)
                 case StageReached():
                     pass  # `MessageStage` is asked for (NodeMessages.stage).

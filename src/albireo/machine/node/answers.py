@@ -45,6 +45,8 @@ PRODUCERS_TOLD: Final = 64
 """Most names of producers in one status."""
 ITEMS_MAX: Final = 100_000
 """Most items named in one question."""
+SILENT_TOLD: Final = 20
+"""Most nodes below whose names `status` tells because they are not heard."""
 MISSING_TOLD: Final = 20
 """Most names that a refusal repeats."""
 
@@ -247,7 +249,7 @@ def status_of(
         "wall_ns": moment.wall,
         "items": len(folds.dim),
         "bad_items": folds.dim.bad_count,
-        **_of_people(root),
+        **_of_others(root),
         "cases": {
             "open": len(folds.cases),
             "unacked": folds.cases.unacked_count,
@@ -265,9 +267,10 @@ def status_of(
     }
 
 
-def _of_people(root: AnsweringRoot) -> dict[str, int]:
-    """Figures about what people do here."""
+def _of_others(root: AnsweringRoot) -> dict[str, object]:
+    """What people do here, and which nodes below are not heard."""
     return {
+        "nodes": {"below": len(root.tree.mirrors), "silent": root.tree.silent()[:SILENT_TOLD]},
         "forced_items": len(root.folds.forces),
         "sessions": len(root.folds.sessions),
         "sessions_left_out": root.sessions.left_out,

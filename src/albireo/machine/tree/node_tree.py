@@ -310,6 +310,14 @@ class NodeTree:
             self._link_up()
             self.post.time_passed(moment, self._log_time(moment), turn)
 
+    def silent(self) -> list[str]:
+        """Nodes below that are not heard, in the order of the topology."""
+        return [node for node, mirror in self.mirrors.items() if mirror.stale_since_ns is not None]
+
+    def figures(self, moment: Moment) -> tuple[float, ...]:
+        """Values of CORE's items about its neighbours (diagnostics/own.py)."""
+        return *self.neighbours.figures(), float(len(self.silent())), float(self.post.doubts(moment.now))
+
     def seen(self) -> list[NodeBelow]:
         """Every node below in the order of the topology, then those beyond whose state is followed."""
         beyond = self.beyond

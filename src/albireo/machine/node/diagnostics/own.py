@@ -117,6 +117,19 @@ _NEIGHBOUR_ITEMS = (
         description="The wall clock of a node directly above or below, ahead of this one; of several the farthest",
         alarm=AlarmSettings(hi=CLOCK_APART_S, lo=-CLOCK_APART_S, on_delay_ms=30_000, severity=600),
     ),
+    DataItem(
+        name="core/nodes_silent",
+        value_type=ValueType.FLOAT64,
+        description="Nodes below that are not heard: albireo tree",
+        # A node that starts anew, or whose other member takes over, is heard again within seconds.
+        alarm=AlarmSettings(hi=0.0, on_delay_ms=10_000, severity=700),
+    ),
+    DataItem(
+        name="core/wrong_guids",
+        value_type=ValueType.FLOAT64,
+        description="Outcomes of orders refused for a wrong guid in the last hour: forged, or of a copied store",
+        alarm=AlarmSettings(hi=0.0, severity=800),
+    ),
 )
 
 
