@@ -268,7 +268,7 @@ def status_of(
 
 
 def _of_others(root: AnsweringRoot) -> dict[str, object]:
-    """What people do here, and which nodes below are not heard."""
+    """Figures of what people do here, and the nodes below that are not heard."""
     return {
         "nodes": {"below": len(root.tree.mirrors), "silent": root.tree.silent()[:SILENT_TOLD]},
         "forced_items": len(root.folds.forces),

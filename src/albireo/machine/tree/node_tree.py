@@ -28,6 +28,7 @@ from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.post import MessageCarrier, MessagePost, ReceiptTold
 from albireo.machine.message.sessions import MessageSessions
 from albireo.machine.message.writes import MessageWrites, encode_write
+from albireo.machine.node.events import MemberSaid
 from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
@@ -314,9 +315,9 @@ class NodeTree:
         """Nodes below that are not heard, in the order of the topology."""
         return [node for node, mirror in self.mirrors.items() if mirror.stale_since_ns is not None]
 
-    def figures(self, moment: Moment) -> tuple[float, ...]:
-        """Values of CORE's items about its neighbours (diagnostics/own.py)."""
-        return *self.neighbours.figures(), float(len(self.silent())), float(self.post.doubts(moment.now))
+    def figures(self, other: MemberSaid | None, moment: Moment) -> tuple[float, float, float, float]:
+        """Values of CORE's items about other nodes (diagnostics/own.py). `other`: last word of the other member."""
+        return *self.neighbours.figures(other), float(len(self.silent())), float(self.post.doubts(moment.now))
 
     def seen(self) -> list[NodeBelow]:
         """Every node below in the order of the topology, then those beyond whose state is followed."""
