@@ -26,6 +26,7 @@ from albireo.model.settings import (
     RuntimeSettings,
 )
 
+LEVELS_MAX: Final = 8
 NODE_ID_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}$"
 """Form of a node's id, at most eight levels: it must fit into a topic, a path and one line of a table."""
 ADAPTER_NAME_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}$"

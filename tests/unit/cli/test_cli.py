@@ -160,6 +160,12 @@ def test_every_remedy_stands_for_itself(outcome: Outcome) -> None:
     assert remedy and "above" not in remedy
 
 
+def test_a_write_that_expired_at_another_node_points_at_the_tree() -> None:
+    assert "albireo tree" not in remedy_of(Outcome.EXPIRED, "fan_1", "c-1")
+    remedy = remedy_of(Outcome.EXPIRED, "north:fan_1", "c-1", "root/north")
+    assert "`albireo tree` says whether root/north is heard" in remedy
+
+
 def test_no_remedy_points_at_other_lines() -> None:
     pointing = [
         f"{path.name}: {line.strip()}"

@@ -53,6 +53,26 @@ def test_a_sample_that_did_not_arrive_is_noticed(tmp_path: Path) -> None:
     assert account_of(tmp_path, BEGAN, ["p1"]).complaints() == ["6 samples acquired, 5 committed"]
 
 
+@pytest.mark.parametrize("quality", [0x8031_0000, 0x800A_0000, 0x8000_0000])
+def test_an_adapter_that_was_silent_for_a_while_did_not_begin_anew(tmp_path: Path, quality: int) -> None:
+    silent = [
+        sample(7, ACQUIRED, 0, quality=quality),
+        sample(8, DROPPED, 0, quality=quality),
+        sample(9, ACQUIRED, 7),
+        sample(10, DROPPED, 0),
+    ]
+    write_history(tmp_path, {FileKind.ITEMS: ITEMS, FileKind.SAMPLES: a_run() + silent})
+    account = account_of(tmp_path, BEGAN, ["p1"])
+    assert account.samples_acquired == 7 + 1, "the last count and the sample of the node itself"
+
+
+def test_an_uncertain_count_counts(tmp_path: Path) -> None:
+    write_history(
+        tmp_path, {FileKind.ITEMS: ITEMS, FileKind.SAMPLES: [*a_run(), sample(7, ACQUIRED, 6, quality=0x4090_0000)]}
+    )
+    assert account_of(tmp_path, BEGAN, ["p1"]).samples_acquired == 6 + 1
+
+
 def test_what_an_adapter_could_not_hand_over_is_noticed(tmp_path: Path) -> None:
     """Its last word in the log counts, since its last samples never arrived to say so themselves."""
     write_history(tmp_path, {FileKind.ITEMS: ITEMS, FileKind.SAMPLES: a_run()})

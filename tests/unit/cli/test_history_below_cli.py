@@ -19,7 +19,7 @@ from albireo.model.value import ItemId, ValueType
 from albireo.node.history.files.store import HistoryStore
 from tests.parts.core_pair import aside
 from tests.parts.history import DAY_ZERO
-from tests.parts.history_below import Historian, sites
+from tests.parts.history_below import Historian, Site, sites
 from tests.parts.lone import LoneNode
 
 pytestmark = [pytest.mark.slow]
@@ -35,8 +35,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fill_below(data: Path) -> None:
-    """Histories of two nodes, whose items have equal ids and names."""
+    """Histories of four nodes, whose items have equal ids and names; two of them have equal ends of their ids too."""
     log, below = sites()
+    for one in (Site(3, "root/north/middle"), Site(4, "root/south/middle")):
+        log.declares(one.index, one.folder.node, one.log)
+        below.append(one)
     for factor, site in enumerate(below, 1):
         item = DataItem(name="co", value_type=ValueType.FLOAT64, unit="ppm", adapter="p1")
         node = site.folder.node
@@ -78,15 +81,23 @@ def is_told(*place: str) -> None:
         assert [gap["reason"] for gap in answer["gaps"]] == ["device_lost"]
         raw = told("history", f"{node}:co", *RANGE, "--aggregate", "raw", *place)
         assert [row["value"] for row in raw["rows"]] == [float(one * factor) for one in range(24)]
-        for asked in (["--node", node], ["--item", f"{node}:co"]):
+        end = node.removeprefix("root/")
+        assert told("history", f"{end}:co", *RANGE, *place) == answer
+        assert told("events", *RANGE, "--node", end, "--item", f"{node}:co", *place)["events"]
+        for asked in (["--node", node], ["--node", end], ["--item", f"{node}:co"], ["--item", f"{end}:co"]):
             (case, *others) = told("events", *RANGE, *asked, *place)["events"]
             assert (case["kind"], case["item"]) == ("case", f"{node}:co")
             assert [row["subject"] for row in others] == ([f"{node}:co"] if "--node" in asked else [])
+    for command in (["history", "middle:co"], ["events", "--node", "middle"], ["events", "--item", "middle:co"]):
+        refused = run(*command, *RANGE, *place)
+        assert refused.exit_code != 0
+        assert "'middle' may be one of root/north/middle or root/south/middle" in refused.stderr
+        assert "by its whole id, as in root/north/middle" in refused.stderr
     for command in (["history", "root/west:co"], ["events", "--node", "root/west"]):
         refused = run(*command, *RANGE, *place)
         assert refused.exit_code != 0
         assert "root/west" in refused.stderr
-        assert "root/north, root/south" in refused.stderr
+        assert "root/north, root/north/middle, root/south" in refused.stderr
     assert run("history", "root/north:nothing", *RANGE, *place).exit_code == ExitCode.USAGE
     assert run("events", "--node", "root/north", "--item", "root/south:co", *place).exit_code == ExitCode.FAILED
 

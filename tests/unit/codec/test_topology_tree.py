@@ -189,3 +189,37 @@ def test_a_node_that_stands_alone_has_no_voters_below_either() -> None:
         one for one in mistakes(changed(NORTH, f"{NORTH}voters = ['node:root/north/hall']\n")) if not one.is_warning
     ]
     assert one.key_path == "node[1].voters" and "no pair" in one.text
+
+
+def chain(levels: int) -> list[str]:
+    """Ids of nodes, each below the one before."""
+    return ["/".join(["root", *(f"n{level}" for level in range(2, end + 1))]) for end in range(1, levels + 1)]
+
+
+def nodes_of(ids: list[str]) -> str:
+    return CLUSTER + "".join(
+        f'[[node]]\nid = "{one}"\nendpoint = "tcp://10.0.0.1:{5000 + at}"\n' for at, one in enumerate(ids)
+    )
+
+
+def test_eight_levels_are_good_and_a_ninth_is_refused_by_its_depth() -> None:
+    assert not any("level" in str(one) for one in _all_of(load(nodes_of(chain(8)))))
+    (one,) = [one for one in mistakes(nodes_of(chain(9))) if "levels" in one.text]
+    assert one.text.endswith("is wrong: it has 9 levels, and a node's id has 8 at most")
+    assert "8 levels at most" in one.remedy
+
+
+def test_a_voter_that_is_too_deep_is_refused_by_its_depth() -> None:
+    deep = changed('["witness:w1"]', f'["node:{chain(9)[-1]}"]')
+    assert any("it has 9 levels" in one.text for one in mistakes(deep))
+    assert not any("levels, and" in one.text for one in mistakes(changed('["witness:w1"]', '["node:Root"]')))
+
+
+def test_a_file_has_a_thousand_nodes_at_most() -> None:
+    ids = ["root", *(f"root/n{number}" for number in range(1_000))]
+    assert not any("entries" in one.text for one in _all_of(load(nodes_of(ids[:-1]))))
+    assert any("has 1001 entries, at most 1000 are allowed" in one.text for one in mistakes(nodes_of(ids)))
+
+
+def _all_of(answer: LoadedTopology | list[Mistake]) -> list[Mistake]:
+    return list(answer.warnings) if isinstance(answer, LoadedTopology) else answer

@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from albireo.codec.history import MANIFEST_NAME, SCHEMAS, FileKind, Manifest, decode_manifest
 from albireo.machine.history.declared import DeclaredItems
 from albireo.model.instant import SECOND
+from albireo.model.quality import BAD
 
 STOPPED_EVENT: Final = "adapter_stopped"
 """Last line of an adapter in the node's log, with its totals."""
@@ -133,8 +134,11 @@ class Stored:
         return sum(count for item_id, count in self._counts.items() if item_id not in foreign)
 
     def runs(self, name: str) -> list[int]:
-        """Last value of a counter in each run of its adapter; it begins again at 0 when the adapter does."""
-        where = ds.field("item_id") == self._ids[name]
+        """Last value of a counter in each run of its adapter; it begins again at 0 when the adapter does.
+
+        A row that says that the adapter is silent has a bad quality and 0 for a value: no run begins with it.
+        """
+        where = (ds.field("item_id") == self._ids[name]) & (ds.field("quality") < BAD)
         rows = self.table(FileKind.SAMPLES, ["value_i64", "sequence"], where).sort_by("sequence")
         return last_of_runs([int(value) for value in rows["value_i64"].to_pylist() if value is not None])
 

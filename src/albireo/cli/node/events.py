@@ -14,6 +14,7 @@ from albireo.cli.node.far_history import (
     far_item,
     far_names,
     far_node,
+    refusal_of,
 )
 from albireo.cli.node.timespan import TIME
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
@@ -34,7 +35,9 @@ KINDS: Final = ("case", "audit", "control")
 @click.option("--to", "to_ns", type=TIME, default="now", show_default=True, help="End (not included).")
 @click.option("--kind", type=click.Choice(KINDS), default=None, help="Only these; without it all.")
 @click.option("--item", default=None, help="Only cases of this item.")
-@click.option("--node", default="", help="The journal of this node below; without it that of the node itself.")
+@click.option(
+    "--node", default="", help="The journal of this node below, by its id or the end of it; without, its own."
+)
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="The newest only.")
 @place_option
 @json_option
@@ -55,7 +58,7 @@ def command(
     except UnknownNode as error:
         raise Failure(str(error), NODES_REMEDY, ExitCode.USAGE) from error
     except (HistoryError, ValueError) as error:
-        raise Failure(str(error)) from error
+        raise refusal_of(error) from error
     answer = {"from_ns": from_ns, "to_ns": to_ns, "events": rows}
     if not as_json:
         show_table(

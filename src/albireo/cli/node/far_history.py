@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from albireo.cli.output import ExitCode, Failure, progress
 from albireo.client import Client, HistoryCutShort, NodeRefused
+from albireo.client.errors import WHAT_TO_DO
 from albireo.client.history import ToldRows
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
 from albireo.model.value import ValueType
@@ -25,6 +26,8 @@ from albireo.node.history.query import TimeRange
 NODES_REMEDY: Final = "albireo history NODE:ITEM, with one of these nodes; records of others were not copied here"
 _NO_NODE: Final = "no history of "
 """Begin of the words in which a node says that it has no history of another one."""
+_NO_ITEM: Final = "no item "
+"""Begin of the words in which it says that the other one has no such item."""
 
 
 class FarItem(NamedTuple):
@@ -39,16 +42,17 @@ class FarItem(NamedTuple):
 
 
 def far_item(client: Client, name: str) -> FarItem:
-    """An item by full or local name, or by id.
+    """An item by full or local name, or by id; of the id in a full name the end will do.
 
     Raises:
         UnknownItem: the node has none.
         Failure: it has no history of the node that the name says.
+        NodeRefused: the name says the end of several nodes' ids.
     """
     found = client.items(name)
     if not found and name.isdecimal():
         found = [one for one in client.items() if str(one.item_id) == name]
-    if not found and ":" in name:
+    if len(found) != 1 and ":" in name:
         return _item_below(client, name)
     if len(found) != 1:
         raise UnknownItem(name)
@@ -69,7 +73,9 @@ def _item_below(client: Client, name: str) -> FarItem:
     except NodeRefused as error:
         if error.reason.startswith(_NO_NODE):
             raise Failure(error.reason, NODES_REMEDY, ExitCode.USAGE) from error
-        raise UnknownItem(name) from error
+        if error.reason.startswith(_NO_ITEM):
+            raise UnknownItem(name) from error
+        raise
     known = msgspec.convert(row, _ItemTold)
     return FarItem(known.node, known.item_id, f"{known.node}:{known.name}", known.unit, ValueType(known.value_type))
 
@@ -93,7 +99,7 @@ def far_names(client: Client, rows: list[dict[str, Any]], node: str = "") -> dic
         return {}
     if node:
         told = (client.ask("history_item", of="history", node=node, name=str(one)) for one in sorted(item_ids))
-        return {one.item_id: f"{node}:{one.name}" for one in (msgspec.convert(row, _ItemTold) for row in told)}
+        return {one.item_id: f"{one.node}:{one.name}" for one in (msgspec.convert(row, _ItemTold) for row in told)}
     return {one.item_id: one.name for one in client.items()}
 
 
@@ -135,6 +141,12 @@ def _progress_of_pieces(description: str) -> Iterator[ToldRows]:
             shown = rows
 
         yield told
+
+
+def refusal_of(error: Exception) -> Failure:
+    """The failure of a command whose question a history refused; with the remedy, if the words have one."""
+    cause, _, remedy = str(error).partition(WHAT_TO_DO)
+    return Failure(cause, remedy)
 
 
 def complete_to_ns(table: pa.Table) -> int:

@@ -23,6 +23,7 @@ from albireo.cli.node.far_history import (
     far_item,
     first_row_ns,
     gaps_of,
+    refusal_of,
 )
 from albireo.cli.node.timespan import DURATION, TIME
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
@@ -64,7 +65,8 @@ def command(
 ) -> None:
     """Values of ITEM (a full name such as root:co_1, or co_1), time-weighted per interval.
 
-    At a node above, root/north:co_1 is an item of the node root/north below it.
+    At a node above, root/north:co_1 is an item of the node root/north below it; north:co_1 will do if no other node is
+    called so.
 
     Without --from it begins an hour ago, or with the first value ever stored if that is younger.
 
@@ -87,7 +89,7 @@ def command(
     except UnknownNode as error:
         raise Failure(str(error), NODES_REMEDY, ExitCode.USAGE) from error
     except (HistoryError, ValueError) as error:
-        raise Failure(str(error)) from error
+        raise refusal_of(error) from error
     _show(answer, form, options["output"])
 
 

@@ -65,6 +65,7 @@ def command(
             selection, receipt = _selected_and_written(client, order, known[0], wanted, is_sure=is_sure)
         else:
             receipt = client.write(item, wanted, reason, expires_s=expires_s)
+        elsewhere = _elsewhere(client, known[0].name) if receipt.outcome is Outcome.EXPIRED else ""
     text = f"{item} = {value}: {receipt.outcome}"
     if receipt.read_back is not None:
         text += f", read back {value_text(receipt.read_back)}"
@@ -73,7 +74,9 @@ def command(
     told = msgspec.to_builtins(receipt)
     step = {} if selection is None else {"selection": msgspec.to_builtins(selection)}
     if receipt.outcome not in (Outcome.VERIFIED, Outcome.EXECUTED):
-        raise Failure(text, remedy_of(receipt.outcome, item, receipt.command_id), details={**step, "receipt": told})
+        raise Failure(
+            text, remedy_of(receipt.outcome, item, receipt.command_id, elsewhere), details={**step, "receipt": told}
+        )
     if as_json:
         emit({**step, **told})
     else:
@@ -131,13 +134,34 @@ def parsed(text: str, value_type: ValueType) -> Value:
     return text
 
 
-def remedy_of(outcome: Outcome, item: str, command_id: str) -> str:
-    """The next step after a write that did not succeed; it stands for itself, as in the JSON."""
+def _elsewhere(client: Client, name: str) -> str:
+    """The other node to which the item of a full name belongs; empty: it is of the node that is asked, or nobody says.
+
+    What became of the order is known already, so a node that does not answer now hides nothing of it.
+    """
+    from albireo.cli.node.far_history import far_node  # It brings Arrow, which a write that succeeds does not need.
+
+    with contextlib.suppress(ClientError):
+        return far_node(client, name)
+    return ""
+
+
+def remedy_of(outcome: Outcome, item: str, command_id: str, elsewhere: str = "") -> str:
+    """The next step after a write that did not succeed; it stands for itself, as in the JSON.
+
+    Args:
+        elsewhere: other node that has the item; empty: the one that was asked has it.
+    """
     match outcome:
         case Outcome.UNKNOWN:
             return (
                 f"nobody can tell whether the device took it: read it before you order again: albireo items {item}; "
                 f"a late outcome is told by: albireo command show {command_id}"
+            )
+        case Outcome.EXPIRED if elsewhere:
+            return (
+                f"it was never sent; `albireo tree` says whether {elsewhere} is heard; if it is, `albireo status` at "
+                f"{elsewhere} tells of the adapter that owns the item"
             )
         case Outcome.EXPIRED:
             return "it was never sent; see `albireo status` for the adapter that owns the item"

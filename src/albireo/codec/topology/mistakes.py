@@ -13,6 +13,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from albireo.model.topology import LEVELS_MAX, NODE_VOTER
+
 KeyPath = tuple[str | int, ...]
 
 SHOWN_CHARS_MAX: Final = 60
@@ -152,7 +154,7 @@ def _convert(kind: Any, value: object, path: KeyPath, found: Findings) -> Any:
         within = _WITHIN.search(said)
         deeper = _parts(within["path"]) if within else ()
         reason = said[: within.start()] if within else said
-        text = f"{shown(_at(value, deeper))} is wrong: {_plain(reason)}"
+        text = f"{shown(_at(value, deeper))} is wrong: {_too_deep(_at(value, deeper), reason) or _plain(reason)}"
         found.add((*path, *deeper), text, _remedy(reason))
         return None
 
@@ -208,13 +210,25 @@ def _at(value: object, path: KeyPath) -> object:
 
 
 _PLAIN: Final = {"`str`": "a string", "`int`": "a whole number", "`float`": "a number", "`bool`": "true or false"}
+_NODE_ID_MARK: Final = f"{{0,{LEVELS_MAX - 1}}}"
 _PATTERNS: Final = (
     ("tcp://", "Write it as tcp://HOST:PORT, such as tcp://10.0.0.1:5000."),
     ("plc", "Write it as plc:ADAPTER, witness:NAME, or node:root/north for a node below."),
-    ("{0,7}", "Lower-case letters, digits, - and _, levels parted by /, such as root/north."),
+    (
+        _NODE_ID_MARK,
+        f"Lower-case letters, digits, - and _, {LEVELS_MAX} levels at most, parted by /, such as root/north.",
+    ),
     ("{8}(-", "Take a new one from: python3 -c 'import uuid; print(uuid.uuid4())'."),
     ("^[a-z]", "Lower-case letters, digits, - and _, a letter first, at most 32."),
 )
+
+
+def _too_deep(value: object, reason: str) -> str:
+    """Words for an id of too many levels; empty: that is not the mistake."""
+    if not isinstance(value, str) or _NODE_ID_MARK not in reason:
+        return ""
+    levels = value.removeprefix(NODE_VOTER).partition(":")[0].count("/") + 1
+    return f"it has {levels} levels, and a node's id has {LEVELS_MAX} at most" if levels > LEVELS_MAX else ""
 
 
 def _plain(reason: str) -> str:

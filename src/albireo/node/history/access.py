@@ -26,6 +26,8 @@ HOT_TIMEOUT_S: Final = 3.0
 
 
 class _HotAnswer(msgspec.Struct, kw_only=True):
+    node: str = ""
+    """Node whose rows they are; an earlier version does not say it, and knows nodes by their whole ids only."""
     known_to_ns: int
     gaps: list[Row] = []
     items: list[Row] = []
@@ -36,7 +38,7 @@ class HistoryAccess:
     """The history below a data directory."""
 
     def __init__(self, data: Path, node: str = "") -> None:
-        """`node`: node below; empty, or the node's own name: the node itself."""
+        """`node`: node below, by its id or the end of it; empty, or the node's own name: the node itself."""
         self._data = data
         self._node = node
         self.is_live = True
@@ -49,6 +51,7 @@ class HistoryAccess:
             HistoryDamaged: there is no manifest that can be used.
             QueryRefused: the node runs and refuses to hand out so much.
             UnknownNode: there is no history of the node.
+            AmbiguousNode: the name is the end of several.
         """
         return self._reader("history", item_ids=list(item_ids))
 
@@ -100,6 +103,7 @@ class HistoryAccess:
             self.is_live = False
             return HotRows()
         answer = msgspec.convert(reply.result, _HotAnswer)
+        self._node = self._node and (answer.node or self._node)
         samples = pa.ipc.open_stream(pa.py_buffer(reply.raw[0])).read_all() if reply.raw else HotRows().samples
         return HotRows(
             samples=samples,

@@ -6,6 +6,7 @@ HistoryError
     UnknownNode          no node of that name has a history here
     QueryRefused         the question makes no sense or asks for too much: reason
         TooManyRows      it would read more raw rows than one question may
+        AmbiguousNode    a name is the end of the ids of several nodes
     MergeAbandoned       a merge, or taking a file of the other member, was told to stop
     FileRefused          a file of the other member has a fault: its name
     HoleGone             a hole that was copied is not listed any more: the log went another way
@@ -50,6 +51,14 @@ class QueryRefused(HistoryError):
 
 class TooManyRows(QueryRefused):
     pass
+
+
+class AmbiguousNode(QueryRefused):
+    def __init__(self, name: str, nodes: Sequence[str]) -> None:
+        listed = " or ".join(nodes[:NODES_TOLD])
+        super().__init__(
+            f"{name!r} may be one of {listed}; what to do: name the node by its whole id, as in {nodes[0]}"
+        )
 
 
 class MergeAbandoned(HistoryError):

@@ -144,7 +144,8 @@ class StoredHistory:
         return self._declared
 
     def item(self, name: str) -> Row:
-        """An item by full name (`node:name`), by name alone if only one node has it, or by id.
+        """An item by full name (`node:name`, of the node's id the end will do), by name alone if only one node has it,
+        or by id.
 
         Raises:
             UnknownItem: there is none, or several of that name.
@@ -153,7 +154,7 @@ class StoredHistory:
         found = [
             row
             for item_id, row in self.items().items()
-            if (row["name"] == local and (not node or row["node"] == node)) or str(item_id) == name
+            if (row["name"] == local and f"/{row['node']}".endswith(f"/{node}" if node else "")) or str(item_id) == name
         ]
         if len(found) != 1:
             raise UnknownItem(name)

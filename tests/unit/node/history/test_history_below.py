@@ -17,9 +17,9 @@ from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.actor import Historian, HistoryArguments
-from albireo.node.history.below.folders import folders_below, root_of
+from albireo.node.history.below.folders import folders_below, node_meant, root_of
 from albireo.node.history.below.origin import OriginHistory
-from albireo.node.history.errors import UnknownNode
+from albireo.node.history.errors import AmbiguousNode, UnknownNode
 from albireo.node.history.files.store import HistoryStore, read_manifest
 from albireo.runtime import running
 from tests.parts.history import DAY_ZERO, DyingFiles, MemoryLog, stored, stored_rows
@@ -64,7 +64,10 @@ async def test_rows_lie_under_their_origin_and_only_then_the_log_is_told(tmp_pat
             await until(lambda: server.durable == server.committed)
             is_whole(tmp_path, log, [north, south])
             assert await values(asker, names=["root/north:co"]) == [float(one) for one in range(20)]
+            assert await values(asker, names=["north:co"]) == [float(one) for one in range(20)]
+            assert await values(asker, names=["north:co", "root/north:co"]) == [float(one) for one in range(20)]
             assert await values(asker, names=["co"], node="root/south") == [float(one) for one in range(30)]
+            assert await values(asker, names=["co"], node="south") == [float(one) for one in range(30)]
             assert await values(asker, names=["co"]) == await values(asker, names=["root:co"]) == [0, 1, 2, 3, 4]
             north.log.samples(rows(2, 50), DAY_ZERO + SECOND)
             north.send(log, north.pending())
@@ -117,6 +120,30 @@ async def test_a_node_that_has_no_history_here_is_named_beside_those_that_have(t
     assert root_of(tmp_path, "root/south") == tmp_path / BelowFolder("root/south", bytes([2]) * 16).path
     with pytest.raises(UnknownNode, match="root/west"):
         root_of(tmp_path, "root/west")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("", ""),
+        ("root", "root"),
+        ("north", "root/north"),
+        ("north/hall", "root/north/hall"),
+        ("hall", None),
+        ("orth", "orth"),
+        ("west", "west"),
+        ("root/north", "root/north"),
+    ],
+)
+def test_the_end_of_an_id_means_one_node_or_is_refused(name: str, meant: str | None) -> None:
+    nodes = ["root", "root/north", "root/north/hall", "root/south/hall", "root/south/root"]
+    if meant is not None:
+        assert node_meant(name, nodes) == meant
+        return
+    with pytest.raises(
+        AmbiguousNode, match="root/north/hall or root/south/hall; what to do: name the node by its whole"
+    ):
+        node_meant(name, nodes)
 
 
 @in_a_loop

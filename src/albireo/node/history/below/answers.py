@@ -1,10 +1,11 @@
 """Answers about rows: from the history of the node that a question names, made in a thread beside the actor.
 
 A question names its node by itself, or by the names of its items (`root/north:co_1`); none at all is about this node.
+The end of an id will do (`north:co_1`), as far as it is that of one node only.
 Each answer comes from one view of one hot tail, taken at once, and from the manifest that is read afterwards.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -13,7 +14,7 @@ from albireo.codec.history import Manifest
 from albireo.codec.message import Answer, Ask
 from albireo.machine.history.declared import Row
 from albireo.model.bounded import NAME_CHARS_MAX
-from albireo.node.history.below.folders import node_asked
+from albireo.node.history.below.folders import node_asked, node_meant
 from albireo.node.history.below.origins import HistoryBelow
 from albireo.node.history.errors import QueryRefused, UnknownNode
 from albireo.node.history.files.store import HistoryStore
@@ -46,6 +47,7 @@ class HistoryAnswers:
         Raises:
             QueryRefused: the question makes no sense, or too many are being answered.
             UnknownNode: there is no history of the node.
+            AmbiguousNode: it is named by an end that several nodes have.
             msgspec.ValidationError: the arguments are none of this question.
         """
         match ask.what:
@@ -55,7 +57,7 @@ class HistoryAnswers:
                 store, hot = self._chosen(msgspec.convert(ask.arguments, NodeQuestion).node, log_id)
                 content = hot.content()
                 more = {"events": list(content.events), "items": list(content.items)}
-                result = {**place_of(store.manifest, hot), **more}
+                result = {"node": store.manifest.node, **place_of(store.manifest, hot), **more}
                 letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)
             case "history_item":
                 self._item(letter, ask, log_id)
@@ -66,6 +68,7 @@ class HistoryAnswers:
 
     def _chosen(self, node: str, log_id: bytes) -> tuple[HistoryStore, HotTail]:
         """The history that answers for a node; no name: the own one."""
+        node = node_meant(node, [self._store.manifest.node, *self._below.nodes])
         if node in ("", self._store.manifest.node):
             return self._store, self._hot
         origin = self._below.of_node(node, log_id)
@@ -82,7 +85,7 @@ class HistoryAnswers:
         """
         wanted = msgspec.convert(ask.arguments, HotQuestion)
         store, hot = self._chosen(wanted.node, log_id)
-        place = place_of(store.manifest, hot)
+        place = {"node": store.manifest.node, **place_of(store.manifest, hot)}
 
         def work(content: HotContent) -> tuple[bytes, Row]:
             raw, more = hot_answer(content, wanted)
@@ -95,6 +98,8 @@ class HistoryAnswers:
         wanted = msgspec.convert(ask.arguments, PIECES[ask.what])
         names = wanted.names if isinstance(wanted, RowsQuestion) else ()
         store, hot = self._chosen(node_asked(wanted.node, names), log_id)
+        if isinstance(wanted, RowsQuestion):
+            wanted = msgspec.structs.replace(wanted, names=_with_whole_ids(names, store.manifest.node))
 
         def work(content: HotContent) -> tuple[bytes, Row]:
             declared, manifest = store.declared, store.manifest  # Both are replaced, never changed.
@@ -131,6 +136,12 @@ class HistoryAnswers:
             letter.link.send(Answer(request_id=ask.request_id, result=result), [raw] if raw else [], to=letter.sender)
 
         self._threads.read(lambda: work(content), done)
+
+
+def _with_whole_ids(names: Sequence[str], node: str) -> tuple[str, ...]:
+    """The names of items with the id of this node where they have the end of it."""
+    parts = [(name, *name.rpartition(":")) for name in names]
+    return tuple(f"{node}:{local}" if head and node.endswith(f"/{head}") else name for name, head, _, local in parts)
 
 
 def place_of(manifest: Manifest, hot: HotTail) -> Row:

@@ -15,7 +15,7 @@ import msgspec
 
 from albireo.codec.history import BELOW, BelowFolder, Enclosed, is_node
 from albireo.model.topology import NODE_ID_PATTERN
-from albireo.node.history.errors import QueryRefused, UnknownNode
+from albireo.node.history.errors import AmbiguousNode, QueryRefused, UnknownNode
 from albireo.node.history.files.store import FOLDER, read_manifest
 
 _LOG_ID_BYTES: Final = 16
@@ -36,15 +36,17 @@ def folders_below(data: Path) -> list[BelowFolder]:
 
 
 def root_of(data: Path, node: str) -> Path:
-    """The history folder that answers for a node, for a reader; no name at all: the own one.
+    """The history folder that answers for a node, named by its id or the end of it; no name at all: the own one.
 
     Of several stores of one node it is the one that was declared last.
 
     Raises:
         UnknownNode: there is none.
+        AmbiguousNode: the name is the end of several.
         HistoryDamaged: a manifest can't be used.
     """
     own = read_manifest(data / FOLDER)
+    node = node_meant(node, [own.node, *nodes_below(data)])
     if not node or own.node == node:
         return data / FOLDER
     paths = [data / one.path for one in folders_below(data) if one.node == node]
@@ -66,17 +68,32 @@ def age_of(enclosed: Enclosed | msgspec.UnsetType, log_id: str) -> tuple[bool, i
     return (False, 0) if isinstance(enclosed, msgspec.UnsetType) else (enclosed.log_id == log_id, enclosed.index)
 
 
+def node_meant(name: str, nodes: Sequence[str]) -> str:
+    """The one of these nodes that a name means, by its id or the end of it; the name itself, if it means none.
+
+    Raises:
+        AmbiguousNode: it is the end of several.
+    """
+    found = [one for one in nodes if one.endswith(f"/{name}")]
+    if not name or name in nodes or not found:
+        return name
+    if len(found) > 1:
+        raise AmbiguousNode(name, found)
+    return found[0]
+
+
 def node_asked(node: str, names: Sequence[str]) -> str:
     """The one node that a question is about; empty: it names none.
 
     Args:
         node: named by itself.
-        names: full or local names of items.
+        names: full or local names of items; the end of an id beside the whole id means the same node.
 
     Raises:
         QueryRefused: it names several.
     """
     named = {name.rpartition(":")[0] for name in names if ":" in name} | ({node} if node else set())
+    named = {one for one in named if not any(other.endswith(f"/{one}") for other in named)}
     if len(named) > 1:
         raise QueryRefused(f"one node at a time, not {', '.join(sorted(named))}")
     return next(iter(named), "")
