@@ -72,6 +72,16 @@ def test_a_device_that_reports_an_override_of_its_own_is_not_forced() -> None:
     assert told(node) == [("raised", msgspec.UNSET)]
 
 
+def test_a_delay_that_ends_before_the_forced_value_is_there_is_judged_by_the_measured_one() -> None:
+    node = of_item(on_delay_ms=1000)
+    node.sample("a", 11.0)
+    index = node.folds.dim.index_of(node.ids["a"])
+    assert index is not None
+    node.folds.conditions.force(index, is_forced=True)
+    node.pass_time(1000)
+    assert told(node) == [("raised", msgspec.UNSET)]
+
+
 @pytest.mark.parametrize("is_forced", [True, False])
 def test_a_snapshot_between_the_judgement_and_its_record_keeps_the_mark(is_forced: bool) -> None:
     node = of_item(on_delay_ms=0)
@@ -98,7 +108,9 @@ def test_a_snapshot_with_a_row_that_is_none_is_refused(rows: list[object]) -> No
 def test_a_forgotten_item_leaves_no_mark() -> None:
     node = of_item()
     force(node, 12.0)
+    assert node.folds.conditions.rules.by_forced
     node.forget("a")
+    assert not node.folds.conditions.rules.by_forced
     node.declare("b", AlarmSettings(hi=10.0))
     node.sample("b", 12.0)
     assert told(node)[-1] == ("raised", msgspec.UNSET)
