@@ -143,30 +143,37 @@ def told(node: TreeNode, *arguments: str) -> Any:
 def test_the_commands_at_a_site_show_items_and_cases_of_another_one(tmp_path: Path) -> None:
     nodes = tree_of(tmp_path, ROOT, NORTH, SOUTH, beyond={NORTH: (ROOT, SOUTH)})
     alarmed = DataItem(name="co", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=1.0))
+    calm = DataItem(name="no", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=1.0))
 
     def story_of() -> tuple[Any, ...]:
-        nodes[SOUTH].produce([(0, 5, 2.0, q.GOOD)], items=[alarmed])
+        nodes[SOUTH].produce([(0, 5, 2.0, q.GOOD), (1, 5, 0.5, q.GOOD)], items=[alarmed, calm])
         recorded(nodes[NORTH], 3.0)
         with nodes[NORTH].program() as program:
             shown(program, SOUTH, 2.0)
             asked_until(program, bool, "cases", node=SOUTH)
+            with connect(nodes[SOUTH].endpoint) as owner:
+                owner.force("no", 5.0, "test", for_s=600)
+                owner.force("co", 3.0, "test", for_s=600)
+            asked_until(program, lambda rows: "root/south:no" in {one["item"] for one in rows}, "cases", node=SOUTH)
+            shown(program, SOUTH, 3.0, q.GOOD_LOCAL_OVERRIDE)
         here, none = nodes[NORTH], CliRunner().invoke(cli, ["watch", "nord:*", "--data", str(nodes[NORTH].data)])
         watched = told(here, "watch", "south:co", "co")
         return told(here, "items", "south:co"), watched, told(here, "cases", "list", "south"), none
 
     def afterwards() -> Any:
         with nodes[NORTH].program() as program:
-            shown(program, SOUTH, 2.0, q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE)
-        return told(nodes[NORTH], "watch", "south:co")
+            shown(program, SOUTH, 3.0, q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE)
+        here = nodes[NORTH]
+        return told(here, "watch", "south:co"), told(here, "items", "south:co"), told(here, "cases", "list", "south")
 
     async def story() -> None:
         async with nodes[ROOT].core_up(), nodes[NORTH].core_up():
             async with nodes[SOUTH].core_up():
                 items, watched, cases, none = await aside(story_of)
-            stale = await aside(afterwards)
-        assert [(one["name"], one["value"]) for one in items["items"]] == [("root/south:co", 2.0)]
+            stale, old_items, old_cases = await aside(afterwards)
+        assert [(one["name"], one["value"]) for one in items["items"]] == [("root/south:co", 3.0)]
         assert {(one["item"], one["value"], one["is_forced"]) for one in watched["items"]} == {
-            ("root/south:co", 2.0, False),
+            ("root/south:co", 3.0, True),
             ("root/north:co", 3.0, False),
         }
         numbers = [(one["item"], one["case_id"]) for one in cases["cases"] if one["item"] == "root/south:co"]
@@ -176,7 +183,18 @@ def test_the_commands_at_a_site_show_items_and_cases_of_another_one(tmp_path: Pa
         assert none.exit_code != 0
         assert "nord:*" in none.output
         assert stale["stale"][SOUTH] > 0
-        assert [one["quality"] for one in stale["items"]] == ["UncertainNoCommunicationLastUsable"]
+        (one,) = stale["items"]
+        assert (one["quality"], one["is_forced"]) == ("UncertainNoCommunicationLastUsable", True)
+        assert [one["stale_since_ns"] for one in [*items["items"], *cases["cases"]]] == [None] * (
+            1 + len(cases["cases"])
+        )
+        assert [one["stale_since_ns"] for one in old_items["items"]] == [stale["stale"][SOUTH]]
+        (of_south,) = [one for one in old_cases["cases"] if one["item"] == "root/south:co"]
+        assert (of_south["stale_since_ns"], of_south["is_item_forced"]) == (stale["stale"][SOUTH], True)
+        assert "is_forced" not in of_south, "its case was raised by the device"
+        (by_force,) = [one for one in old_cases["cases"] if one["item"] == "root/south:no"]
+        assert (by_force["value"], by_force["is_forced"]) == (5.0, True)
+        assert all(one["stale_since_ns"] is None for one in old_cases["cases"] if one["item"].startswith("root/north:"))
 
     asyncio.run(story())
 

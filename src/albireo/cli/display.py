@@ -24,6 +24,13 @@ def time_text(wall_ns: int) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{wall_ns // 1_000_000 % 1000:03d}"
 
 
+def not_heard_text(since_ns: int | None) -> str:
+    """Mark of something that is as its node was heard last; empty if the node is heard (None)."""
+    if since_ns is None:
+        return ""
+    return f"  (not heard since {time_text(since_ns)})" if since_ns else "  (not heard in this run)"
+
+
 def clock_text(wall_ns: int) -> str:
     """Time of the day, UTC; a dash for a time that never was."""
     return datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%H:%M:%S") if wall_ns > 0 else "-"

@@ -65,6 +65,8 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """Cases that changed; a closed one comes once."""
     stale: dict[str, int] = {}
     """Other nodes of which nothing is heard right now, with the wall time since when, in ns; 0: never."""
+    forced: frozenset[str] = frozenset()
+    """Full names of all items of these nodes that are forced, whether their nodes are heard or not."""
     joined: int = 0
     """Number of readings that were replaced by later ones before they were taken."""
     is_whole: bool = False
@@ -92,6 +94,8 @@ class Watching(Inbox[Changes]):
         self._readings: dict[tuple[str, int], Reading] = {}
         self._cases: dict[tuple[str, int], ItemCase] = {}
         self._stale: dict[str, int] = {}
+        self._forced: dict[str, frozenset[str]] = {}
+        """Full names of forced items, by node."""
         self._joined = 0
         self._whole: set[str] = set()
         """Nodes of which all is new since the last take."""
@@ -127,6 +131,7 @@ class Watching(Inbox[Changes]):
             self._cases.update(((node, one.case_id), one) for one in cases)
             self._stale.pop(node, None)
             self._stale.update(told.stale)
+            self._forced[node] = told.forced
             self._position = told.position
             is_empty = self._is_empty()
         if not is_empty:
@@ -143,6 +148,7 @@ class Watching(Inbox[Changes]):
             readings=list(self._readings.values()),
             cases=list(self._cases.values()),
             stale=dict(self._stale),
+            forced=frozenset().union(*self._forced.values()),
             joined=self._joined,
             is_whole=self._whole == self._wanted.keys(),
             is_live=all(self._heard.values()),
@@ -202,6 +208,8 @@ class StateView:
         """Open cases by case id."""
         self._stale: dict[str, int] = {}
         """The node, and since when nothing is heard of it; empty: it is heard."""
+        self._forced: frozenset[str] = frozenset()
+        """Full names of the forced items."""
         self._position = Position()
         self._is_known = False
         """True: a snapshot was taken."""
@@ -222,6 +230,7 @@ class StateView:
                     readings=list(self._readings.values()),
                     cases=list(self._cases.values()),
                     stale=self._stale,
+                    forced=self._forced,
                     position=self._position,
                     is_whole=True,
                 ),
@@ -300,6 +309,7 @@ class StateView:
             readings=readings,
             cases=cases,
             stale=self._stale,
+            forced=self._forced,
             position=state.position,
             is_whole=state.is_snapshot,
         )
@@ -318,12 +328,17 @@ class StateView:
             self._named.clear()
             self._readings.clear()
             self._cases.clear()
+            self._forced = frozenset()
             self._is_known = True
         self._position = state.position
         self._stale = {} if state.stale_since_ns is None else {self._node: state.stale_since_ns}
         for known in state.items:
             self._items[known.item_id] = known
             self._named[known.item_id] = (known.full_name, known.item.unit)
+        if state.forces or state.released:
+            begun = {self._named[one.item_id][0] for one in state.forces if one.item_id in self._named}
+            ended = {self._named[one][0] for one in state.released if one in self._named}
+            self._forced = (self._forced | begun) - ended
         cases = [self._named_case(case) for case in state.cases]
         for case in cases:
             if case.lifecycle_status == "closed":

@@ -271,8 +271,13 @@ def end_session(session: SessionRow | int, user: str, reason: str, node: str) ->
 
 
 def forces() -> Conversation[list[ForcedItem]]:
-    """Forced items of the node that is asked and of those below, by name."""
-    found = yield from _all_rows("forces", list[ForcedItem])
+    """Forced items of the node that is asked and of those below, by name; a node of 0.1.0 can force none."""
+    try:
+        found = yield from _all_rows("forces", list[ForcedItem])
+    except NodeRefused as error:
+        if "unknown question" not in error.reason:
+            raise
+        return []
     for row in (yield from tree()):
         found += yield from _all_rows("forces", list[ForcedItem], node=row.node)
     return sorted(found, key=lambda one: one.item)

@@ -63,6 +63,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # Holds no ref
     bytes: a log below feature level 3 has no such case."""
     message: str | msgspec.UnsetType = msgspec.UNSET
     """Text of the node on the last activation, such as why an adapter is lost. Unset: none; always so below level 3."""
+    is_forced: bool | msgspec.UnsetType = msgspec.UNSET
+    """True: a value to which the item was forced made it active, or normal again, at the last such change. Else unset;
+    always so below level 3."""
 
 
 def case_label(case_id: int, activations: int) -> str:

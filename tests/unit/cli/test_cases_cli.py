@@ -36,3 +36,5 @@ def test_a_case_that_nobody_was_asked_about_is_neither_acknowledged_nor_unacknow
         "is_chattering": False,
     }
     assert state_text(case) == "active unasked suppressed"
+    forced = case | {"is_forced": True, "is_item_forced": True}
+    assert state_text(forced) == "active unasked suppressed by a forced value (item forced)"

@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from albireo.cli.view.nodes import counts_of
 from albireo.cli.view.pair import behind_text
 from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
 from albireo.cli.view.screen import (
@@ -39,6 +40,7 @@ from albireo.cli.view.screen import (
 from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, HeldSelection, LiveState, ShownOrder, natural, own_number
 from albireo.cli.view.trend import STEP_NS, STEPS, Trend
 from albireo.cli.view.view import keys_of
+from albireo.cli.view.watch import snapshot
 from albireo.client import Changes, ItemCase
 from albireo.client.requests import TreeRow
 from albireo.model.case import Action, LifecycleStatus, Shelving
@@ -46,7 +48,12 @@ from albireo.model.command import ItemSelection, Outcome
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import Condition, Control, DataItem, KnownItem, Reading
 from albireo.model.position import Position
-from albireo.model.quality import BAD_NO_COMMUNICATION, GOOD, GOOD_LOCAL_OVERRIDE
+from albireo.model.quality import (
+    BAD_NO_COMMUNICATION,
+    GOOD,
+    GOOD_LOCAL_OVERRIDE,
+    UNCERTAIN_NO_COMMUNICATION_LAST_USABLE,
+)
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ItemId, ValueType
 from albireo.plant.tunnel.scenario import Scenario
@@ -99,6 +106,9 @@ def of_node(node: str, number: int = 1, quality: int = GOOD) -> Changes:
     return Changes(items=[item], readings=[reading], cases=[case])
 
 
+SOUTH_FORCED = frozenset({"root/south:co_setpoint"})
+
+
 def several(*changes: Changes, **fields: object) -> LiveState:
     live = LiveState()
     live.status = {"core": {"node": "root"}}
@@ -108,7 +118,7 @@ def several(*changes: Changes, **fields: object) -> LiveState:
 
 
 def test_items_and_cases_of_several_nodes_with_the_same_numbers_are_told_apart() -> None:
-    live = several(of_node("root/north"), of_node("root/south", quality=GOOD_LOCAL_OVERRIDE))
+    live = several(of_node("root/north"), of_node("root/south", quality=GOOD_LOCAL_OVERRIDE), forced=SOUTH_FORCED)
     lines = drawn(live)
     assert {known.item.name for known in live.items.values()} == {"root/north:co_setpoint", "root/south:co_setpoint"}
     assert len(live.cases) == 2
@@ -350,8 +360,8 @@ def case(case_id: int, name: str = "co_1", **fields: object) -> ItemCase:
 def live() -> LiveState:
     """A node with eight items and values for one of them."""
     known = LiveState()
-    snapshot = state(100, is_whole=True, items=list(KNOWN.values()))
-    tell(known, snapshot, [batch("co_1", 7.5)], CLOCK.now)
+    whole = state(100, is_whole=True, items=list(KNOWN.values()))
+    tell(known, whole, [batch("co_1", 7.5)], CLOCK.now)
     return known
 
 
@@ -379,10 +389,22 @@ def test_last_of_several_values_counts(live: LiveState) -> None:
 
 
 def test_a_forced_item_says_so_beside_its_case(live: LiveState) -> None:
-    tell(live, state(104), [batch("co_1", 12.0, quality=GOOD_LOCAL_OVERRIDE)], CLOCK.now)
+    forced = frozenset({KNOWN["co_1"].full_name})
+    tell(live, state(104, forced=forced), [batch("co_1", 12.0, quality=GOOD_LOCAL_OVERRIDE)], CLOCK.now)
     assert any(re.search(r"co_1 +12 ppm +.*= forced$", line.rstrip()) for line in drawn(live))
-    tell(live, state(105, cases=(case(120),)), [], CLOCK.now)
+    tell(live, state(105, cases=(case(120),), forced=forced), [], CLOCK.now)
     assert any(re.search(r"co_1 +12 ppm +.*= forced hi UNACK", line) for line in drawn(live))
+
+
+def test_a_forced_item_says_so_while_its_node_is_not_heard_and_until_the_force_ends() -> None:
+    """The value of a node that is not heard has another quality than a forced one."""
+    away = of_node("root/south", quality=UNCERTAIN_NO_COMMUNICATION_LAST_USABLE)
+    live = several(away, forced=SOUTH_FORCED)
+    assert [one["is_forced"] for one in snapshot(live)["items"]] == [True]
+    assert counts_of(live)["root/south"].forced == 1
+    assert [line for line in drawn(live) if "= forced ~ Uncertain" in line]
+    live.take(Changes(), Instant(11 * SECOND))
+    assert [one["is_forced"] for one in snapshot(live)["items"]] == [False]
 
 
 def test_a_snapshot_forgets_what_is_no_longer_there(live: LiveState) -> None:

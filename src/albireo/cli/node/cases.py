@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from albireo.cli.display import time_text, value_text
+from albireo.cli.display import not_heard_text, time_text, value_text
 from albireo.cli.output import emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
 from albireo.client.requests import nodes_of
@@ -30,14 +30,22 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_js
     """List open cases, the most severe first. 12.2 is case 12 at its second activation.
 
     NODES are other nodes that are known here, such as `north` or `*`, of which the open cases are listed too; without
-    one it is the node itself alone. Their cases stand with their node before them, as in root/north:12.2.
+    one it is the node itself alone. Their cases stand with their node before them, as in root/north:12.2. Those of a
+    node that is not heard are as they were when it was heard last.
+
+    "by a forced value": the item was forced when the case became active or normal. "item forced": it is forced now.
     """
     with node_client(place) as client:
         found = [("", one) for one in client.cases(include_closed=include_closed)]
         for node in client.converse(nodes_of(nodes)) if nodes else ():
             found += [(f"{node}:", one) for one in client.cases(node=node)]
+        forced = {one.item for one in client.forces()}
+        stale = {f"{one.node}:": one.stale_since_ns for one in client.tree()} if nodes else {}
     found.sort(key=lambda one: -one[1].severity)
-    cases: Any = [msgspec.to_builtins(one) for _, one in found]
+    cases: Any = [
+        msgspec.to_builtins(one) | {"is_item_forced": one.item in forced, "stale_since_ns": stale.get(before)}
+        for before, one in found
+    ]
     if as_json:
         emit({"cases": cases})
         return
@@ -49,7 +57,7 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_js
                 case["severity"],
                 case["item"],
                 case["condition"],
-                state_text(case),
+                state_text(case) + not_heard_text(case["stale_since_ns"]),
                 value_text(case.get("value")),
                 time_text(case["raised_ns"]),
                 case["activations"],
@@ -69,6 +77,10 @@ def state_text(case: dict[str, Any]) -> str:
     if case["shelving"] != Shelving.UNSHELVED:
         words.append("shelved")
     words += [name for name in ("suppressed", "out_of_service", "chattering") if case[f"is_{name}"]]
+    if case.get("is_forced"):
+        words.append("by a forced value")
+    if case.get("is_item_forced"):
+        words.append("(item forced)")
     return " ".join(word.replace("_", " ") for word in words)
 
 

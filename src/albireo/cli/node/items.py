@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from albireo.cli.display import quality_text, time_text, value_text
+from albireo.cli.display import not_heard_text, quality_text, time_text, value_text
 from albireo.cli.output import Failure, emit, json_option, show_table
 from albireo.cli.target import Place, node_client, place_option
 from albireo.cli.view.state import is_diagnostic, natural
@@ -24,6 +24,8 @@ def command(patterns: tuple[str, ...], place: Place, as_json: bool, watch: bool)
     """List items, the plant's first. PATTERNS are names with * and ?, such as `co_*`; without one all are listed.
 
     `north:*` lists those of a node below, and `*:*` those of all nodes.
+
+    Values of a node that is not heard are as they were when it was heard last, and say since when it is not.
 
     Names with a slash, such as plc/connected, are what the node, its adapters and its machine say of themselves.
     """
@@ -43,9 +45,13 @@ def command(patterns: tuple[str, ...], place: Place, as_json: bool, watch: bool)
 
 
 def _rows(client: Client, patterns: tuple[str, ...]) -> list[dict[str, Any]]:
+    found = client.items(patterns or "*")
+    has_others = any(":" in one for one in patterns)
+    stale = {row.node: row.stale_since_ns for row in client.tree()} if has_others else {}
     rows = [
-        msgspec.to_builtins(one.reading) | {"quality_name": quality_text(one.reading.quality)}
-        for one in client.items(patterns or "*")
+        msgspec.to_builtins(one.reading)
+        | {"quality_name": quality_text(one.reading.quality), "stale_since_ns": stale.get(one.name.rpartition(":")[0])}
+        for one in found
     ]
     return sorted(rows, key=lambda row: place_in_list(row["name"]))
 
@@ -62,7 +68,12 @@ def _show(rows: list[dict[str, Any]], watch: bool) -> None:
     show_table(
         ("item", "value", "quality", "source time (UTC)"),
         [
-            (row["name"], value_text(row["value"], row["unit"]), row["quality_name"], time_text(row["source_ns"]))
+            (
+                row["name"],
+                value_text(row["value"], row["unit"]),
+                row["quality_name"],
+                time_text(row["source_ns"]) + not_heard_text(row["stale_since_ns"]),
+            )
             for row in rows
         ],
     )

@@ -8,7 +8,7 @@ import getpass
 import click
 import msgspec
 
-from albireo.cli.display import time_text
+from albireo.cli.display import not_heard_text, time_text
 from albireo.cli.force.force import left_text
 from albireo.cli.output import Failure, emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
@@ -40,7 +40,7 @@ def list_selections(node: str, place: Place, as_json: bool) -> None:
     else:
         rows = []
         for one in found:
-            stale = "" if one.stale_since_ns is None else f"  (not heard since {time_text(one.stale_since_ns)})"
+            stale = not_heard_text(one.stale_since_ns)
             who = f"{one.user} ({one.principal})" if one.principal else one.user
             rows.append((one.item, who, one.reason, time_text(one.since_ns), left_text(one.left_ms) + stale))
         show_table(("item", "who", "why", "since (UTC)", "left"), rows)

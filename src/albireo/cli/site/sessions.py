@@ -9,7 +9,7 @@ from typing import Final
 import click
 import msgspec
 
-from albireo.cli.display import time_text
+from albireo.cli.display import not_heard_text, time_text
 from albireo.cli.output import Failure, emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
 from albireo.model.tree.session import SessionRow
@@ -71,7 +71,7 @@ def end(session: str, reason: str, user: str, place: Place, as_json: bool) -> No
 
 
 def _cells(one: SessionRow) -> tuple[str, ...]:
-    stale = "" if one.stale_since_ns is None else f"  (not heard since {time_text(one.stale_since_ns)})"
+    stale = not_heard_text(one.stale_since_ns)
     return (
         f"{one.node}:{one.session_id}",
         one.principal or "anybody",

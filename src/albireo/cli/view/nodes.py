@@ -37,7 +37,7 @@ def counts_of(live: LiveState) -> dict[str, NodeCounts]:
         current = live.values.get(item_id)
         one.items += 1
         one.bad += current is not None and quality.is_bad(current.quality)
-        one.forced += current is not None and current.quality == quality.GOOD_LOCAL_OVERRIDE
+        one.forced += known.item.name in live.forced
     for case in live.cases.values():
         one = found.setdefault(live.node_of(case), NodeCounts())
         one.alarms += 1

@@ -251,7 +251,8 @@ def _items(live: LiveState, screen: Screen, width: int, height: int, clock: Cloc
         case = alarmed.get(known.item_id)
         trend = _trend(live, known, width, clock.wall_ns)
         named = msgspec.structs.replace(known.item, name=shown_name(live, screen, known.item.name))
-        line, style = item_line(named, current, case, clock.wall_ns, trend, width)
+        is_forced = known.item.name in live.forced
+        line, style = item_line(named, current, case, clock.wall_ns, trend, width, is_forced=is_forced)
         if row == selected and screen.pane is Pane.ITEMS:
             style = f"{style} reverse".strip()
         lines.append(_line(line, width, style))
@@ -267,7 +268,14 @@ def _trend(live: LiveState, known: KnownItem, width: int, wall_ns: int) -> str:
 
 
 def item_line(
-    item: DataItem, current: Current | None, case: Case | None, wall_ns: int, trend: str, width: int
+    item: DataItem,
+    current: Current | None,
+    case: Case | None,
+    wall_ns: int,
+    trend: str,
+    width: int,
+    *,
+    is_forced: bool,
 ) -> tuple[str, str]:
     """Text and style of one item: mark, name, value, its course, and what is wrong with it, else what it is."""
     mark, style = ("   ", "") if case is None else severity_mark(case.severity)
@@ -283,7 +291,7 @@ def item_line(
     trend = "" if note and width < TREND_AND_NOTE_FROM else trend
     if case is not None and not note:
         note = f"{case.condition.value} {'' if case.is_acked else 'UNACKED'}".strip()
-    if current is not None and current.quality == quality.GOOD_LOCAL_OVERRIDE:
+    if is_forced:
         note = f"= forced {note}".strip()
     writable = "  "
     if item.is_writable:

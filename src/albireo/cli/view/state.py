@@ -68,6 +68,8 @@ class LiveState:
     def __init__(self) -> None:
         self.stale: dict[str, int] = {}
         """Other nodes of which nothing is heard, and wall time since when; 0: never."""
+        self.forced: frozenset[str] = frozenset()
+        """Full names of the items that are forced, whether their nodes are heard or not."""
         self._numbers: dict[str, int] = {}
         """Number of each node."""
         self.rows: dict[str, TreeRow] = {}
@@ -113,7 +115,7 @@ class LiveState:
         for one in changes.readings:
             self._show(self._key(one.name.rpartition(":")[0], one.item_id), one.value, one.quality, one.source_ns)
             self.newest_ns = max(self.newest_ns, one.source_ns)
-        self.stale = changes.stale
+        self.stale, self.forced = changes.stale, changes.forced
         if not self.has_several:
             self.position = changes.position
         if changes.is_live:

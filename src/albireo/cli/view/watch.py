@@ -14,7 +14,6 @@ from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.cli.view.state import LiveState, own_number
 from albireo.cli.view.view import BeginScenario, LiveView
 from albireo.client import Client
-from albireo.model import quality
 from albireo.model.case import Case
 from albireo.plant.tunnel.processes import begin
 from albireo.plant.tunnel.wire import SOCKET_NAME
@@ -109,7 +108,7 @@ def snapshot(live: LiveState) -> dict[str, Any]:
                 "quality": None if current is None else quality_text(current.quality),
                 "source_ns": None if current is None else current.source_ns,
                 "unit": known.item.unit,
-                "is_forced": current is not None and current.quality == quality.GOOD_LOCAL_OVERRIDE,
+                "is_forced": known.item.name in live.forced,
             }
         )
     return {

@@ -145,6 +145,8 @@ class StatePieces:
             items=tuple(item for one in states for item in one.items),
             cases=tuple(case for one in states for case in one.cases),
             receipts=tuple(receipt for one in states for receipt in one.receipts),
+            forces=tuple(force for one in states for force in one.forces),
+            released=tuple(item_id for one in states for item_id in one.released),
             value_parts=tuple(part for one in states for part in one.value_parts),
         )
         return joined, whole

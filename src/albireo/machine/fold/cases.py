@@ -290,7 +290,8 @@ class Cases:
             # A case that begins to chatter is noted as active first: it is held active from here on.
             event = t.ChatterBegan() if is_chattering else t.ChatterEnded()
         else:
-            return self._stepped(case, t.Cleared() if case.is_active else self._activated(row), self._at_ns(row))
+            cleared = t.Cleared(row in conditions.rules.by_forced)
+            return self._stepped(case, cleared if case.is_active else self._activated(row), self._at_ns(row))
         return self._stepped(case, event, wall_ns)
 
     def _raised(self, row: int) -> CaseChanged:
@@ -310,6 +311,7 @@ class Cases:
             is_latched=settings.is_latched,
             is_chattering=bool(self._conditions.chatter.flips.is_chattering[row]),
             message=self.messages.get(item_id, msgspec.UNSET),
+            is_forced=row in self._conditions.rules.by_forced,
         )
 
     def _settings_at(self, row: int) -> AlarmSettings:

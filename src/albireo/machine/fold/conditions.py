@@ -243,6 +243,7 @@ class Conditions:
         rules.is_enabled[row] = rules.raw[row] = rules.judged[row] = False
         rules.due[row] = rules.fall_at[row] = NEVER
         rules.before[row] = np.nan
+        rules.by_forced.discard(row)
         self.chatter.flips.clear(row)
 
     def _find_suppressors(self) -> None:
@@ -398,6 +399,7 @@ class Conditions:
         rules.due[rows] = NEVER
         fold_bands(rules, self.watched, items.astype(np.intp))
         rules.at_ns[rows] = live.node_ns[items] if node_ns is None else node_ns
+        rules.note_forced(rows, self.watched.flags[items], live.quality[items])
         risen = rows[is_active]
         rules.value[risen] = live.number[rules.item[risen]]
         self.chatter.flipped(rows, is_active, log_time)
@@ -458,7 +460,7 @@ class Conditions:
     def snapshot_slices(self) -> Iterator[bytes]:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""
         parts = (self.rules.pack(), self.watched.pack(), _NO_ADAPTERS, self.chatter.flips.pack(), _NO_NAMES)
-        return (sliced(part) for part in parts)
+        return (sliced(part) for part in (*parts, *self.rules.pack_forced()))
 
     def snapshot(self) -> bytes:
         """All slices; equal folds give equal bytes."""
@@ -473,11 +475,12 @@ class Conditions:
         """
         self = cls(dim, config)
         slices = list(read_slices(data))
-        if len(slices) != _SLICES:
-            raise DecodeError(0, f"conditions snapshot: {len(slices)} slices, expected {_SLICES}")
+        if len(slices) not in (_SLICES, _SLICES + 1):
+            raise DecodeError(0, f"conditions snapshot: {len(slices)} slices, expected {_SLICES}, or one more")
         self.rules.unpack(unsliced(slices[0], Packed))
         self.watched.unpack(unsliced(slices[1], Packed))
         self.chatter.flips.unpack(unsliced(slices[3], Packed))
+        self.rules.by_forced.update(*(unsliced(one, list[int]) for one in slices[_SLICES:]))
         known_at = [(index, dim.item_at(index)) for index in range(dim.live.count)]
         self._vacant = {index for index, known in known_at if not known.item_id}
         self._suppressed_by = {
@@ -513,10 +516,7 @@ class Conditions:
 
 
 _SLICES: Final = 5
-"""Slices of a snapshot: rules, watched items, signs of life (not in use), flips, names of adapters (not in use)."""
+"""Slices of a snapshot: rules, watched items, one not in use, flips, one not in use; and `Rules.by_forced` if any."""
 _NO_ADAPTERS: Final = Packed(0, [b""])
 _NO_NAMES: Final[tuple[str, ...]] = ()
 _CODE: Final = np.uint32(0xFFFF_0000)
-
-
-__all__ = ["Conditions"]

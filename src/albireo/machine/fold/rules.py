@@ -92,6 +92,31 @@ class Rules(GrowingColumns):
     fall_at: NDArray[np.int64]
     """RATE: log time at which the verdict falls if no sample comes."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_forced: set[int] = set()
+        """Rows whose last change of judgement was made by a value to which the item was forced."""
+
+    def clear(self, row: int | NDArray[np.intp]) -> None:
+        super().clear(row)
+        self.by_forced.difference_update(np.atleast_1d(row).tolist())
+
+    def note_forced(self, rows: NDArray[np.intp], flags: NDArray[np.uint8], quality: NDArray[np.uint32]) -> None:
+        """Take note which of these changes of judgement were made by forced values.
+
+        Args:
+            flags: of the items, row by row; one that is forced may still have a measured value.
+            quality: of their values.
+        """
+        is_forced = (flags & IS_FORCED != 0) & (quality == q.GOOD_LOCAL_OVERRIDE)
+        if self.by_forced:
+            self.by_forced.difference_update(rows.tolist())
+        self.by_forced.update(rows[is_forced].tolist())
+
+    def pack_forced(self) -> list[list[int]]:
+        """List of `by_forced` for a snapshot: none if it is empty, as always below feature level 3."""
+        return [sorted(self.by_forced)] if self.by_forced else []
+
 
 class WatchedItems(GrowingColumns):
     """State of each item that the rules need, by dense item index."""
@@ -366,6 +391,7 @@ def is_sound(rules: Rules, watched: WatchedItems) -> bool:
         and bool(((stale >= 0) & (stale <= LONGEST_NS)).all())
         and _within(watched.rule_of[:items], -1, rows)
         and _within(watched.suppressor[:items], -1, items)
+        and all(0 <= row < rows for row in rules.by_forced)
     )
 
 

@@ -44,7 +44,7 @@ from albireo.model.item import AlarmSettings, Condition
 from albireo.model.value import Value
 
 UNASKED_LEVEL: Final = 3
-"""Feature level from which a case may be unasked, and have a message."""
+"""Feature level from which a case may be unasked, have a message, and be judged by a forced value."""
 COMMENT_CHARS_MAX: Final = 1_000
 USER_CHARS_MAX: Final = 100
 _NOTHING_LEFT: Final = "nothing is left to do"
@@ -59,10 +59,15 @@ class Activated(msgspec.Struct, frozen=True):
     is_chattering: bool
     message: str | msgspec.UnsetType = msgspec.UNSET
     """Text of the node on it."""
+    is_forced: bool = False
+    """True: the value that was judged is one to which the item was forced."""
 
 
 class Cleared(msgspec.Struct, frozen=True):
     """The condition holds no longer."""
+
+    is_forced: bool = False
+    """As of `Activated`."""
 
 
 class SuppressionBegan(msgspec.Struct, frozen=True):
@@ -165,8 +170,8 @@ def in_old_form(changed: CaseChanged) -> CaseChanged:
     """The record as software below UNASKED_LEVEL has it: there what nobody was asked about counts as acknowledged."""
     case = changed.case
     is_acked = case.is_acked or case.is_unasked is True
-    old = msgspec.structs.replace(case, is_acked=is_acked, is_unasked=msgspec.UNSET, message=msgspec.UNSET)
-    return CaseChanged(case=old, cause=changed.cause)
+    unset = {"is_unasked": msgspec.UNSET, "message": msgspec.UNSET, "is_forced": msgspec.UNSET}
+    return CaseChanged(case=msgspec.structs.replace(case, is_acked=is_acked, **unset), cause=changed.cause)
 
 
 def is_closable(case: Case) -> bool:
@@ -197,6 +202,7 @@ def raised(
         changed_ns=at_ns,
         value=event.value,
         message=event.message,
+        is_forced=event.is_forced or msgspec.UNSET,
     )
     return CaseChanged(case=case, cause=Cause.RAISED)
 
@@ -275,10 +281,11 @@ def _followed(case: Case, event: Event) -> tuple[Cause, Changes]:
                 "severity": event.severity,
                 "value": event.value,
                 "message": event.message,
+                "is_forced": event.is_forced or msgspec.UNSET,
             }
         case Cleared():
             shelf = _UNSHELVED if case.shelving is Shelving.ONE_SHOT else {}
-            return Cause.CLEARED, {"is_active": False, **shelf}
+            return Cause.CLEARED, {"is_active": False, "is_forced": event.is_forced or msgspec.UNSET, **shelf}
         case SuppressionBegan():
             return Cause.SUPPRESSED, {"is_suppressed": True}
         case SuppressionEnded():

@@ -14,6 +14,9 @@ from albireo.model.case import Cause
 from albireo.model.value import Value, ValueType
 
 _WITH_MESSAGE: Final = (Cause.RAISED, Cause.ACTIVATED)
+_JUDGED: Final = (*_WITH_MESSAGE, Cause.CLEARED)
+BY_FORCED: Final = "judged by a forced value"
+"""Begin of the detail of a judgement that a forced value brought about."""
 
 
 def gaps_table(rows: Sequence[Row]) -> pa.Table:
@@ -89,7 +92,7 @@ def case_row(header: FrameHeader, index: int, record: CaseChanged) -> Row:
     return event(header, index, kind="case", action=record.cause) | {
         "at_ns": case.changed_ns,
         "user": case.actor,
-        "detail": case.message or case.comment if record.cause in _WITH_MESSAGE else case.comment,
+        "detail": _detail(record),
         "case_id": case.case_id or header.first_sequence + index,
         "item_id": case.item_id,
         "condition": str(case.condition),
@@ -106,6 +109,13 @@ def case_row(header: FrameHeader, index: int, record: CaseChanged) -> Row:
         "raised_ns": case.raised_ns,
         **_value_columns(case.value),
     }
+
+
+def _detail(record: CaseChanged) -> str:
+    case = record.case
+    text = case.message or case.comment if record.cause in _WITH_MESSAGE else case.comment
+    is_judged_forced = case.is_forced is True and record.cause in _JUDGED
+    return "; ".join(part for part in (BY_FORCED if is_judged_forced else "", text) if part)
 
 
 def _value_columns(value: Value | None) -> Row:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from albireo.codec import samples
@@ -23,6 +24,7 @@ from albireo.machine.feed.state_piece import PIECE_BYTES
 from albireo.machine.feed.viewing import StatePieces, decode_state
 from albireo.machine.node.turn import Turn
 from albireo.machine.tree.mirror import NodeMirror
+from albireo.model.force import Force
 from albireo.model.instant import MS, Instant
 from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.position import BEGINNING, Position
@@ -251,6 +253,17 @@ def test_pieces_are_joined_to_the_same_state() -> None:
     assert [one.item_id for one in state.items] == list(range(1, COUNT + 1))
     assert np.concatenate([one.item_id for one in batches]).tolist() == list(range(1, COUNT + 1))
     assert [count for _, count in state.value_parts] == [len(one) for one in batches]
+
+
+def test_forces_of_all_pieces_are_told() -> None:
+    force = Force(item_id=1, measured_id=2, value=1.0, user="ann", reason="test", since_ns=1, for_ms=1)
+    first = FeedState(epoch=1, position=Position(1, 2), previous=Position(1, 1), forces=(force,), goes_on=True)
+    last = msgspec.structs.replace(first, forces=(), released=(3, 4), piece=1, goes_on=False)
+    pieces = StatePieces()
+    assert pieces.add(first, []) is None
+    whole = pieces.add(last, [])
+    assert whole is not None
+    assert (whole[0].forces, whole[0].released) == ((force,), (3, 4))
 
 
 def test_a_follower_without_room_gets_no_more_than_one_piece_beyond_it() -> None:

@@ -27,7 +27,7 @@ from albireo.codec.history import (
     encode_manifest,
     file_path,
 )
-from albireo.codec.record import CaseChanged, EpochGranted, GapFound, ItemDeclared, NodeStopped, Stream
+from albireo.codec.record import CaseChanged, EpochGranted, GapFound, ItemDeclared, NodeStopped, Record, Stream
 from albireo.machine.history.aggregate import PARTIAL_COLUMNS
 from albireo.machine.history.sealing import CLOSED_LEVEL, QUIET_NS, TIER, SealPace, SealPaceConfig, merge_plan
 from albireo.machine.history.trace import AggregateSettings
@@ -155,6 +155,18 @@ def test_cases_starts_and_stops_become_events(tmp_path: Path) -> None:
     ]
     assert rows[1]["case_id"] == 2, "the record that raises a case names it"
     assert (rows[1]["condition"], rows[1]["severity"], rows[1]["value_f64"]) == ("hi", 700, 9.5)
+
+
+def test_the_event_of_a_judgement_says_that_a_forced_value_brought_it_about() -> None:
+    forced = Case(case_id=1, item_id=1, condition=Condition.HI, severity=700, comment="seen", is_forced=True)
+    log = MemoryLog()
+    changes: list[Record] = [CaseChanged(case=forced, cause=cause) for cause in ("raised", "cleared", "acked")]
+    changes.append(CaseChanged(case=msgspec.structs.replace(forced, is_forced=msgspec.UNSET), cause="raised"))
+    frame = log.records(Stream.CASES, changes, DAY_ZERO)
+    hot = HotTail(Position(), 0)
+    assert hot.take(frame.header, frame.body)
+    words = "judged by a forced value; seen"
+    assert [row["detail"] for row in hot.content().events] == [words, words, "seen", "seen"]
 
 
 def test_a_frame_that_cannot_be_decoded_is_an_event_and_the_rest_goes_on() -> None:
