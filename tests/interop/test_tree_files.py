@@ -1,7 +1,9 @@
 """Files go from node to node in parts, over real links, and arrive once, whole and checked."""
 
 import asyncio
+import contextlib
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -9,7 +11,7 @@ from threading import Event
 import msgspec
 import pytest
 
-from albireo.client import Client, FileNotSent, InboxMessage, connect
+from albireo.client import Client, FileNotSent, InboxMessage, NodeRefused, connect
 from albireo.client.message.files import FILE, OWN, PART_BYTES, HalfFile, OutgoingFile, new_transfer
 from tests.interop.test_tree_messages import joined
 from tests.interop.test_tree_orders import PUMP, ROOT
@@ -102,11 +104,38 @@ def test_what_a_receiver_had_that_is_gone_is_given_to_another_one_within_seconds
     run(nodes, story_of)
 
 
-def run(nodes: dict[str, TreeNode], story_of: object) -> None:
+@pytest.mark.slow
+def test_what_a_receiver_gives_back_is_another_ones_at_once(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, *NODES)
+
+    def story_of() -> None:
+        joined(nodes)
+        pump = nodes[PUMP].endpoint
+        with connect(nodes[ROOT].endpoint) as top, connect(pump) as first, connect(pump) as second:
+            command_id = top.send("pump", b"sing", expires_s=PATIENCE_S, wait=False)
+            given = next(first.inbox())
+            first.give_back(given)
+            again = next(second.inbox(timeout_s=10.0))  # A lease lasts 30 s.
+            assert (again.body, again.lease) == (b"sing", 2)
+            with pytest.raises(NodeRefused, match="lease is over"):
+                first.take(given)
+            second.take(again)
+            with pytest.raises(NodeRefused, match="is over"):
+                second.give_back(again)
+            proof = top.message(command_id, timeout_s=PATIENCE_S)
+            assert proof is not None and proof.outcome == "executed"
+
+    run(nodes, story_of)
+
+
+def run(nodes: dict[str, TreeNode], story_of: Callable[[], None]) -> None:
+    """Play a story once all nodes serve."""
+
     async def story() -> None:
-        async with nodes[ROOT].core_up() as root, nodes["root/north"].core_up(), nodes[PUMP].core_up() as pump:
-            await until(lambda: all(one.root.tree.post.messages.is_serving for one in (root, pump)), "both ends serve")
-            await aside(story_of)  # type: ignore[arg-type]  # A function without arguments.
+        async with contextlib.AsyncExitStack() as ends:
+            cores = [await ends.enter_async_context(one.core_up()) for one in nodes.values()]
+            await until(lambda: all(one.root.tree.post.messages.is_serving for one in cores), "all serve")
+            await aside(story_of)
 
     asyncio.run(story())
 

@@ -15,6 +15,7 @@ CAUGHT_BY: Final = {
     "served on in a new life": 1,
     "restored store said to go on": 2,
     "never said before the refusal is on record": 7,
+    "earlier receivers forgotten as one gives back": 1,
 }
 """Seed that catches a shortcut, where it is not seed 0."""
 

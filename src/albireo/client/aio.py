@@ -12,17 +12,16 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from albireo.client import orders, requests
 from albireo.client.consumer import Deliveries, Reader
-from albireo.client.conversation import Conversation
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
 from albireo.client.inbox import Inbox
 from albireo.client.live import Changes, ItemCase
-from albireo.client.message import messages
+from albireo.client.message.aio_messaging import AsyncMessagingClient
 from albireo.client.producer import CLOSE_S, Desk, Receipts
 from albireo.client.questions import Request
 from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
@@ -35,7 +34,6 @@ from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.tree.course import CommandCourse
-from albireo.model.tree.message import DEFAULT_INBOX
 from albireo.model.tree.proof import MessageProof
 from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
@@ -61,12 +59,8 @@ async def aconnect(
     return client
 
 
-class AsyncClient:
+class AsyncClient(AsyncMessagingClient):
     """A connected client, for coroutines of one loop. Methods mean what those of `Client` do."""
-
-    def __init__(self, core: ClientCore) -> None:
-        """Use `aconnect`."""
-        self._core = core
 
     async def items(self, pattern: str | Sequence[str] = "*") -> list[ItemReading]:
         """Items with their readings."""
@@ -112,6 +106,14 @@ class AsyncClient:
         """Give a selection back, as `Client.deselect` does."""
         await self.converse(orders.deselect(selection, self._core.user, reason))
 
+    async def selections(self, pattern: str = "*") -> list[ItemSelection]:
+        """Selected items, as `Client.selections` lists them."""
+        return await self.converse(requests.selections(pattern))
+
+    async def end_selection(self, selection: ItemSelection, reason: str = "") -> None:
+        """End a selection of anybody, as `Client.end_selection` does."""
+        await self.converse(orders.end_selection(selection, self._core.user, reason))
+
     async def force(self, item: str, value: Value, reason: str, *, for_s: float) -> ForcedItem:
         """Put a value to an item for a time, as `Client.force` does."""
         return await self.converse(requests.force(item, value, self._core.user, reason, for_s))
@@ -143,64 +145,6 @@ class AsyncClient:
     async def commands(self, *, limit: int = orders.LATEST) -> list[CommandCourse]:
         """The latest commands, the newest first."""
         return await self.converse(orders.commands(limit))
-
-    @overload
-    async def send(
-        self,
-        node: str,
-        body: bytes,
-        *,
-        inbox: str = ...,
-        kind: str = ...,
-        reason: str = ...,
-        expires_s: float = ...,
-        wait: Literal[True] = ...,
-    ) -> MessageProof: ...
-    @overload
-    async def send(
-        self,
-        node: str,
-        body: bytes,
-        *,
-        inbox: str = ...,
-        kind: str = ...,
-        reason: str = ...,
-        expires_s: float = ...,
-        wait: Literal[False],
-    ) -> str: ...
-    async def send(
-        self,
-        node: str,
-        body: bytes,
-        *,
-        inbox: str = DEFAULT_INBOX,
-        kind: str = "message",
-        reason: str = "",
-        expires_s: float = 10.0,
-        wait: bool = True,
-    ) -> MessageProof | str:
-        """Send something to the programs that receive at another node, as `Client.send` does."""
-        message = messages.OutgoingMessage(
-            node=node, body=body, kind=kind, reason=reason, expires_s=expires_s, inbox=inbox
-        )
-        if wait:
-            return await self.converse(messages.send(message, self._core.user))
-        return await self.converse(messages.send_off(message, self._core.user))
-
-    async def message(self, command_id: str, *, timeout_s: float = 0.0) -> MessageProof | None:
-        """Tell what became of a message, as `Client.message` tells."""
-        return await self.converse(messages.proof(command_id, timeout_s))
-
-    async def inbox(
-        self, inbox: str = DEFAULT_INBOX, *, timeout_s: float | None = None
-    ) -> AsyncIterator[messages.InboxMessage]:
-        """Messages to this node, as `Client.inbox` gives them."""
-        while (found := await self.converse(messages.receive(inbox, timeout_s))) is not None:
-            yield found
-
-    async def take(self, message: messages.InboxMessage, reply: bytes | None = None) -> None:
-        """Say that a message is taken, as `Client.take` does."""
-        await self.converse(messages.take(message, reply))
 
     async def cases(self, *, include_closed: bool = False, node: str = "") -> list[ItemCase]:
         """Open cases, the most severe first; those of a node below, if one is named."""
@@ -337,23 +281,6 @@ class AsyncClient:
         """The answer to one question of docs/node-protocol.md, as the node gives it."""
         request = Request(what=what, arguments=arguments, of=of, member=member, wait_s=timeout_s)
         return (await asyncio.wrap_future(self._core.begin(request))).result
-
-    async def converse(self, conversation: Conversation[_Wanted]) -> _Wanted:
-        """Ask what a conversation asks, and give what it comes to."""
-        try:
-            request = next(conversation)
-            while True:
-                if request.pause_s:
-                    await asyncio.sleep(request.pause_s)
-                try:
-                    reply = await asyncio.wrap_future(self._core.begin(request))
-                except ClientError as error:
-                    request = conversation.throw(error)
-                else:
-                    request = conversation.send(reply)
-        except StopIteration as ended:
-            wanted: _Wanted = ended.value
-            return wanted
 
     async def close(self, timeout_s: float = CLOSE_S) -> None:
         """Give open producers `timeout_s` to have everything recorded, and end."""

@@ -11,7 +11,7 @@ Spec: design/pair.md, The voter protocol, exactly.
 from typing import Annotated, Final
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from albireo.codec.record import Audited
 from albireo.model.bounded import INT64_MAX, INT64_MIN, Count, Members, Name, Number32, Seat, Signed, Text, Word
@@ -189,6 +189,10 @@ class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
     """Highest level that the sender knows, or is held back to. Software older than levels says nothing."""
     log_level: Count = FIRST_LEVEL
     """Feature level of the sender's log."""
+    topology_hash: Name | UnsetType = UNSET
+    """Hash of the topology that the sender runs; not there, or empty: not told."""
+    wall_ns: Signed | UnsetType = UNSET
+    """Wall clock of the sender; not there, or 0: not told."""
 
 
 class HeartbeatAnswered(Between, frozen=True, kw_only=True, tag="pair_heartbeat_answered"):

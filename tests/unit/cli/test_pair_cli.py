@@ -110,6 +110,16 @@ def test_who_was_never_heard_may_lack_trust(table: Table) -> None:
     assert f"{PRIMARY} has never heard {BACKUP}, witness:w3: {TRUST_HINT}" in said
 
 
+def test_members_that_run_different_topologies_are_told(table: Table) -> None:
+    view = view_of(table.sides[0]) | {"topology_hash": "a" * 64}
+    assert troubles(rows_of([view])) == [], "the other one tells none"
+    view["other"]["topology_hash"] = "b" * 64
+    said = "\n".join(troubles(rows_of([view])))
+    assert f"{PRIMARY} {'a' * 12}, {BACKUP} {'b' * 12}: albireo topology apply FILE" in said
+    other = view_of(table.sides[1]) | {"topology_hash": "a" * 64}
+    assert troubles(rows_of([view, other])) == [], "each member's own word counts most"
+
+
 def test_names_without_trust_here_are_told(table: Table, tmp_path: Path) -> None:
     view = view_of(table.sides[0])
     assert untrusted(view, tmp_path) == [], "without keys nobody is asked for one"

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -140,6 +141,16 @@ def test_a_no_and_an_end_of_input_give_it_back(
     assert played(tmp_path, story)[:2] == ["selected", "selection_cancelled"]
 
 
+def press_ctrl_c(process: subprocess.Popen[bytes]) -> None:
+    """Press it until it is heard: one that comes just before the command reads waits for a key, as at any prompt."""
+    ends = time.monotonic() + PATIENCE_S
+    while process.poll() is None and time.monotonic() < ends:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=2.0)
+    process.kill()
+
+
 def test_ctrl_c_at_the_question_gives_it_back(tmp_path: Path) -> None:
     def story(one: Device) -> None:
         ours, theirs = os.openpty()
@@ -152,8 +163,7 @@ def test_ctrl_c_at_the_question_gives_it_back(tmp_path: Path) -> None:
                 piece = os.read(process.stderr.fileno(), 4096)
                 assert piece, told
                 told += piece
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=PATIENCE_S)
+            press_ctrl_c(process)
         os.close(ours)
         assert process.returncode == 1
         with connect(tmp_path) as client:

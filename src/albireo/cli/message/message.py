@@ -11,7 +11,7 @@ import msgspec
 from albireo.cli.output import Failure, emit, json_option, progress, say, show
 from albireo.cli.target import Place, node_client, place_option
 from albireo.client import Client, InboxMessage
-from albireo.client.message.files import FILE, PART_BYTES, new_transfer, write_durably
+from albireo.client.message.files import FILE, PART_BYTES, new_transfer, read_up_to_one_more, write_durably
 from albireo.machine.tree.post_answers import SEND_BYTES_MAX
 from albireo.model.tree.message import DEFAULT_INBOX
 from albireo.model.tree.proof import MessageProof
@@ -55,7 +55,7 @@ def send_message(
 
     Up to 512 KiB go as one message; more, up to 64 MiB, go as a file, in parts, to `albireo message receive --out DIR`.
     """
-    data = file.read()
+    data = read_up_to_one_more(file)
     is_file = as_file or bool(name or transfer) or len(data) > SEND_BYTES_MAX
     if is_file and no_wait:
         raise Failure("a file can't be left with the node: its parts are sent as they are taken", "leave --no-wait out")
@@ -137,7 +137,8 @@ def receive_message(
 ) -> None:
     """Receive messages at this node, and say that they are taken.
 
-    Without --out the body of each goes to standard output, and files are left for others. With it each is a file there.
+    Without --out the body of each goes to standard output, and files are given back for other receivers. With it each
+    is a file there.
     """
     found: list[dict[str, object]] = []
     with node_client(place, user) as client:
@@ -158,7 +159,8 @@ def _received(client: Client, message: InboxMessage, out: Path | None, as_json: 
     told: dict[str, object] = {"name": str(message.name), "origin": message.origin, "kind": message.kind}
     if message.kind == FILE:
         if out is None:
-            say(f"a file from {message.origin}: it is for a receiver with --out")
+            client.give_back(message)
+            say(f"a file from {message.origin}: it is given back for a receiver with --out")
             return None
         path = client.receive_file(message, out)
     elif out is not None:

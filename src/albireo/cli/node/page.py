@@ -120,6 +120,8 @@ def _wrong(status: dict[str, Any], rows: list[MemberRow]) -> Iterator[Trouble]:
             f"refused as superseded {status['superseded']} times: a program goes on under a name that a later one has",
             "end it, or give it a name of its own",
         )
+    if silent := (status.get("nodes") or {}).get("silent"):
+        yield Trouble(f"not heard: {', '.join(silent)}", "albireo tree")
     if unacked := status["cases"]["unacked"]:
         alarms = "1 alarm is" if unacked == 1 else f"{unacked} alarms are"
         yield Trouble(f"{alarms} not acknowledged", "albireo cases list, then albireo cases ack NUMBER")

@@ -75,6 +75,8 @@ class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     """Feature level of its log; FIRST_LEVEL for a member that was only heard, as nothing is known."""
     apart: str = ""
     """Why it can't have one log with the other member; empty: it can."""
+    topology_hash: str = ""
+    """Hash of the topology that it runs; empty: not known."""
 
 
 def rows_of(views: Sequence[dict[str, Any]]) -> list[MemberRow]:
@@ -117,6 +119,7 @@ def _own_row(view: dict[str, Any]) -> MemberRow:
         feature_level=view.get("feature_level", FIRST_LEVEL),
         log_level=view.get("log_level", FIRST_LEVEL),
         apart=view.get("apart", ""),
+        topology_hash=view.get("topology_hash", ""),
     )
 
 
@@ -135,6 +138,7 @@ def _heard_row(view: dict[str, Any]) -> MemberRow:
         cases=other.get("cases", {}),
         sees={view["place"]: other["answers_ms"]},
         feature_level=other.get("feature_level", 0),
+        topology_hash=other.get("topology_hash", ""),
     )
 
 
@@ -220,7 +224,7 @@ def troubles(rows: Sequence[MemberRow]) -> list[str]:
             )
         found += [f"{row.member}: {case_text(case, detail)}" for case, detail in row.cases.items() if case != "at_risk"]
         found += [f"{row.member} {text}" for text in (*voter_troubles(row), *_never_heard(row))]
-    return found + apart_text(rows)
+    return found + apart_text(rows) + topologies_text(rows)
 
 
 def level_text(rows: Sequence[MemberRow]) -> str:
@@ -247,6 +251,15 @@ def apart_text(rows: Sequence[MemberRow]) -> list[str]:
     log_level = max(row.log_level for row in rows)
     remedy = f"start a version there that knows {log_level}, and is not held back"
     return [f"{known}, the log is at {log_level}: it can't follow; {remedy}"]
+
+
+def topologies_text(rows: Sequence[MemberRow]) -> list[str]:
+    """Sentence that says which topology each member runs; empty if they run the same, as far as is known."""
+    known = {row.member: row.topology_hash for row in rows if row.topology_hash}
+    if len(set(known.values())) < 2:
+        return []
+    each = ", ".join(f"{member} {hashed[:12]}" for member, hashed in known.items())
+    return [f"the members run different topologies, {each}: albireo topology apply FILE where the file is older"]
 
 
 def case_text(case: str, detail: str) -> str:

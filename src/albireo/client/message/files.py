@@ -20,7 +20,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import IO, Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -126,7 +126,9 @@ class OutgoingFile(msgspec.Struct, frozen=True, kw_only=True):
     def notice(self) -> FileNotice:
         """Raises FileNotSent: it can't be sent."""
         if len(self.data) > FILE_BYTES_MAX:
-            raise FileNotSent(f"{self.name} has {len(self.data)} bytes", f"send at most {FILE_BYTES_MAX} in one file")
+            raise FileNotSent(
+                f"{self.name} has more than {FILE_BYTES_MAX} bytes", f"send at most {FILE_BYTES_MAX} in one file"
+            )
         sha256 = hashlib.sha256(self.data).hexdigest()
         told = {"transfer": self.transfer, "name": self.name, "size": len(self.data), "sha256": sha256}
         try:
@@ -134,6 +136,11 @@ class OutgoingFile(msgspec.Struct, frozen=True, kw_only=True):
         except msgspec.ValidationError as error:
             remedy = "name it without a folder, a dot in front, or control characters; an id has 32 digits 0-9a-f"
             raise FileNotSent(f"{self.name!r} can't be sent: {error}", remedy) from error
+
+
+def read_up_to_one_more(file: IO[bytes]) -> bytes:
+    """Content of a file; of one that is too large one byte too many, so that it is refused without being read whole."""
+    return file.read(FILE_BYTES_MAX + 1)
 
 
 def new_transfer() -> str:

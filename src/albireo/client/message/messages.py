@@ -26,7 +26,7 @@ _Answer = TypeVar("_Answer")
 
 
 class InboxMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that a receiver has; `take` makes it its own."""
+    """A message that a receiver has; `take` makes it its own, `give_back` another one's."""
 
     name: MessageName
     lease: int
@@ -99,6 +99,12 @@ def take(message: InboxMessage, reply: bytes | None) -> Conversation[None]:
     """Say that a message is taken, and answer it."""
     arguments = {"name": msgspec.to_builtins(message.name), "lease": message.lease, "reply": reply}
     yield from _moved_on(Request(what="take", arguments=arguments, wait_s=TAKE_S), time.monotonic() + TAKE_S)
+
+
+def give_back(message: InboxMessage) -> Conversation[None]:
+    """Say that nothing was done with a message, so that another receiver has it."""
+    arguments = {"name": msgspec.to_builtins(message.name), "lease": message.lease}
+    yield from _moved_on(Request(what="give_back", arguments=arguments, wait_s=TAKE_S), time.monotonic() + TAKE_S)
 
 
 def _asked_on(

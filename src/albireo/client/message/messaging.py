@@ -83,6 +83,14 @@ class MessagingClient(OrderingClient):
         """
         self.converse(messages.take(message, reply))
 
+    def give_back(self, message: messages.InboxMessage) -> None:
+        """Say that nothing was done with a message: another receiver gets it at once, this one not for 30 s.
+
+        Raises:
+            NodeRefused: another one may have it already.
+        """
+        self.converse(messages.give_back(message))
+
     def send_file(
         self,
         node: str,
@@ -107,7 +115,11 @@ class MessagingClient(OrderingClient):
         Raises:
             FileNotSent: it can't be sent, or is not taken there. And as `send`.
         """
-        data = file if isinstance(file, bytes) else Path(file).read_bytes()
+        if isinstance(file, bytes):
+            data = file
+        else:
+            with Path(file).open("rb") as opened:
+                data = files.read_up_to_one_more(opened)
         named = name or ("" if isinstance(file, bytes) else Path(file).name)
         sent = files.OutgoingFile(
             node=node,

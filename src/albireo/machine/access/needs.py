@@ -50,6 +50,7 @@ QUESTIONS: Final[dict[str, AccessRole]] = {
     "message": _OPERATE,
     "receive": _OPERATE,
     "take": _OPERATE,
+    "give_back": _OPERATE,
     "cancel": _OPERATE,
     "command": _VIEW,
     "commands": _VIEW,

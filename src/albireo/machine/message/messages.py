@@ -217,7 +217,7 @@ class NodeMessages:
             case LowTold():
                 return self.owner.low_told(record)
             case LifeBegun() | MessageLeased():
-                return []  # A lease is followed by the receivers (receivers.py).
+                return []  # A lease is followed by the receivers (receiving/receivers.py).
             case _:
                 assert_never(record)
 

@@ -1,6 +1,6 @@
 """The origin's side of messages: tells their names, lets bodies leave, compares guids, ends each with a named outcome.
 
-    asked -> refused at once (window full, too large, nobody owns it)
+    asked -> refused at once (asking.py)
           -> MessageRequested --committed--> told, repeated --fetch--> body --outcome, guid equal--> MessageEnded
           deadline, no body left in this tenure  -> MessageEnded(expired)
           deadline, cancel, new life otherwise   -> MessageStopped --committed--> over, repeated
@@ -33,6 +33,7 @@ from albireo.codec.tree.letters import (
     OwnerLetter,
 )
 from albireo.codec.tree.records import MessageEnd, MessageEnded, MessageRequested, MessageStopped, OwnerHeard
+from albireo.machine.message.asking import MessageAsking
 from albireo.machine.message.events import (
     LetterPace,
     MessageDoubt,
@@ -50,13 +51,13 @@ from albireo.machine.message.events import (
 from albireo.machine.message.outbox import MessageReceipt, OpenMessage, OutboxFold
 from albireo.machine.message.stages import MessageStages
 from albireo.model.instant import MS, Instant, soonest
-from albireo.model.tree.message import EXPIRES_MS_MAX, PIECE_BYTES, AddCause, MessageName, MessageOutcome, MessageStage
-
-GUID_BITS = 128
+from albireo.model.tree.message import PIECE_BYTES, AddCause, MessageName, MessageOutcome, MessageStage
 
 
 class OriginSide:
     """The machine around the outbox."""
+
+    asking_type = MessageAsking
 
     def __init__(self, node: str, outbox: OutboxFold, chance: random.Random, limits: MessageLimits) -> None:
         self.node = node
@@ -68,8 +69,7 @@ class OriginSide:
         self._forget_tenure()
 
     def _forget_tenure(self) -> None:
-        self._requested: dict[str, MessageRequested] = {}
-        """Messages on their way into the log, by command id."""
+        self._asking = self.asking_type(self.node, self.outbox, self._chance, self.limits)
         self._watched: set[MessageName] = set()
         """Messages that were requested in this tenure: what is not in `_served` never left."""
         self._served: set[MessageName] = set()
@@ -110,55 +110,15 @@ class OriginSide:
         """Take a message, or say why not. A known command id is the same message, of which nothing is done anew."""
         if self.asked_with(asked.command_id) is not None:
             return []
-        refusal = self._refusal(asked)
-        if refusal:
-            return SendRefused(refusal)
-        number = self.outbox.known(asked.owner).next + sum(
-            one.name.owner == asked.owner for one in self._requested.values()
-        )
-        record = MessageRequested(
-            name=MessageName(self.node, asked.owner, self.outbox.life, number, asked.inbox),
-            guid=f"{self._chance.getrandbits(GUID_BITS):032x}",
-            command_id=asked.command_id,
-            kind=asked.kind,
-            body=asked.body,
-            expires_ms=asked.expires_ms,
-            user=asked.user,
-            principal=asked.principal,
-            reason=asked.reason,
-            requested_ns=times.wall,
-            subject=asked.subject,
-        )
-        self._requested[asked.command_id] = record
+        record = self._asking.ask(asked, times.wall)
+        if isinstance(record, str):
+            return SendRefused(record)
         self._watched.add(record.name)
         return [StageReached(record.name, MessageStage.REQUESTED), RecordMessage(record)]
 
-    def _refusal(self, asked: SendAsked) -> str:
-        to = (asked.owner, asked.inbox)
-        pending = sum((one.name.owner, one.name.inbox) == to for one in self._requested.values())
-        # A number that has its end counts until all before it have theirs: the owner remembers it as long.
-        remembered = len(self.outbox.known(asked.owner).numbers.get(asked.inbox, ()))
-        if pending + max(len(self.outbox.open_to(*to)), remembered) >= self.limits.window:
-            where = f"inbox {asked.inbox!r} of {asked.owner}" if asked.inbox else asked.owner
-            return f"{self.limits.window} messages to {where} have no outcome yet; wait for some to end"
-        many = len(self.outbox.open) + len(self._requested)
-        if many >= self.limits.open_max - (self.limits.spare if asked.inbox else 0):
-            return f"{many} messages of this node have no outcome yet; wait for some to end"
-        if asked.inbox and self._open_bytes() + len(asked.body) > self.limits.open_bytes_max:
-            return f"bodies of {self._open_bytes()} bytes of this node have no outcome yet; wait for some to end"
-        if len(asked.body) > self.limits.body_bytes_max:
-            return f"a body of {len(asked.body)} bytes; at most {self.limits.body_bytes_max}"
-        if not 0 < asked.expires_ms <= EXPIRES_MS_MAX:
-            return f"expires after {asked.expires_ms} ms; at least 1 and at most {EXPIRES_MS_MAX}"
-        return ""
-
     def asked_with(self, command_id: str) -> MessageRequested | MessageReceipt | None:
         """The message of this command id, on record already or not; None: there is none."""
-        return self._requested.get(command_id) or self.outbox.asked_with(command_id)
-
-    def _open_bytes(self) -> int:
-        asked = (*(one.asked for one in self.outbox.open.values()), *self._requested.values())
-        return sum(len(one.body) for one in asked)
+        return self._asking.asked_with(command_id)
 
     def cancel(self, name: MessageName, times: MessageTimes) -> list[MessageEffect]:
         """Take a message back. It ends as cancelled, or with what became of it already."""
@@ -204,7 +164,7 @@ class OriginSide:
 
     def _unsent(self, owner: str) -> tuple[int, ...]:
         """Numbers of messages whose body never left, in this node's present life."""
-        names = {*self.outbox.open, *(one.name for one in self._requested.values())}
+        names = {*self.outbox.open, *self._asking.names()}
         return tuple(
             sorted(
                 one.number
@@ -340,7 +300,7 @@ class OriginSide:
 
     def requested(self, record: MessageRequested, times: MessageTimes) -> list[MessageEffect]:
         """Tell of a message, as it is committed."""
-        self._requested.pop(record.command_id, None)
+        self._asking.on_record(record)
         self._paces[record.name] = LetterPace.at_once(times.now, self.limits)
         self._reach(record.name, MessageStage.AUTHORISED)
         self._go_on(times)

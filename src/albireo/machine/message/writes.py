@@ -14,6 +14,7 @@ from msgspec import Meta
 from albireo.codec.tree.records import MessageEnd
 from albireo.machine.fold.commands import Commands
 from albireo.machine.message.events import ExecuteBody, RecoverBody
+from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.node.command_waiters import NOBODY
 from albireo.machine.node.orders import EXPIRES_MS_MAX, Orders, OrderText, WriteAsked
 from albireo.machine.node.turn import Moment, Question, Turn
@@ -168,3 +169,22 @@ def end_of(receipt: Receipt) -> tuple[MessageOutcome, AddCause]:
     if receipt.outcome is Outcome.REJECTED and cause is AddCause.ABORTION_BY_CANCEL:
         return MessageOutcome.CANCELLED, cause
     return MessageOutcome(receipt.outcome.value), cause
+
+
+_OUTCOMES: Final = {one: Outcome(one.value) for one in MessageOutcome if one is not MessageOutcome.CANCELLED} | {
+    MessageOutcome.CANCELLED: Outcome.REJECTED
+}
+"""Outcome of an order by that of the message that carried it."""
+
+
+def receipt_of(receipt: MessageReceipt) -> Receipt:
+    """Receipt that an order has of the message that carried it."""
+    end = receipt.end
+    return Receipt(
+        command_id=receipt.command_id,
+        outcome=_OUTCOMES[end.outcome],
+        detail=end.detail,
+        read_back=end.read_back,
+        finished_ns=end.ended_ns,
+        ack_guid=receipt.guid,
+    )

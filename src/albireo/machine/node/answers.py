@@ -45,6 +45,8 @@ PRODUCERS_TOLD: Final = 64
 """Most names of producers in one status."""
 ITEMS_MAX: Final = 100_000
 """Most items named in one question."""
+SILENT_TOLD: Final = 20
+"""Most nodes below whose names `status` tells because they are not heard."""
 MISSING_TOLD: Final = 20
 """Most names that a refusal repeats."""
 
@@ -248,7 +250,7 @@ def status_of(
         "topology_hash": root.config.topology_hash,
         "items": len(folds.dim),
         "bad_items": folds.dim.bad_count,
-        **_of_people(root),
+        **_of_others(root),
         "cases": _cases(root),
         "commands_open": folds.commands.open_count,
         "samples_committed": root.samples_committed,
@@ -267,9 +269,10 @@ def _cases(root: AnsweringRoot) -> dict[str, int]:
     return {"open": len(cases), "unacked": cases.unacked_count, "raised": root.cases_raised}
 
 
-def _of_people(root: AnsweringRoot) -> dict[str, int]:
-    """Figures about what people do here."""
+def _of_others(root: AnsweringRoot) -> dict[str, object]:
+    """Figures of what people do here, and the nodes below that are not heard."""
     return {
+        "nodes": {"below": len(root.tree.mirrors), "silent": root.tree.silent()[:SILENT_TOLD]},
         "forced_items": len(root.folds.forces),
         "sessions": len(root.folds.sessions),
         "sessions_left_out": root.sessions.left_out,

@@ -159,8 +159,17 @@ class LevelAgreed(msgspec.Struct, frozen=True):
     level: int
 
 
+class MemberSaid(msgspec.Struct, frozen=True):
+    """Last word of a member of a neighbour in the tree, or of the other member of this pair, about itself."""
+
+    topology_hash: str
+    """Hash of the topology that it runs; empty: not told."""
+    clock_ahead_s: float
+    """Its wall clock less the own one when its word came, seconds; 0 also if it told none."""
+
+
 class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of the pair as its active member sees it; each is an item, and a case when it is not 0."""
+    """Figures of the pair as its active member sees it; each number is an item, and a case when it is not 0."""
 
     at_risk: float
     """1: records exist on one member only."""
@@ -178,6 +187,8 @@ class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
     """1: acknowledged records may be lost, by force or because of a disk that forgot; until somebody has looked."""
     history_incomplete: float
     """Files of the stored history that one member still lacks."""
+    other_said: MemberSaid | None = None
+    """Last word of the other member, which is compared like that of neighbours; None: it was not heard yet."""
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -194,6 +205,11 @@ class Measured(msgspec.Struct, frozen=True):
     """Used part of what may be held back for the parent, percent; NaN: nothing is held; None: there is no parent."""
     pair: PairFigures | None = None
     """Figures of the pair; None: this node stands alone."""
+
+    @property
+    def other_said(self) -> MemberSaid | None:
+        """Last word of the other member; None: there is none, or it was not heard yet."""
+        return None if self.pair is None else self.pair.other_said
 
 
 class ActorTold(msgspec.Struct, frozen=True, kw_only=True):

@@ -92,6 +92,11 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Ids of the nodes directly above and below."""
         return frozenset([self.parent, *(child.node for child in self.children)]) - {""}
 
+    @property
+    def compares(self) -> bool:
+        """True: neighbours, or the other member of a pair that runs by a topology, tell which one they run."""
+        return bool(self.neighbours) or (self.is_paired and bool(self.topology_hash))
+
 
 class Role:
     """Role of this node, which the root machine asks before it appends anything of its own."""

@@ -215,7 +215,7 @@ class Root:
         match event:
             case events.Measured():
                 if not self.admission.closed_because:
-                    figures = *self.forgetting.fill_percent(), *self.tree.neighbours.figures()
+                    figures = *self.forgetting.fill_percent(), *self.tree.figures(event.other_said, moment)
                     self.diagnostics.measured(event, self.commit_times.quantile(0.99), figures, moment, turn)
             case events.DamagePassed(from_ns, to_ns):
                 gap = GapFound(source=OWN_ADAPTER, reason="log_damage", from_ns=min(from_ns, to_ns), to_ns=to_ns)

@@ -48,9 +48,9 @@ READING: Final = frozenset(
     | {"command", "commands", "message", "session", "sessions"}
 )
 """Questions that change nothing."""
-REPEATABLE: Final = READING | {"write", "select", "send", "receive", "take"}
+REPEATABLE: Final = READING | {"write", "select", "send", "receive", "take", "give_back"}
 """Questions that do the same when they are asked twice. `write` and `send` are known by their command id, `select` by
-that of the selection, `take` by its lease; what was given to a receiver that is gone is given again."""
+that of the selection, `take` and `give_back` by the lease; what was given to a receiver that is gone is given again."""
 
 
 class QuestionAsked(msgspec.Struct, frozen=True):

@@ -28,6 +28,7 @@ from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.post import MessageCarrier, MessagePost, ReceiptTold
 from albireo.machine.message.sessions import MessageSessions
 from albireo.machine.message.writes import MessageWrites, encode_write
+from albireo.machine.node.events import MemberSaid
 from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
@@ -277,6 +278,11 @@ class NodeTree:
         """Take a receiver's word that a message is its own now, and its reply; returns a refusal."""
         return self.post.taken(question, name, lease, self._log_time(question.moment), turn, reply)
 
+    def give_back(self, question: Question, name: MessageName, lease: int, turn: Turn) -> str:
+        """Take a receiver's word that it did nothing with a message; returns a refusal."""
+        self._link_up()
+        return self.post.given_back(question, name, lease, self._log_time(question.moment), turn)
+
     def course(self, command_id: str, moment: Moment) -> CommandCourse | None:
         """Life cycle of a command; None: none of this id is remembered."""
         return self._courses.find(command_id, self._log_time(moment), moment.wall)
@@ -304,6 +310,14 @@ class NodeTree:
         if is_serving:
             self._link_up()
             self.post.time_passed(moment, self._log_time(moment), turn)
+
+    def silent(self) -> list[str]:
+        """Nodes below that are not heard, in the order of the topology."""
+        return [node for node, mirror in self.mirrors.items() if mirror.stale_since_ns is not None]
+
+    def figures(self, other: MemberSaid | None, moment: Moment) -> tuple[float, float, float, float]:
+        """Values of CORE's items about other nodes (diagnostics/own.py). `other`: last word of the other member."""
+        return *self.neighbours.figures(other), float(len(self.silent())), float(self.post.doubts(moment.now))
 
     def seen(self) -> list[NodeBelow]:
         """Every node below in the order of the topology, then those beyond whose state is followed."""

@@ -20,8 +20,9 @@ from albireo.machine.tree.answers_below import AnswersBelow, check_role
 from albireo.machine.tree.force_answers import ForceAnswers
 from albireo.machine.tree.post_answers import PostAnswers, proof_of
 from albireo.machine.tree.select_answers import SelectAnswers, SelectingRoot
+from albireo.model.access import AccessRole
 from albireo.model.command import Receipt, id_reused
-from albireo.model.tree.message import MessageName
+from albireo.model.tree.message import SESSION_END, MessageName
 from albireo.model.tree.proof import MessageProof
 
 COMMANDS_TOLD: Final = 50
@@ -105,7 +106,10 @@ class OrderAnswers:
             raise NotAnswered(_ended(end_of(order.receipt)[0].value))
         refused: SendRefused | WriteRefusal | None
         if isinstance(name, MessageName):
-            check_role(root.access, "cancel", question, name.owner)
+            asked_for = root.tree.post.messages.origin.asked_with(asked.command_id)
+            is_admins = asked_for is not None and asked_for.kind == SESSION_END
+            needed = AccessRole.ADMIN if is_admins else AccessRole.OPERATE  # What the order itself needed.
+            check_role(root.access, "cancel", question, name.owner, needed)
             refused = root.tree.cancel(question, asked.command_id, turn, proof_of)
         elif root.orders.knows(asked.command_id) and not asked.command_id.startswith(PREFIX):
             refused = root.orders.cancel(question, asked.command_id, turn, _order_proof)

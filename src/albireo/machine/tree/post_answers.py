@@ -76,6 +76,13 @@ class TakeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reply: Annotated[bytes, Meta(max_length=REPLY_BYTES_MAX)] | None = None
 
 
+class GiveBackAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `give_back`."""
+
+    name: MessageName
+    lease: Count
+
+
 class PostingRoot(Protocol):
     """The root machine, as far as these answers need it."""
 
@@ -95,6 +102,7 @@ class PostAnswers:
             "message": (BecomeAsked, self._become),
             "receive": (ReceiveAsked, self._receive),
             "take": (TakeAsked, self._take),
+            "give_back": (GiveBackAsked, self._give_back),
         }
         """Shape and handler of each question."""
 
@@ -151,6 +159,12 @@ class PostAnswers:
     def _take(self, question: Question, asked: TakeAsked, turn: Turn) -> None:
         self._check_open()
         refusal = self._root.tree.take(question, asked.name, asked.lease, asked.reply, turn)
+        if refusal:
+            raise NotAnswered(refusal)
+
+    def _give_back(self, question: Question, asked: GiveBackAsked, turn: Turn) -> None:
+        self._check_open()
+        refusal = self._root.tree.give_back(question, asked.name, asked.lease, turn)
         if refusal:
             raise NotAnswered(refusal)
 

@@ -107,8 +107,6 @@ class PairMembership:
         self._member: Member
         self._actions: AdminActions
         self._plcs: PlcVoters
-        self._replication: Replication
-        self._restoring: Restoring
         self._relay: HistoryRelay
         self._told: root_events.PairChanged | None = None
         self._events: deque[Event] = deque()
@@ -231,6 +229,7 @@ class PairMembership:
         self._step(FromPeer(message, path))
         if isinstance(message, Heartbeat) and message is self._member.peer.last:
             self._actions.heard(message)
+            self._status.beat(message, self._actor.wall_ns())
         self._replication.pump()
 
     def appended(self) -> None:
@@ -434,6 +433,7 @@ class PairMembership:
     def _tell_peer(self, path: int, message: PeerMessage) -> None:
         if isinstance(message, Heartbeat):
             message = self._actions.marked(self._replication.marked(message))
+            message = self._status.marked(message, self._core.root.config.topology_hash, self._actor.wall_ns())
         self._links.others[path].send(message)
 
     def _ask_voter(self, voter: str, question: Question) -> None:
@@ -446,4 +446,4 @@ class PairMembership:
         """The pair as this member sees it, for `status`."""
         self._status.refused |= self._links.unheard()
         told = self._status.describe(self._member, self._core.log.view(), self._actor.now())
-        return told | {"plc_voters": self._plcs.describe()}
+        return told | {"plc_voters": self._plcs.describe(), "topology_hash": self._core.root.config.topology_hash}

@@ -10,13 +10,14 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import HistoryTold
-from albireo.codec.pair_message import CopyTold, HeartbeatAnswered, PeerMessage, Record, Voted
-from albireo.machine.node.events import PairFigures
+from albireo.codec.pair_message import CopyTold, Heartbeat, HeartbeatAnswered, PeerMessage, Record, Voted
+from albireo.machine.node.events import MemberSaid, PairFigures
 from albireo.machine.pair.events import CaseTold, State
 from albireo.machine.pair.levels import why_apart
 from albireo.machine.pair.member import Member
+from albireo.machine.tree.neighbours import said_by
 from albireo.machine.vote.voter import VoterRefusal
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochHistory
 from albireo.node.member.arguments import Seats
@@ -67,6 +68,8 @@ class MemberStatus:
         self._paths: list[Instant | None] = [None for _ in seats.peers[seats.member]]
         self._answered_at: Instant | None = None
         self._history = HistoryTold(own=CopyTold(), other=CopyTold())
+        self._said: MemberSaid | None = None
+        """Last word of the other member about itself; None: none was heard in this run."""
 
     def refuse(self, reason: str) -> None:
         """Count something that was not believed."""
@@ -104,6 +107,16 @@ class MemberStatus:
         """Cases that the other member shows too, with their details."""
         return tuple((case, detail) for case, (detail, _) in self._cases.items() if case in CARRIED)
 
+    def beat(self, beat: Heartbeat, wall: WallTime) -> None:
+        """Take note of the other member's last heartbeat, fresh."""
+        self._said = said_by(beat, wall)
+
+    def marked(self, beat: Heartbeat, topology_hash: str, wall: WallTime) -> Heartbeat:
+        """The heartbeat, saying which topology this member runs, if one, and what its clock shows."""
+        if not topology_hash:
+            return beat
+        return msgspec.structs.replace(beat, topology_hash=topology_hash, wall_ns=wall)
+
     def history_told(self, told: HistoryTold, wall_ns: int) -> None:
         """Take note how complete the stored history is, here and at the other member."""
         self._history = told
@@ -139,6 +152,7 @@ class MemberStatus:
             tail_quarantined=float("tail_quarantined" in shown),
             history_at_risk=float("history_at_risk" in shown),
             history_incomplete=float(sum(_missing(one) for one in (self._history.own, self._history.other))),
+            other_said=self._said,
         )
 
     def heard(self, path: int, message: PeerMessage, now: Instant) -> None:
@@ -206,6 +220,7 @@ class MemberStatus:
                 "accepted_epoch": heard.accepted_epoch,
                 "is_held": heard.is_held,
                 "feature_level": heard.feature_level,
+                "topology_hash": heard.topology_hash or "",
             }
         return told
 

@@ -40,8 +40,8 @@ class MessagesLedger:
         self.asked: dict[MessageName, AskedMessage] = {}
         self.done: dict[MessageName, int] = {}
         """World time at which each message was carried out."""
-        self.given: set[MessageName] = set()
-        """Notes that a program had."""
+        self.given: dict[MessageName, set[int]] = {}
+        """Leases of each note whose program may have done what it says: it did not give it back."""
         self.took: dict[MessageName, int] = {}
         """Lease by which each note was taken, as its program was told."""
         self.said: dict[MessageName, MessageOutcome] = {}
@@ -68,14 +68,18 @@ class MessagesLedger:
         self.done[name] = self._agenda.at
         self._check_time(name, asked, self._lost(asked, name.origin))
 
-    def handed(self, name: MessageName) -> None:
+    def handed(self, name: MessageName, lease: int) -> None:
         """Note that a program is given a note: from here on it may do what that says."""
         asked = self.asked.get(name)
         if asked is None:
             self._fail(f"{name} was given to a program, and was never asked for")
             return
-        self.given.add(name)
+        self.given.setdefault(name, set()).add(lease)
         self._check_time(name, asked, self._lost(asked, name.origin) + self._lost(asked, name.owner))
+
+    def given_back(self, name: MessageName, lease: int) -> None:
+        """Note that a program gave a note back, and will do nothing with it."""
+        self.given.get(name, set()).discard(lease)
 
     def taken(self, name: MessageName, lease: int, body: bytes) -> None:
         """Note that a program is told that a note is its own."""
@@ -108,7 +112,7 @@ class MessagesLedger:
         if not is_same and MessageOutcome.UNKNOWN not in (before, outcome):
             self._fail(f"{name} was said to be {before}, then {outcome}")
         self.said[name] = outcome
-        was_done = name in self.done or name in self.given
+        was_done = name in self.done or bool(self.given.get(name))
         if outcome.is_promise and was_done:
             self._fail(f"{name} was said to be {outcome}, and had been carried out")
         if outcome in (MessageOutcome.VERIFIED, MessageOutcome.EXECUTED) and not was_done:

@@ -60,6 +60,10 @@ _SLOW_PROGRAMS: Final = MessageSwarm(
     notes=1.0, ask_every_ms=20.0, device_ms=400.0, expires_ms=(1_500,), lease_ms=100, receivers=4,
     faults=("cut_link",), fault_every_ms=400.0,
 )  # fmt: skip
+_GIVEN_BACK: Final = MessageSwarm(
+    notes=1.0, ask_every_ms=20.0, device_ms=150.0, leaves=0.3, gives_back=0.5, expires_ms=(300, 800), lease_ms=100,
+    receivers=4, faults=("cut_link",), fault_every_ms=400.0,
+)  # fmt: skip
 _LATE: Final = MessageSwarm(
     long_delay=0.4, delay_ms=20.0, ask_every_ms=20.0, expires_ms=(80, 200), faults=("cancel",), fault_every_ms=500.0
 )
@@ -88,6 +92,10 @@ MESSAGE_SHORTCUTS: Final[Mapping[str, tuple[MessageVariant, MessageSwarm]]] = {
     "handed out before the lease is on record": (MessageVariant(receivers=broken.HandsOutOffTheRecord), _NOTES),
     "word of any lease taken": (MessageVariant(receivers=broken.TakesAnyLease), _SLOW_PROGRAMS),
     "expired said of what a receiver had": (MessageVariant(receivers=broken.SaysExpiredOfWhatWasOut), _NOTES),
+    "earlier receivers forgotten as one gives back": (
+        MessageVariant(receivers=broken.ForgetsEarlierReceivers),
+        _GIVEN_BACK,
+    ),
     # Others.
     "nonce of an earlier tenure taken": (_owner(broken.TakesNoncesOfEarlierTenures), _TAKEN_OVER),
     "end by the wall clock at the owner": (_owner(broken.ExpiresByTheWallAtTheOwner), _WRONG_WALLS),

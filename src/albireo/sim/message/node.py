@@ -24,7 +24,7 @@ from albireo.machine.message.events import (
     StageReached,
 )
 from albireo.machine.message.fold import MessageFold
-from albireo.machine.message.receivers import Receiver, ReceiverEffect
+from albireo.machine.message.receiving.receivers import Receiver, ReceiverEffect
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 from albireo.sim.engine.agenda import MachineClock
@@ -157,7 +157,7 @@ class MessageRun:
             if isinstance(one, RecordMessage):
                 self._append(one.record)
             else:
-                self.node.stage.ledger.handed(one.name)
+                self.node.stage.ledger.handed(one.name, one.lease)
                 self._readers[one.receiver](one)
 
     def ready(self, receiver: Receiver, credit: int, handed: Callable[[HandOut], None]) -> None:
@@ -184,6 +184,16 @@ class MessageRun:
         else:
             return (name, lease) not in self._taking
         return False
+
+    def give_back(self, link: str, name: MessageName, lease: int) -> bool:
+        """Take a program's word that it did nothing with a message; True: that is believed."""
+        effects = self.receivers.given_back(link, name, lease, self.times()) if self.machine.is_serving else None
+        if effects is None:
+            return False
+        self.node.stage.ledger.given_back(name, lease)
+        self._give(effects)
+        self._fetch()
+        return True
 
     def _append(self, record: MessageRecord) -> None:
         if not self.is_present:

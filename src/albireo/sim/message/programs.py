@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from albireo.machine.message.events import HandOut
-from albireo.machine.message.receivers import Receiver
+from albireo.machine.message.receiving.receivers import Receiver
 from albireo.model.tree.message import MessageName
-from albireo.sim.message.stage import MessagesStage
+from albireo.sim.message.stage import MessagesStage, ServingRun
 
 INBOX: Final = "notes"
 """Inbox of all programs of a world; there is another one that nobody reads."""
@@ -63,8 +63,18 @@ class ReceivingProgram:
             if chance < stage.swarm.leaves / 2 and (run := self.present()) is not None:
                 run.lost(leaving)
             return
+        if stage.has_faults and stage.swarm.gives_back and stage.chance.random() < stage.swarm.gives_back:
+            stage.agenda.after_ms(
+                stage.chance.random() * stage.swarm.device_ms, partial(self._give_back, given, self.present())
+            )
+            return
         self._held = held = Held(given.name, given.lease, given.body)
         stage.agenda.after_ms(stage.chance.random() * stage.swarm.device_ms, partial(self._take, held))
+
+    def _give_back(self, given: HandOut, run: ServingRun | None) -> None:
+        """Say once that nothing is done with a note; if that is not heard, the program is as good as gone."""
+        if run is not None and run is self.present():
+            run.give_back(given.receiver, given.name, given.lease)
 
     def _take(self, held: Held) -> None:
         if self._held is not held:

@@ -9,11 +9,12 @@ import msgspec
 
 from albireo.codec.tree.letters import BodySent, NeverSaid, OriginLetter, OverAsked, OwnerLetter
 from albireo.codec.tree.records import LowTold, MessageAccepted, MessageEnd, MessageLeased
+from albireo.machine.message.asking import MessageAsking
 from albireo.machine.message.events import ExecuteBody, HandOut, MessageEffect, MessageTimes, RecordMessage, SendAsked
 from albireo.machine.message.origin import OriginSide
 from albireo.machine.message.outbox import OpenMessage
 from albireo.machine.message.owner import OwnerSide
-from albireo.machine.message.receivers import MessageReceivers, Offer, ReceiverEffect
+from albireo.machine.message.receiving.receivers import MessageReceivers, Offer, ReceiverEffect
 from albireo.model.instant import MS, Instant
 from albireo.model.tree.message import AddCause, MessageName
 
@@ -164,11 +165,17 @@ class ExpiresByTheWallAtTheOwner(OwnerSide):
         return self._skew
 
 
-class HasNoWindow(OriginSide):
-    """Opens any number of messages to one owner."""
+class AsksForAny(MessageAsking):
+    """Refuses nothing."""
 
     def _refusal(self, asked: SendAsked) -> str:
         return ""
+
+
+class HasNoWindow(OriginSide):
+    """Opens any number of messages to one owner."""
+
+    asking_type = AsksForAny
 
 
 class ServesAnyLife(OriginSide):
@@ -297,3 +304,13 @@ class SaysExpiredOfWhatWasOut(MessageReceivers):
     def _too_late(self, offer: Offer) -> MessageEnd:
         offer.was_out = False
         return super()._too_late(offer)
+
+
+class ForgetsEarlierReceivers(MessageReceivers):
+    """Takes the word of a receiver that it did nothing for that of those before it, who said nothing."""
+
+    def given_back(self, link: str, name: MessageName, lease: int, times: MessageTimes) -> list[ReceiverEffect] | None:
+        effects = super().given_back(link, name, lease, times)
+        if effects is not None:
+            self._offers[name].was_out = False
+        return effects

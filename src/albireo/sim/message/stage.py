@@ -9,7 +9,7 @@ import msgspec
 from albireo.codec.tree.letters import TreeMessage
 from albireo.machine.message.events import HandOut
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.message.receivers import MessageReceivers, Receiver
+from albireo.machine.message.receiving.receivers import MessageReceivers, Receiver
 from albireo.model.tree.message import MessageName
 from albireo.sim.engine.agenda import Agenda
 from albireo.sim.engine.network import Messages
@@ -26,6 +26,7 @@ class ServingRun(Protocol):
     def ready(self, receiver: Receiver, credit: int, handed: Callable[[HandOut], None]) -> None: ...
     def lost(self, link: str) -> None: ...
     def take(self, link: str, name: MessageName, lease: int, took: Callable[[], None]) -> bool: ...
+    def give_back(self, link: str, name: MessageName, lease: int) -> bool: ...
 
 
 class MessageVariant(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,6 +44,8 @@ class MessageSwarm(Mix, frozen=True, kw_only=True):
     receive_every_ms: float = 40.0
     leaves: float = 0.2
     """Share of notes whose program goes away with them."""
+    gives_back: float = 0.0
+    """Share of notes that their program gives back."""
     lease_ms: int = 300
     is_two_way: bool = True
     """True: the lowest node sends to the topmost one as well."""
@@ -68,4 +70,5 @@ def swarm_of(seed: int) -> MessageSwarm:
         faults=tuple(one for one in FAULTS if chance.random() < 0.4) or ("restart",),
         fault_every_ms=chance.choice([150.0, 400.0, 1_200.0]),
         faults_for_ms=4_000,
+        gives_back=chance.choice([0.0, 0.3]),
     )

@@ -21,6 +21,7 @@ from albireo.codec.message import AnyMessage, decode, encode
 from albireo.model.instant import MS, SECOND
 from albireo.model.principal import ANYBODY, LOCAL_PREFIX
 from albireo.runtime import LinkLimits, Reach
+from albireo.runtime.link.link import Hears
 from albireo.sim.engine.agenda import MachineClock
 from albireo.sim.engine.network import ALL_PATHS, Cables
 from albireo.sim.engine.stage import Stage
@@ -219,6 +220,9 @@ class StagedLink:
         self._connections: dict[bytes, Connection] = {}
         """Connections by identity of the peer; a dialer has one, under no name."""
         self._held: deque[Parts] = deque()
+
+    def hear(self, hears: Hears) -> None:
+        """Go on: as no keys are used, everybody is heard."""
 
     @property
     def principal(self) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from albireo.codec.tree.letters import MessageTold
 from albireo.machine.message.events import SendAsked
-from albireo.machine.message.receivers import RECEIVERS_MAX
+from albireo.machine.message.receiving.receivers import RECEIVERS_MAX
 from albireo.machine.node.turn import Question
 from albireo.machine.tree.post_answers import proof_of
 from albireo.model.instant import MS
@@ -45,6 +45,17 @@ def take(cores: Cores, who: bytes, request_id: int, handed: dict[str, Any], repl
     name = msgspec.convert(handed["name"], MessageName)
     question = Question(who, request_id, core.moment, "operator")
     refusal = core.post.taken(question, name, handed["lease"], core.log_time, turn, reply)
+    core.settle(turn)
+    exchange(cores)
+    return refusal
+
+
+def give_back(cores: Cores, who: bytes, handed: dict[str, Any]) -> str:
+    core = cores[SITE]
+    turn = core.turn()
+    name = msgspec.convert(handed["name"], MessageName)
+    question = Question(who, 99, core.moment, "operator")
+    refusal = core.post.given_back(question, name, handed["lease"], core.log_time, turn)
     core.settle(turn)
     exchange(cores)
     return refusal
@@ -195,7 +206,7 @@ def test_what_was_not_taken_is_offered_again_after_a_takeover(is_out: bool) -> N
     receive(cores, b"one", 1, wait_ms=60_000 if is_out else 0)
     first = handed_out(site)
     if not is_out:  # It was accepted for a receiver that was gone by then.
-        site.post.receivers.lost(b"one".hex())
+        site.post.desk.receivers.lost(b"one".hex())
     site.begin(continues=True)
     link(cores)
     receive(cores, b"two", 1)
@@ -490,5 +501,102 @@ def test_sixteen_messages_that_one_receiver_passes_over_do_not_stop_the_inbox_fo
         for core in cores.values():
             core.pass_ms(5_000)
         exchange(cores)
-        had |= {bytes.fromhex(one) for one in site.post.receivers.holders()}
+        had |= {bytes.fromhex(one) for one in site.post.desk.receivers.holders()}
     assert had == {b"one", b"two"}
+
+
+def test_what_a_receiver_gives_back_goes_to_the_next_one_at_once_and_to_itself_later() -> None:
+    cores = tree()
+    posted(cores, 2)
+    site = cores[SITE]
+    receive(cores, b"one", 1)
+    (first,) = handed_out(site)
+    assert give_back(cores, b"one", first) == ""
+    receive(cores, b"one", 2)
+    assert [one["body"] for one in handed_out(site)] == [b"poem 1"], "what it gave back takes no room of the others"
+    receive(cores, b"two", 1)
+    (again,) = handed_out(site)
+    assert (again["body"], again["lease"]) == (b"poem 0", first["lease"] + 1)
+    assert take(cores, b"two", 2, again) == ""
+    assert end_told(cores[TOP])["outcome"] == "executed"
+
+
+def test_a_lone_receiver_has_what_it_gave_back_again_after_the_time_of_a_lease() -> None:
+    """It would go round in a circle with it, a record in the log each time."""
+    cores = tree()
+    posted(cores, 1, expires_ms=120_000)
+    site = cores[SITE]
+    receive(cores, b"one", 1, wait_ms=100_000)
+    (first,) = handed_out(site)
+    assert give_back(cores, b"one", first) == ""
+    receive(cores, b"one", 2, wait_ms=100_000)
+    site.answers.clear()
+    site.pass_ms(29_000)
+    assert handed_out(site) == []
+    site.pass_ms(1_100)
+    (again,) = handed_out(site)
+    assert take(cores, b"one", 3, again) == ""
+    assert end_told(cores[TOP])["outcome"] == "executed"
+
+
+def test_the_word_of_whoever_gave_a_message_back_is_refused() -> None:
+    cores = tree()
+    posted(cores, 1)
+    site = cores[SITE]
+    receive(cores, b"one", 1)
+    (first,) = handed_out(site)
+    assert "lease is over" in give_back(cores, b"two", first), "it is not the second one's"
+    assert give_back(cores, b"one", first) == "" == give_back(cores, b"one", first), "the same word, the same answer"
+    assert "lease is over" in take(cores, b"one", 2, first)
+    receive(cores, b"two", 1)
+    (again,) = handed_out(site)
+    assert "lease is over" in give_back(cores, b"one", first), "it is the second one's now"
+    assert take(cores, b"two", 2, again) == ""
+    assert "lease is over" in give_back(cores, b"two", again), "it is taken"
+
+
+@pytest.mark.parametrize(("is_silent", "outcome"), [(False, "expired"), (True, "unknown")])
+def test_what_all_gave_back_expires_and_what_one_was_silent_about_is_unknown(is_silent: bool, outcome: str) -> None:
+    cores = tree()
+    posted(cores, 1, expires_ms=5_000)
+    site = cores[SITE]
+    if is_silent:
+        receive(cores, b"silent", 1)
+        handed_out(site)
+        lost(cores, b"silent")
+    receive(cores, b"one", 1)
+    (first,) = handed_out(site)
+    assert give_back(cores, b"one", first) == ""
+    for core in cores.values():
+        core.pass_ms(6_000)
+    exchange(cores)
+    assert end_told(cores[TOP])["outcome"] == outcome
+
+
+def test_what_was_given_back_is_offered_on_after_a_takeover() -> None:
+    cores = tree()
+    posted(cores, 1)
+    site = cores[SITE]
+    receive(cores, b"one", 1)
+    (first,) = handed_out(site)
+    assert give_back(cores, b"one", first) == ""
+    site.begin(continues=True)
+    link(cores)
+    receive(cores, b"two", 1)
+    (again,) = handed_out(site)
+    assert again["lease"] == first["lease"] + 1
+    assert take(cores, b"two", 2, again) == ""
+    cores[TOP].pass_ms(6_000)
+    exchange(cores)
+    assert end_told(cores[TOP])["outcome"] == "executed"
+
+
+def test_a_word_that_comes_before_the_tenure_has_begun_is_said_again_later() -> None:
+    """A member that has just taken over knows no lease yet, and said that it was over: seen on a real pair."""
+    cores = tree()
+    posted(cores, 1)
+    receive(cores, b"one", 1)
+    (first,) = handed_out(cores[SITE])
+    cores[SITE].post.messages.suspend()
+    assert "the lead has changed" in take(cores, b"one", 2, first)
+    assert "the lead has changed" in give_back(cores, b"one", first)

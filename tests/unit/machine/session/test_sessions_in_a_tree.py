@@ -130,3 +130,20 @@ def test_a_node_below_that_follows_from_the_place_of_a_session_does_not_end_with
     one.sync()
     answers = [each for to, each in one.sent if to == b"view" and isinstance(each, FeedAnswer)]
     assert answers and answers[-1].verdict != "refused"
+
+
+def test_the_end_of_a_session_is_taken_back_by_an_admin_only() -> None:
+    site = Site()
+    site.step(KeysListed({MES: RoleGrant(AccessRole.OPERATE)}))
+    session = Session(session_id=5, principal=MES, address=PLANT, role="view", since_ns=1)
+    state = FeedState(epoch=1, position=Position(1, 9), previous=BEGINNING, is_snapshot=True, sessions=(session,))
+    site.root.tree.all_mirrors[OTHER].take(state, [])
+    site.ask("session_end", b"desk", session_id=5, node=OTHER)
+    (asked,) = site.root.folds.messages.outbox.open.values()
+    command_id = asked.asked.command_id
+    site.answers()
+    site.ask("cancel", b"mes", MES, command_id=command_id)
+    (refused,) = site.answers()
+    assert "needs the role admin" in refused.error
+    site.ask("cancel", b"desk", command_id=command_id)
+    assert any(not one.error for one in site.answers())

@@ -1,17 +1,22 @@
-"""What neighbours in the tree say of themselves each second: another topology, or a clock that is apart, is a case."""
+"""What neighbours in the tree, and the other member, say of themselves: another topology, or clock, is a case."""
 
 from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import pytest
 
-from albireo.codec.message import ProducerHello
+from albireo.codec.message import ProducerHello, decode, encode
+from albireo.codec.pair_message import Heartbeat
 from albireo.codec.tree.hello import ChildHello, ParentHello
-from albireo.machine.node.events import Measured, TopologyTold
+from albireo.machine.node.events import Measured, MemberSaid, PairFigures, TopologyTold
 from albireo.machine.tree.beyond import PARENT_LINES
+from albireo.machine.tree.neighbours import NeighbourWatch, said_by
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
 from tests.unit.machine.node.test_root import World
+from tests.unit.node.member.test_audit_trail import BEAT
 
 OWN, OTHER = "a" * 64, "b" * 64
 SITE, ABOVE = "root/site", "above"
@@ -42,15 +47,26 @@ def said(world: World, hashed: str = OWN, wall_ns: int = 0, member: int = 0) -> 
         world.letter(PARENT_LINES[member], told, principal=ABOVE)
 
 
-def cases_after(world: World, seconds: int = 35) -> list[str]:
-    """Active cases of the node's own, after a while."""
+def heartbeat(**told: Any) -> Heartbeat:
+    """Of the other member of a pair, as it came over the link."""
+    beat = msgspec.structs.replace(BEAT, **told)
+    heard = decode(encode(beat, ()))[0]
+    assert heard == beat and isinstance(heard, Heartbeat)
+    return heard
+
+
+def cases_after(world: World, seconds: int = 35, other: MemberSaid | None = None) -> list[str]:
+    """Active cases of the node's own, after a while in which the other member of its pair says the same."""
+    calm = dict.fromkeys(PairFigures.__struct_fields__, 0.0) | {"other_said": other}
+    pair = PairFigures(**calm) if world.root.config.is_paired else None  # type: ignore[arg-type]
     for _ in range(seconds):
         world.now = Instant(world.now + SECOND)
-        world.step(Measured(turn_ms=1.0, log_bytes=1, room_bytes=1 << 40))
+        world.step(Measured(turn_ms=1.0, log_bytes=1, room_bytes=1 << 40, pair=pair))
         world.sync()
     found = world.ask("cases").result
     assert isinstance(found, list)
-    return [one["item"] for one in found if one["is_active"]]
+    found = [one["item"] for one in found if one["is_active"]]
+    return [one for one in found if one != "root:core/nodes_silent"]  # A child here says hello and nothing else.
 
 
 @pytest.mark.parametrize("side", [site_above, site_below])
@@ -113,3 +129,44 @@ def test_limits_that_are_taken_up_hold_at_once_and_in_the_next_tenure() -> None:
         assert world.root.forgetting.fill_percent()[0] == 100.0
     world.root._begin_afresh(world.moment())
     assert world.root._hellos.limits.producers_max == 2
+
+
+def test_the_other_member_of_a_pair_without_neighbours_that_runs_another_topology_is_a_case() -> None:
+    world = World(is_paired=True, topology_hash=OWN)
+    same, other = (said_by(heartbeat(topology_hash=hashed), world.moment().wall) for hashed in (OWN, OTHER))
+    assert cases_after(world, other=None) == cases_after(world, other=same) == []
+    assert cases_after(world, 20, other) == [], "a new file reaches one member after the other"
+    assert cases_after(world, other=other) == ["root:core/topology_differs"]
+    world.step(TopologyTold(OTHER, LimitSettings(), children=(), beyond=()))
+    assert cases_after(world, other=other) == [], "it was taken up here too"
+
+
+def test_the_other_member_counts_beside_the_neighbours() -> None:
+    world = site_above()
+    said(world, OTHER)
+    assert world.root.tree.neighbours.figures(MemberSaid(OTHER, -2.0)) == (2.0, -2.0)
+
+
+@pytest.mark.parametrize("hours", [-3, 3])
+def test_the_clock_of_the_other_member_hours_apart_is_a_case(hours: int) -> None:
+    world = World(is_paired=True, topology_hash=OWN)
+    wall = world.moment().wall
+    other = said_by(heartbeat(topology_hash=OWN, wall_ns=wall + hours * HOUR), wall)
+    assert cases_after(world, other=other) == ["root:core/clock_apart"]
+
+
+@pytest.mark.parametrize("told", [{}, {"topology_hash": "", "wall_ns": 0}])
+def test_a_heartbeat_that_tells_nothing_is_never_compared(told: dict[str, Any]) -> None:
+    """Versions before this one tell nothing, and a heartbeat without it has the bytes of theirs."""
+    assert NeighbourWatch(OWN).figures(said_by(heartbeat(**told), WallTime(10 * HOUR))) == (0.0, 0.0)
+    assert not any(b"topology_hash" in bytes(part) for part in encode(heartbeat(), ()))
+    assert NeighbourWatch("").figures(MemberSaid(OTHER, 0.0)) == (0.0, 0.0), "what this node runs is not known"
+
+
+def test_a_pair_that_is_not_run_by_a_topology_has_no_such_items_and_a_node_alone_neither() -> None:
+    for world in (World(is_paired=True), World(topology_hash=OWN)):
+        assert world.root.registry.item("core/topology_differs") is None
+    world = World(is_paired=True)
+    world.step(TopologyTold(OWN, LimitSettings(), children=(), beyond=()))
+    world.sync()
+    assert world.root.registry.item("core/topology_differs") is not None

@@ -23,7 +23,7 @@ from tests.unit.machine.tree.test_beyond import RUN, state_of
 
 ROOT, NORTH, SOUTH = "root", "root/north", "root/south"
 HASH = "a" * 64
-MEASURED = Measured(turn_ms=1.0, log_bytes=1, corrupt_ranges=0, room_bytes=1)
+MEASURED = Measured(turn_ms=1.0, log_bytes=1, corrupt_ranges=0, room_bytes=1 << 40)
 
 
 def child(node: str, *below: str) -> ChildConfig:
@@ -63,7 +63,7 @@ class Above(Side):
 
     def asked(self, what: str, **arguments: Any) -> Any:
         self.letter(Ask(request_id=1, what=what, arguments=arguments), sender=b"cli")
-        (answer,) = self.take(Answer)
+        *_, answer = self.take(Answer)
         assert isinstance(answer, Answer)
         return answer.error or answer.result
 

@@ -30,7 +30,7 @@ HOLD_HIGH = 70.0
 """Part of the limits of `[node.uplink]`, in percent, above which a case is raised: long before records go."""
 
 CLOCK_APART_S = 60.0
-"""Farthest that the wall clock of a neighbour may be from the own one; its word may be some seconds old."""
+"""Farthest that the clock of a neighbour or the other member may be from the own one; its word may be seconds old."""
 
 CLOCK_JUMP_S = 1.0
 """Largest jump between two measurements, a second apart, that is not shown; NTP slews far below this."""
@@ -63,8 +63,18 @@ class CommitTimes:
         return float(np.partition(timed, rank)[rank])
 
 
-def _items(segment_bytes: int, *, has_parent: bool, has_neighbours: bool) -> tuple[DataItem, ...]:
-    room = AlarmSettings(lo=float(ROOM_SEGMENTS_LOW * segment_bytes), lo_lo=float(segment_bytes), severity=900)
+def _more_items(config: RootConfig) -> tuple[DataItem, ...]:
+    """The items of `more` in `Diagnostics.measured`."""
+    return (
+        *_TABLES,
+        *(_COMPARED_ITEMS if config.compares else ()),
+        *(_TREE_ITEMS if config.neighbours else ()),
+    )
+
+
+def _items(config: RootConfig) -> tuple[DataItem, ...]:
+    low = float(config.segment_bytes)
+    room = AlarmSettings(lo=ROOM_SEGMENTS_LOW * low, lo_lo=low, severity=900)
     return (
         *_ITEMS,
         DataItem(
@@ -74,9 +84,8 @@ def _items(segment_bytes: int, *, has_parent: bool, has_neighbours: bool) -> tup
             description="What the log may still take before admission stops for want of disk",
             alarm=room,
         ),
-        *_TABLES,
-        *(_NEIGHBOUR_ITEMS if has_neighbours else ()),
-        *((_HOLD_ITEM,) if has_parent else ()),
+        *_more_items(config),
+        *((_HOLD_ITEM,) if config.parent else ()),
     )
 
 
@@ -102,20 +111,37 @@ _HOLD_ITEM = DataItem(
 )
 
 
-_NEIGHBOUR_ITEMS = (
+_COMPARED_ITEMS = (
     DataItem(
         name="core/topology_differs",
         value_type=ValueType.FLOAT64,
-        description="Members of the nodes directly above and below that run another topology: topology diff",
-        # A new file reaches the nodes of a tree one after the other.
+        description="Members, here or of a node directly above or below, that run another topology: topology diff",
+        # A new file reaches members and nodes one after the other.
         alarm=AlarmSettings(hi=0.0, on_delay_ms=30_000, severity=500),
     ),
     DataItem(
         name="core/clock_apart",
         value_type=ValueType.FLOAT64,
         unit="s",
-        description="The wall clock of a node directly above or below, ahead of this one; of several the farthest",
+        description="Wall clock of the other member or a node directly above or below, ahead of this one; the farthest",
         alarm=AlarmSettings(hi=CLOCK_APART_S, lo=-CLOCK_APART_S, on_delay_ms=30_000, severity=600),
+    ),
+)
+
+
+_TREE_ITEMS = (
+    DataItem(
+        name="core/nodes_silent",
+        value_type=ValueType.FLOAT64,
+        description="Nodes below that are not heard: albireo tree",
+        # A node that starts anew, or whose other member takes over, is heard again within seconds.
+        alarm=AlarmSettings(hi=0.0, on_delay_ms=10_000, severity=700),
+    ),
+    DataItem(
+        name="core/wrong_guids",
+        value_type=ValueType.FLOAT64,
+        description="Outcomes of orders refused for a wrong guid in the last hour: forged, or of a copied store",
+        alarm=AlarmSettings(hi=0.0, severity=800),
     ),
 )
 
@@ -172,7 +198,7 @@ _PAIR_ITEMS = (
     _pair_item("history_at_risk", 900, "Acknowledged records may be lost, by force or a disk: `albireo pair seen`"),
     _pair_item("history_incomplete", 500, "Files of the stored history that one member has and the other not yet"),
 )
-"""Items of a pair, in the order of `PairFigures`."""
+"""Items of a pair, in the order of the numbers of `PairFigures`."""
 
 
 class ClockWatch:
@@ -200,7 +226,8 @@ class Diagnostics:
         self._ids = np.zeros(0, np.uint32)
         self._others: tuple[int, ...] = ()
         """Ids of CORE's other items."""
-        self._has_parent = self._has_neighbours = False
+        self._has_parent = False
+        self._more: tuple[DataItem, ...] = ()
         self._clock = ClockWatch()
 
     def begin(self, registry: Registry, config: RootConfig, more: Sequence[int], moment: Moment, turn: Turn) -> None:
@@ -214,14 +241,14 @@ class Diagnostics:
         registry.gap_of_own_items(ids, moment, turn)
 
     def take_up(self, registry: Registry, config: RootConfig, moment: Moment, turn: Turn) -> None:
-        """Declare other items, if a changed topology has the first neighbour or none any more."""
-        if bool(config.neighbours) is not self._has_neighbours:
+        """Declare other items, if a changed topology has the first node to compare with or none any more."""
+        if _more_items(config) != self._more:
             self._declare(registry, config, moment, turn)
 
     def _declare(self, registry: Registry, config: RootConfig, moment: Moment, turn: Turn) -> tuple[int, ...]:
         """Declare the items, and retire those of CORE's own that there are no longer; returns the ids of all."""
-        self._has_parent, self._has_neighbours = bool(config.parent), bool(config.neighbours)
-        own = _items(config.segment_bytes, has_parent=self._has_parent, has_neighbours=self._has_neighbours)
+        self._has_parent, self._more = bool(config.parent), _more_items(config)
+        own = _items(config)
         items = (*own, *(_PAIR_ITEMS if config.is_paired else ()))
         ids = registry.declare(OWN_ADAPTER, items, turn)
         every = (*ids, *self._others)
@@ -234,12 +261,12 @@ class Diagnostics:
 
         Args:
             p99: time from acquisition to commit, ms.
-            more: values of `_TABLES`, and of `_NEIGHBOUR_ITEMS`, which count where there are neighbours.
+            more: values of `_TABLES`, `_COMPARED_ITEMS` and `_TREE_ITEMS`; those count of which there are items.
         """
-        pair = () if seen.pair is None else astuple(seen.pair)
+        pair = () if seen.pair is None else astuple(seen.pair)[: len(_PAIR_ITEMS)]
         own = (seen.turn_ms, p99, seen.log_bytes, seen.corrupt_ranges, self._clock.jump_s(moment))
         held = (math.nan if seen.hold_percent is None else seen.hold_percent,) if self._has_parent else ()
-        more = more if self._has_neighbours else more[: len(_TABLES)]
+        more = more[: len(self._more)]
         value = np.array([*own, seen.room_bytes, *more, *held, *pair], np.float64)
         codes = np.where(np.isnan(value), quality.BAD_WAITING_FOR_INITIAL_DATA, quality.GOOD).astype(np.uint32)
         times = np.full(len(value), moment.wall, np.int64)

@@ -3,11 +3,12 @@
     offered --a receiver has room, lease committed--> leased --taken, with its number--> executed
        |                                                |
        |                                                +--receiver gone, or silent for a lease--> offered again
+       |                                                +--given back--> offered to others, to the same one later
        +--its time is over: expired                     +--the same, its time over--> unknown
 
 Invariants
     leased:    one receiver at a time has the number; the word of an earlier one is refused once another one has it.
-    expired:   said only if no receiver had it.
+    expired:   said only if each receiver that had it has given it back in this tenure: it did nothing with it.
     counted:   leases count on over tenures, so the number alone says who had it last.
 
 A message is offered on by each tenure that provably goes on with the one that accepted it (owner.py). A receiver that
@@ -60,7 +61,11 @@ class Offer(msgspec.Struct):
     until: Instant = Instant(0)
     """Instant beyond which the lease is not made longer."""
     was_out: bool = False
-    """True: a receiver had it."""
+    """True: a receiver had it, and has not said that it did nothing with it."""
+    is_back: bool = False
+    """True: who had it last has given it back."""
+    passed_by: dict[str, Instant] = {}
+    """Instant until which each link that gave it back is not given it again."""
 
     @property
     def inbox(self) -> str:
@@ -105,8 +110,8 @@ class MessageReceivers:
             self._credit.pop(one, None)
 
     def wanted(self) -> dict[str, int]:
-        """Most messages that the receivers of each inbox have at once, those that they have included."""
-        found: Counter[str] = Counter()
+        """Most messages that each inbox has at once, as its receivers take; those that they gave back come on top."""
+        found = Counter(offer.inbox for offer in self._offers.values() if offer.passed_by and not offer.receiver)
         for one, credit in self._credit.items():
             found[one.inbox] += credit
         return dict(found)
@@ -131,9 +136,15 @@ class MessageReceivers:
         for one in [one for one in self._credit if one.link == link]:
             del self._credit[one]
         for offer in self._offers.values():
+            offer.passed_by.pop(link, None)
             if offer.receiver == link:
-                offer.receiver, offer.ends = "", None
+                self._end_lease(offer)
         return self._give()
+
+    def _end_lease(self, offer: Offer) -> None:
+        """Take a message from a receiver that says nothing more: nobody knows what it did with it."""
+        offer.was_out |= offer.ends is not None
+        offer.receiver, offer.ends = "", None
 
     def _give(self) -> list[ReceiverEffect]:
         effects: list[ReceiverEffect] = []
@@ -142,6 +153,7 @@ class MessageReceivers:
             if offer.receiver:
                 continue
             free = [one for one in self._credit if one.inbox == offer.inbox]
+            free = [one for one in free if one.link not in offer.passed_by]
             free = [one for one in free if loads[one.link, one.inbox] < self._credit[one]]
             if not free:
                 continue
@@ -149,6 +161,7 @@ class MessageReceivers:
             loads[chosen.link, chosen.inbox] += 1
             offer.receiver = chosen.link
             offer.lease += 1
+            offer.is_back = False
             effects.append(RecordMessage(MessageLeased(name=name, receiver=chosen.link, lease=offer.lease)))
         return effects
 
@@ -160,7 +173,7 @@ class MessageReceivers:
         if times.now >= offer.order.not_after:
             offer.receiver = ""
             return []
-        offer.ends, offer.was_out = Instant(times.now + self.lease_ns), True
+        offer.ends = Instant(times.now + self.lease_ns)
         offer.until = Instant(times.now + LEASES_MAX * self.lease_ns)
         order = offer.order
         return [
@@ -182,12 +195,36 @@ class MessageReceivers:
         Who had it last may say so until another one has it, also over another link: the lease is known by its number.
         """
         offer = self._offers.get(name)
-        if offer is None or not lease or offer.lease != lease or offer.receiver not in (link, ""):
-            return None
-        if offer.receiver and offer.ends is None:
+        if offer is None or offer.is_back or not self._has_last(link, offer, lease):
             return None
         del self._offers[name]
         return name, MessageEnd(outcome=MessageOutcome.EXECUTED, detail=f"taken by {link}", reply=reply)
+
+    def _has_last(self, link: str, offer: Offer, lease: int) -> bool:
+        """True: this lease was the last one that a receiver had, and nobody else has it or will."""
+        is_promised = bool(offer.receiver) and offer.ends is None
+        return 0 < lease == offer.lease and offer.receiver in (link, "") and not is_promised
+
+    def given_back(self, link: str, name: MessageName, lease: int, times: MessageTimes) -> list[ReceiverEffect] | None:
+        """Take a receiver's word that it did nothing with a message, and give that to another one at once.
+
+        It gets the message again only after the time of a lease, so that it does not go round in a circle with it.
+        Who had it last may say so as with `taken`, and again.
+
+        Returns:
+            None: it does not have that lease any more.
+        """
+        offer = self._offers.get(name)
+        if offer is None or not self._has_last(link, offer, lease):
+            return None
+        if offer.receiver:
+            one = Receiver(link, name.inbox)
+            self.rests(one, self._credit.get(one, 0) - 1)  # It had room for this one, and waits for no other.
+        offer.receiver, offer.ends, offer.is_back = "", None, True
+        if len(offer.passed_by) >= RECEIVERS_MAX:
+            del offer.passed_by[next(iter(offer.passed_by))]
+        offer.passed_by[link] = Instant(times.now + self.lease_ns)
+        return self._give()
 
     def was_taken(self, name: MessageName, lease: int) -> bool:
         """True: it is on record that a message was taken by this very lease, so its receiver asks again."""
@@ -200,7 +237,8 @@ class MessageReceivers:
         for name, offer in list(self._offers.items()):
             if offer.ends is not None and times.now >= offer.ends:
                 self._credit.pop(Receiver(offer.receiver, offer.inbox), None)
-                offer.receiver, offer.ends = "", None
+                self._end_lease(offer)
+            offer.passed_by = {link: until for link, until in offer.passed_by.items() if times.now < until}
             if not offer.receiver and times.now >= offer.order.not_after:
                 del self._offers[name]
                 ended.append((name, self._too_late(offer)))
@@ -220,4 +258,5 @@ class MessageReceivers:
     def deadline(self) -> Instant | None:
         """Instant at which `time_passed` is due."""
         ends = (offer.ends for offer in self._offers.values() if offer.ends is not None)
-        return soonest(*ends, *(one.order.not_after for one in self._offers.values() if not one.receiver))
+        again = (until for offer in self._offers.values() if not offer.receiver for until in offer.passed_by.values())
+        return soonest(*ends, *again, *(one.order.not_after for one in self._offers.values() if not one.receiver))

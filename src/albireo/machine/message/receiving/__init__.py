@@ -1,0 +1,1 @@
+"""Receiving: programs at the owner that share the work of its inboxes."""
