@@ -32,7 +32,9 @@ ITEM = DataItem(name="co", value_type=ValueType.FLOAT64)
 class LoneNode:
     """Actors of a lone node, each started by itself; every program's key is trusted there."""
 
-    def __init__(self, home: Path, *programs: str, role: AccessRole = AccessRole.OPERATE, **door: Any) -> None:
+    def __init__(
+        self, home: Path, *programs: str, topology_hash: str = "", role: AccessRole = AccessRole.OPERATE, **door: Any
+    ) -> None:
         """
         Args:
             programs: holders of keys; none: the node has no keys either.
@@ -46,7 +48,7 @@ class LoneNode:
         directory = str(self.keys[NODE].directory) if programs else ""
         arguments = DoorArguments(endpoint=self.endpoint, keys=directory, **door)
         log = LogConfig(segment_bytes=1 << 20, free_bytes_min=0)
-        self.core = Core(CoreArguments(node=NODE, cluster="c", log=log, door=arguments))
+        self.core = Core(CoreArguments(node=NODE, cluster="c", topology_hash=topology_hash, log=log, door=arguments))
         self.data = home / "data"
         self.data.mkdir()
 

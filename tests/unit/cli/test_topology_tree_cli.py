@@ -12,7 +12,10 @@ from click.testing import CliRunner, Result
 from albireo.cli import cli
 from albireo.cli.output import ExitCode
 from albireo.cli.site.topology import read_topology
+from albireo.cli.site.tree import seen_health, tree_of
+from albireo.client.requests import TreeRow
 from albireo.codec.topology.meaning import topology_hash
+from albireo.model.instant import SECOND
 from tests.parts.core_pair import aside
 from tests.parts.lone import LoneNode
 from tests.parts.port import free_port
@@ -157,7 +160,7 @@ id = "{node}/north"
 @pytest.mark.slow
 def test_the_node_that_is_asked_has_its_health_in_the_tree(tmp_path: Path) -> None:
     async def story() -> None:
-        lone = LoneNode(tmp_path, OPERATOR)
+        lone = LoneNode(tmp_path, OPERATOR, topology_hash="f" * 64)
         keys = lone.keys[OPERATOR].directory
         file, other = tmp_path / "topology.toml", tmp_path / "other.toml"
         file.write_text(LONE.format(node="root", endpoint=lone.endpoint))
@@ -170,6 +173,9 @@ def test_the_node_that_is_asked_has_its_health_in_the_tree(tmp_path: Path) -> No
                 root, north = (one["health"] for one in tree["nodes"])
                 assert (root["state"], root["is_safe"]) == ("answers", True)
                 assert root["leads"] == "root runs alone, it is no member of a pair"
+                assert root["hash"] == "f" * 64 and any(
+                    "another file, hash ffffffffffff" in one for one in root["wrong"]
+                )
                 assert (north["state"], north["is_safe"]) == ("not asked", None)
             foreign = told("show", other, "--at", lone.endpoint, "--keys", keys)
             assert "does not have" in foreign["asked"]["trouble"]
@@ -191,3 +197,46 @@ def test_a_node_that_does_not_answer_leaves_the_tree_and_says_why(tmp_path: Path
 
 def test_one_node_is_asked_at_most() -> None:
     assert run("show", TUNNELS, "--id", "root", "--at", "tcp://10.0.0.1:5000").exit_code == ExitCode.USAGE
+
+
+def seen(*rows: TreeRow) -> list[str]:
+    """Lines of the example's tree, as its root sees it."""
+    loaded = read_topology(TUNNELS)
+    health = seen_health({"node": "root", "stats": None}, rows, WALL, topology_hash(loaded))
+    return list(tree_of("topology.toml", loaded, health).lines())
+
+
+WALL = 1_800_000_000 * SECOND
+
+
+def row(node: str, **fields: Any) -> TreeRow:
+    told = {"stale_since_ns": None, "items": 3, "position": "1:9", "complete_to_ns": WALL, "behind": 0}
+    return TreeRow(node=node, by=node, **{**told, **fields})
+
+
+def test_nodes_below_have_the_health_that_the_node_above_knows() -> None:
+    other = "e" * 64
+    lines = seen(
+        row("root/north", stale_since_ns=WALL - 90 * SECOND, trouble="it is dialled in vain", missing=7),
+        row("root/south", behind=12, topology_hash=other),
+    )
+    north = next(one for one in lines if "root/north" in one)
+    south = next(one for one in lines if "root/south" in one and "values of" not in one)
+    assert north.endswith("6 items; NOT HEARD 90 s as root sees it")
+    assert south.endswith("3 items; live as root sees it, 12 to come")
+    assert any(one.endswith("! it is dialled in vain") for one in lines)
+    assert any(one.endswith("! 7 records missing in the log") for one in lines)
+    assert any(one.endswith("! it runs by another file, hash eeeeeeeeeeee: albireo topology apply") for one in lines)
+
+
+def test_a_node_of_which_the_one_above_knows_nothing_stays_not_asked() -> None:
+    assert any("root/south" in one and one.endswith("not asked") for one in seen(row("root/north")))
+
+
+def test_health_from_above_is_told_in_figures_too() -> None:
+    rows = [row("root/north", stale_since_ns=0), row("root/south", behind=12)]
+    health = seen_health({"node": "root", "stats": None}, rows, WALL, "")
+    north, south = health["root/north"], health["root/south"]
+    assert (north.state, north.seen_by, north.stale_since_ns, north.behind) == ("not heard", "root", 0, None)
+    assert (south.state, south.seen_by, south.stale_since_ns, south.behind) == ("heard", "root", None, 12)
+    assert north.is_safe is south.is_safe is None

@@ -1,5 +1,6 @@
 """`albireo topology`: write a first topology out of a device, or check one."""
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
 
 if TYPE_CHECKING:
+    from albireo.client.requests import TreeRow
     from albireo.field.modbus.survey import Survey
 
 APPLY_S = 60.0
@@ -180,19 +182,25 @@ def schema() -> None:
 def show_tree(
     file: Path, data: Path | None, at: str | None, node_id: str | None, keys: Path | None, as_json: bool
 ) -> None:
-    """Draw the tree of nodes in FILE (topology.toml), with the health of the node that is asked, if one is."""
-    from albireo.cli.site.tree import health_of, tree_of
+    """Draw the tree of nodes in FILE (topology.toml).
+
+    If a node is asked, its health stands there, and that of the others as it sees them.
+    """
+    from albireo.cli.site.tree import health_of, seen_health, tree_of
+    from albireo.runtime.actor.clock import wall_ns
 
     loaded = read_topology(file)
     asked, health = None, {}
     place = _asked(file, data, at, node_id, keys)
     if place is not None:
-        status, hashed, trouble = _status_of(place)
+        status, rows, trouble = _status_of(place)
         known = [node.id for node in loaded.topology.node]
         if status is not None and status["node"] not in known:
             trouble = f"{place} is {status['node']}, which {file} does not have"
         elif status is not None:
-            health = {status["node"]: health_of(status, hashed, topology_hash(loaded))}
+            file_hash = topology_hash(loaded)
+            health = seen_health(status, rows, wall_ns(), file_hash)
+            health[status["node"]] = health_of(status, status.get("topology_hash", ""), file_hash)
         asked = {"place": str(place), "node": status["node"] if status else None, "trouble": trouble}
         if trouble:
             say(trouble)
@@ -213,21 +221,21 @@ def _asked(file: Path, data: Path | None, at: str | None, node_id: str | None, k
     return far_node(at, file, node_id, keys) if at is not None or node_id is not None else None
 
 
-def _status_of(place: Place) -> tuple[dict[str, Any] | None, str, str]:
-    """Status of the node and the hash of its topology, or None and why there is none; the hash is empty if unknown."""
+def _status_of(place: Place) -> tuple[dict[str, Any] | None, "list[TreeRow]", str]:
+    """Status of the node and the other nodes as it sees them; or no status, and why there is none."""
     from albireo.cli.node.status import gather
     from albireo.client import ClientError
 
     try:
         with node_client(place) as client:
             status = gather(client, place)
-            try:
-                told: Any = client.ask("topology", of="boot", timeout_s=2.0) if isinstance(place, Path) else {}
-            except ClientError:  # Of another version.
-                told = {}
-            return status, told.get("hash", ""), ""
+            if isinstance(place, Path):
+                with contextlib.suppress(ClientError):  # A boot of another version does not know the question.
+                    told: Any = client.ask("topology", of="boot", timeout_s=2.0)
+                    status["topology_hash"] = told.get("hash", "")
+            return status, client.tree(), ""
     except Failure as failure:
-        return None, "", failure.message
+        return None, [], failure.message
 
 
 @command.command()

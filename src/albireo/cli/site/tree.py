@@ -3,11 +3,13 @@
 Each node stands there with what it runs, and with its health if it was asked.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from albireo.cli.below.nodes import NodeTold, heard_text, missing_text, nodes_told, to_come_text
+from albireo.client.requests import TreeRow
 from albireo.codec.topology.changes import TopologyChange
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
@@ -23,15 +25,21 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How a node is."""
 
     state: str = NOT_ASKED
-    """`answers`, or `not asked`."""
+    """`answers`, `not asked`, or what the node that is asked says of it: `heard`, `not heard`."""
+    seen_by: str = ""
+    """Node that says so; empty: it was asked itself, or nobody was."""
+    stale_since_ns: int | None = None
+    """Wall time since which nothing was heard of it, as another node says; 0: never; null: it is heard, or unknown."""
+    behind: int | None = None
+    """Number of its records that are still to come there; null: not known."""
     leads: str = ""
-    """Sentence that says who leads."""
+    """Sentence that says who leads; of a node that another one sees, how it is heard there and what is to come."""
     is_safe: bool | None = None
     """Whether each new record is kept in as many places as it should be; null: not known."""
     wrong: tuple[str, ...] = ()
     """Troubles, one sentence each."""
     hash: str = ""
-    """Hash of the topology by which it runs; empty: not known, as boot tells it on its own machine only."""
+    """Hash of the topology by which it runs; empty: not known."""
 
 
 class PlaceShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,16 +132,46 @@ def health_of(status: Mapping[str, Any], hashed: str, file: str) -> NodeHealth:
     """
     summary = status["summary"]
     wrong = (f"{one['what']}: {one['todo']}" if one["todo"] else one["what"] for one in summary["wrong"])
-    other = (
-        (f"it runs by another file, hash {hashed[:12]}: albireo topology apply",) if hashed not in ("", file) else ()
-    )
     return NodeHealth(
         state="answers",
         leads=summary["leads"],
         is_safe=summary["is_safe"],
-        wrong=(*wrong, *other),
+        wrong=(*wrong, *_other_file(hashed, file)),
         hash=hashed,
     )
+
+
+def seen_health(status: Mapping[str, Any], rows: Sequence[TreeRow], wall_ns: int, file: str) -> dict[str, NodeHealth]:
+    """Health of the other nodes as the node that is asked sees them, by their ids.
+
+    Args:
+        status: what `albireo status --json` says of that node.
+        rows: what it answers to `albireo tree`.
+        wall_ns: the time now.
+        file: hash of the topology that is shown.
+    """
+    asked = str(status["node"])
+    told = nodes_told(asked, rows, status["stats"])
+    return {one.node: _seen(asked, one, row, wall_ns, file) for one, row in zip(told, rows, strict=True)}
+
+
+def _seen(asked: str, one: NodeTold, row: TreeRow, wall_ns: int, file: str) -> NodeHealth:
+    missing = missing_text(one)
+    to_come = f", {to_come_text(one, wall_ns)}" if one.is_heard else ""
+    return NodeHealth(
+        state="heard" if one.is_heard else "not heard",
+        leads=f"{heard_text(one.stale_since_ns, wall_ns)} as {asked} sees it{to_come}",
+        wrong=(*filter(None, (one.trouble, missing)), *_other_file(row.topology_hash, file)),
+        hash=row.topology_hash,
+        seen_by=asked,
+        stale_since_ns=one.stale_since_ns,
+        behind=one.behind,
+    )
+
+
+def _other_file(hashed: str, file: str) -> Iterator[str]:
+    if hashed not in ("", file):
+        yield f"it runs by another file, hash {hashed[:12]}: albireo topology apply"
 
 
 def _shown(node: NodeConfig, loaded: LoadedTopology, health: NodeHealth) -> NodeShown:

@@ -247,14 +247,11 @@ def status_of(
             "lacks_to": root.config.lacks_to,
         },
         "wall_ns": moment.wall,
+        "topology_hash": root.config.topology_hash,
         "items": len(folds.dim),
         "bad_items": folds.dim.bad_count,
         **_of_others(root),
-        "cases": {
-            "open": len(folds.cases),
-            "unacked": folds.cases.unacked_count,
-            "raised": root.cases_raised,
-        },
+        "cases": _cases(root),
         "commands_open": folds.commands.open_count,
         "samples_committed": root.samples_committed,
         **msgspec.structs.asdict(counters),
@@ -265,6 +262,11 @@ def status_of(
         "audit": _audit(folds),
         "followers": _followers(root),
     }
+
+
+def _cases(root: AnsweringRoot) -> dict[str, int]:
+    cases = root.folds.cases
+    return {"open": len(cases), "unacked": cases.unacked_count, "raised": root.cases_raised}
 
 
 def _of_others(root: AnsweringRoot) -> dict[str, object]:
