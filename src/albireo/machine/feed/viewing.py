@@ -9,6 +9,7 @@ Spec: docs/node-protocol.md, Feeds, mode `state`; ADR-0156.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -120,6 +121,21 @@ class Viewing:
         return done
 
 
+LISTS: Final = (
+    "items",
+    "cases",
+    "receipts",
+    "forces",
+    "released",
+    "sessions",
+    "ended",
+    "selections",
+    "deselected",
+    "value_parts",
+)
+"""Fields of a state of which each piece has a part."""
+
+
 class StatePieces:
     """Pieces of a state that goes on, until it is there as one."""
 
@@ -139,16 +155,8 @@ class StatePieces:
             return None
         states, whole = self._states, self._batches
         self._states, self._batches = [], []
-        joined = msgspec.structs.replace(
-            state,
-            piece=0,
-            items=tuple(item for one in states for item in one.items),
-            cases=tuple(case for one in states for case in one.cases),
-            receipts=tuple(receipt for one in states for receipt in one.receipts),
-            forces=tuple(force for one in states for force in one.forces),
-            released=tuple(item_id for one in states for item_id in one.released),
-            value_parts=tuple(part for one in states for part in one.value_parts),
-        )
+        lists = {name: tuple(entry for one in states for entry in getattr(one, name)) for name in LISTS}
+        joined = msgspec.structs.replace(state, piece=0, **lists)
         return joined, whole
 
 

@@ -21,7 +21,7 @@ from albireo.machine.feed.follower import (
 from albireo.machine.feed.leader import LogFacts
 from albireo.machine.feed.state import StateFeed
 from albireo.machine.feed.state_piece import PIECE_BYTES
-from albireo.machine.feed.viewing import StatePieces, decode_state
+from albireo.machine.feed.viewing import LISTS, StatePieces, decode_state
 from albireo.machine.node.turn import Turn
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.force import Force
@@ -264,6 +264,11 @@ def test_forces_of_all_pieces_are_told() -> None:
     whole = pieces.add(last, [])
     assert whole is not None
     assert (whole[0].forces, whole[0].released) == ((force,), (3, 4))
+
+
+def test_every_list_of_all_pieces_is_told() -> None:
+    fields = msgspec.structs.fields(FeedState)
+    assert {one.name for one in fields if one.default == ()} == set(LISTS)
 
 
 def test_a_follower_without_room_gets_no_more_than_one_piece_beyond_it() -> None:
