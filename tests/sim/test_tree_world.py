@@ -65,7 +65,7 @@ CAUGHT_BY: Final = {
     "what is stale at a neighbour looks live": 2,
     "silence taken for never": 2,
     "carried out before it is on record": 1,
-    "carried out again after a takeover": 2,
+    "carried out again after a takeover": 31,
 }
 """Seed that catches a shortcut, where it is not seed 0."""
 

@@ -174,9 +174,14 @@ class TreeWorld(World[NodeStage]):
         self.within(HEAL_NS, partial(self._have_all, ends), lambda: f"not all is copied: {self.ends()}", every=1_000)
         shown: set[tuple[str, str]] = set()
         self.within(HEAL_NS, partial(self._show_what_is, shown), lambda: f"mirrors differ: {self.ends()}", every=20)
+        self.within(HEAL_NS, self._all_serve, lambda: f"nobody serves: {self.ends()}", every=20)
         for site in sites:
             self._check_site(site)
         self._check_orders()
+
+    def _all_serve(self) -> bool:
+        """A pair may just hand over."""
+        return all(site.root is not None for site in self.sites.values())
 
     def is_well(self) -> bool:
         return all(site.is_well() for site in self.sites.values()) and all(
