@@ -45,7 +45,7 @@ def test_a_member_that_says_nothing_of_its_level_knows_the_first() -> None:
 def test_the_version_before_reads_what_this_one_says() -> None:
     """It knows the fields that it always had, and passes over the others."""
     heard, _ = decode([HEARTBEAT_OF_LEVEL_1])
-    later = ("feature_level", "log_level", "has_room")
+    later = ("feature_level", "log_level", "has_room", "topology_hash", "wall_ns")
     known = [one for one in msgspec.structs.fields(Heartbeat) if one.name not in later]
     before = msgspec.defstruct("Before", [(one.name, one.type) for one in known], tag="pair_heartbeat", kw_only=True)
     assert isinstance(heard, Heartbeat)
