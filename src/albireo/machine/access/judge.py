@@ -112,19 +112,23 @@ class AccessJudge:
         """The refusal of a message that the principal may not say."""
         claimed = message.arguments.get("user") if isinstance(message, Ask) else None
         user = claimed if isinstance(claimed, str) else ""
-        return self.refused_at(principal, subject_of(message), needed_for(message), user, now, wall)
+        return self.refused_at(self.node, principal, subject_of(message), needed_for(message), user, now, wall)
 
     def refused_at(
-        self, principal: str, subject: str, needed: AccessRole, user: str, now: Instant, wall: WallTime
+        self, node: str, principal: str, subject: str, needed: AccessRole, user: str, now: Instant, wall: WallTime
     ) -> RefusedAccess:
-        """The refusal of something that needs a role which the principal lacks. `user`: who was claimed to ask."""
-        text = self._words(principal, subject, needed)
+        """The refusal of something that needs a role which the principal lacks at that node.
+
+        Args:
+            user: who was claimed to ask.
+        """
+        text = self._words(node, principal, subject, needed)
         if needed <= AccessRole.VIEW:
             return RefusedAccess(text, None)
         left_out = self._left_out(principal, now)
         if left_out is None:
             return RefusedAccess(text, None)
-        detail = f"needs {needed.word} at {self.node}, has {self.role_of(principal).word}"
+        detail = f"needs {needed.word} at {node}, has {self.role_at(principal, node).word}"
         detail += f"; {left_out} more before were left out" if left_out else ""
         entry = Audited(
             at_ns=wall,
@@ -147,12 +151,13 @@ class AccessJudge:
         self._refusals[principal] = _Refusals(now)
         return 0 if before is None else before.left_out
 
-    def _words(self, principal: str, subject: str, needed: AccessRole) -> str:
+    def _words(self, node: str, principal: str, subject: str, needed: AccessRole) -> str:
         if kind_of(principal) is not PrincipalKind.PROGRAM:
             return f"{subject}: {principal!r} is a {kind_of(principal).value} and may not"
+        role, where = self.role_at(principal, node), "" if node == self.node else f" --node {node}"
         return (
-            f"{subject} needs the role {needed.word} at {self.node}; {principal!r} has {self.role_of(principal).word}; "
-            f"an admin grants it: albireo access grant {principal} {needed.word}"
+            f"{subject} needs the role {needed.word} at {node}; {principal!r} has {role.word}; "
+            f"an admin grants it: albireo access grant {principal} {needed.word}{where}"
         )
 
     def _learn(self, principal: str) -> frozenset[type]:

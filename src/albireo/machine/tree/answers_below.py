@@ -125,7 +125,7 @@ def may_as_admin(access: AccessJudge, question: Question, node: str, subject: st
     if access.role_at(question.principal, node) >= AccessRole.ADMIN:
         return True
     moment = question.moment
-    refused = access.refused_at(question.principal, subject, AccessRole.ADMIN, user, moment.now, moment.wall)
+    refused = access.refused_at(node, question.principal, subject, AccessRole.ADMIN, user, moment.now, moment.wall)
     turn.send(question.sender, Answer(request_id=question.request_id, error=refused.text))
     if refused.entry is not None:
         turn.record(Stream.AUDIT, [refused.entry])

@@ -3,8 +3,15 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import albireo
-from albireo.model.tree.message import AddCause
+from albireo.machine.message.writes import end_of
+from albireo.model.command import Outcome, Receipt
+from albireo.model.tree.message import AddCause, MessageOutcome
+from tests.parts.message_core import exchange
+from tests.unit.machine.message.test_courses import course
+from tests.unit.machine.message.test_post import SITE, TOP, tree, write
 
 PAGE = Path(__file__).parents[4] / "docs" / "messages.md"
 SOURCE = Path(albireo.__file__).parent
@@ -26,6 +33,43 @@ NUMBERS = {
     AddCause.LOCKED_BY_OTHER_CLIENT: 27,
 }
 """Numbers of IEC 61850-7-2 (the first column of its AddCause), written down by themselves."""
+
+USUAL = {
+    Outcome.VERIFIED: AddCause.NONE,
+    Outcome.EXECUTED: AddCause.NONE,
+    Outcome.MISMATCHED: AddCause.ABORTION_DUE_TO_DEVIATION,
+    Outcome.REJECTED: AddCause.BLOCKED_BY_PROCESS,
+    Outcome.EXPIRED: AddCause.TIME_LIMIT_OVER,
+    Outcome.UNKNOWN: AddCause.UNKNOWN,
+}
+"""Cause of each outcome whose receipt names none, as docs/messages.md has it."""
+
+
+@pytest.mark.parametrize("outcome", [one for one in Outcome if one.is_final])
+def test_both_ends_show_the_usual_cause_of_an_outcome_and_the_page_tells_it(outcome: Outcome) -> None:
+    cores = tree()
+    cores[TOP].ask(write())
+    exchange(cores)
+    cores[SITE].carried_out(outcome)
+    exchange(cores)
+    for key in (TOP, SITE):
+        one = course(cores[key])
+        assert (one.state, one.cause) == (outcome.value, USUAL[outcome].value)
+    (told,) = re.findall(rf"^\| `{USUAL[outcome].value}` \| \d+ \| (.*) \|$", PAGE.read_text(), re.MULTILINE)
+    assert outcome.value in told
+
+
+@pytest.mark.parametrize("cause", AddCause)
+def test_a_cause_that_a_receipt_names_stands_before_the_usual_one(cause: AddCause) -> None:
+    is_cancel = cause is AddCause.ABORTION_BY_CANCEL
+    wanted = MessageOutcome.CANCELLED if is_cancel else MessageOutcome.REJECTED
+    receipt = Receipt(command_id="c1", outcome=Outcome.REJECTED, cause=cause.value)
+    assert end_of(receipt) == (wanted, cause)
+
+
+def test_a_cause_that_nobody_knows_is_the_usual_one() -> None:
+    receipt = Receipt(command_id="c1", outcome=Outcome.EXPIRED, cause="too-late")
+    assert end_of(receipt) == (MessageOutcome.EXPIRED, AddCause.TIME_LIMIT_OVER)
 
 
 def test_the_words_stand_in_the_order_of_the_standard() -> None:

@@ -1,0 +1,159 @@
+"""Roles for orders that go to another node: who asks needs the role there, besides the one for the question here."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+import pytest
+
+from albireo.codec.message import Ask, FeedState
+from albireo.machine.access.needs import CASE_ACTIONS, needed_for
+from albireo.machine.node.events import KeysListed, LettersDrained
+from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
+from albireo.model.case import Action
+from albireo.model.item import DataItem, KnownItem
+from albireo.model.position import BEGINNING, Position
+from albireo.model.tree.message import Life, MessageName
+from albireo.model.tree.session import Session
+from albireo.model.value import ItemId, ValueType
+from tests.unit.machine.session.test_sessions_in_a_tree import ABOVE, OTHER, SITE, Site
+
+ITEM: Final = f"{OTHER}:fan"
+GUESTS: Final = {
+    f"guest-{word}-{index}": RoleGrant(AccessRole[word.upper()], node)
+    for word in ROLE_WORDS
+    for index, node in enumerate((SITE, OTHER, ABOVE))
+}
+"""Programs with each role here only, at the other node only, and at both; where a grant does not reach it is `view`."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A question whose order goes to the other node; `#` in an argument stands for whoever asks."""
+
+    what: str
+    needed: AccessRole
+    """Role that who asks needs at the other node."""
+    arguments: Mapping[str, object] = {}
+    before: "Order | None" = None
+    """Order given before by somebody else, that this one is about."""
+
+
+OPERATE, ADMIN = AccessRole.OPERATE, AccessRole.ADMIN
+WRITE: Final = Order("write", OPERATE, {"item": ITEM, "value": 1.0, "command_id": "write-#"})
+END: Final = Order("session_end", ADMIN, {"session_id": 5, "node": OTHER})
+SENT: Final = Order("send", OPERATE, {"node": OTHER, "body": b"dose", "command_id": "send-#"})
+TABLE: Final = {
+    "write": WRITE,
+    "force": Order("force", OPERATE, {"item": ITEM, "value": 1.0, "for_ms": 60_000, "reason": "broken"}),
+    "force_release": Order("force_release", OPERATE, {"item": ITEM}),
+    "select": Order("select", OPERATE, {"item": ITEM, "selection_id": "selection-#"}),
+    "deselect": Order("deselect", OPERATE, {"item": ITEM, "selection_id": "selection-#"}),
+    "deselect of others": Order("deselect", ADMIN, {"item": ITEM, "selection_id": "selection-#", "of_others": True}),
+    "send": SENT,
+    "send, not waiting": Order("send", OPERATE, {**SENT.arguments, "wait": False}),
+    "cancel of a write": Order("cancel", OPERATE, {"command_id": "write-#"}, WRITE),
+    "cancel of a message": Order("cancel", OPERATE, {"command_id": "send-#"}, SENT),
+    "cancel of the end of a session": Order("cancel", ADMIN, {}, END),
+    "session_end": END,
+    **{
+        f"case_action {action}": Order(
+            "case_action",
+            role,
+            {"action": str(action), "user": "u", "case_id": 1, "node": OTHER, "comment": "c", "duration_ms": 60_000},
+        )
+        for action, role in CASE_ACTIONS.items()
+    },
+}
+"""Every order to another node, in each form that needs a role of its own."""
+NAME: Final = MessageName(OTHER, SITE, Life(1, 2), 1, "default")
+HERE: Final[dict[str, dict[str, object]]] = {
+    **{what: {} for what in ("status", "tree", "session", "commands", "receive", "flood", "origins", "access_list")},
+    **{what: {"node": OTHER} for what in ("items", "read", "forces", "selections", "sessions", "cases")},
+    **{what: {"command_id": "c"} for what in ("message", "command")},
+    **{what: {"name": NAME, "lease": 1} for what in ("take", "give_back")},
+    "forget": {"items": (ITEM,)},
+    "access_grant": {"principal": "mes-1", "role": "view", "node": OTHER},
+    "access_revoke": {"principal": "mes-1", "node": OTHER},
+}
+"""Questions whose answer asks nothing of another node."""
+
+
+def site() -> Site:
+    """A node that knows an item and a session of its sibling."""
+    one = Site()
+    fan = DataItem(name="fan", value_type=ValueType.FLOAT64, is_writable=True)
+    state = FeedState(
+        epoch=1,
+        position=Position(1, 9),
+        previous=BEGINNING,
+        is_snapshot=True,
+        items=(KnownItem(item_id=ItemId(1), node=OTHER, item=fan),),
+        sessions=(Session(session_id=5, principal="someone", address="10.0.0.9", role="view", since_ns=1),),
+    )
+    one.root.tree.all_mirrors[OTHER].take(state, [])
+    one.step(KeysListed(GUESTS))
+    return one
+
+
+def asked(one: Site, what: str, arguments: Mapping[str, object], principal: str = "local:0") -> tuple[str, bool]:
+    """Error of the answer, if there is one yet; whether a message to another node began or ended by it."""
+    one.sent.clear()
+    before = set(one.root.folds.messages.outbox.open)
+    ask = Ask(request_id=9, what=what, arguments=dict(msgspec.to_builtins(arguments, builtin_types=(bytes,))))
+    one.step(LettersDrained([(principal.encode(), ask, (), principal)]))
+    one.commit()
+    return "".join(answer.error for answer in one.answers()), before != set(one.root.folds.messages.outbox.open)
+
+
+def role_at(grant: RoleGrant, node: str) -> AccessRole:
+    return grant.role if grant.node in (node, ABOVE) else AccessRole.VIEW
+
+
+def filled(arguments: Mapping[str, object], guest: str) -> dict[str, object]:
+    return {name: one.replace("#", guest) if isinstance(one, str) else one for name, one in arguments.items()}
+
+
+def judged(order: Order) -> Iterator[tuple[str, RoleGrant, str, bool]]:
+    """What every guest is told, and whether the order was taken."""
+    for guest, grant in GUESTS.items():
+        one = site()
+        arguments = filled(order.arguments, guest)
+        if order.before is not None:
+            assert asked(one, order.before.what, filled(order.before.arguments, guest)) == ("", True)
+            (given,) = one.root.folds.messages.outbox.open.values()
+            arguments.setdefault("command_id", given.asked.command_id)
+        yield guest, grant, *asked(one, order.what, arguments, guest)
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_an_order_goes_out_only_with_the_role_here_and_the_one_at_the_other_node(row: str) -> None:
+    order = TABLE[row]
+    needed_here = needed_for(Ask(request_id=1, what=order.what, arguments=dict(order.arguments)))
+    heard = set()
+    for guest, grant, error, is_taken in judged(order):
+        may_here, may_there = role_at(grant, SITE) >= needed_here, role_at(grant, OTHER) >= order.needed
+        heard.add((may_here, may_there))
+        assert is_taken is (may_here and may_there), (guest, grant, error)
+        if not may_here:
+            assert f"needs the role {needed_here.word} at {SITE}" in error, guest
+        elif not may_there:
+            assert f"needs the role {order.needed.word} at {OTHER}" in error, (guest, error)
+        else:
+            assert "needs the role" not in error, guest
+    wanted = {(True, True), (True, False), (needed_here is AccessRole.VIEW, True)}
+    assert heard >= wanted
+
+
+def test_every_question_is_in_the_table_or_asks_nothing_of_another_node() -> None:
+    known = set(site().root.answers._known)
+    ordering = {order.what for order in TABLE.values()}
+    assert known == ordering | set(HERE)
+    assert not ordering & set(HERE)
+    assert {order.arguments["action"] for order in TABLE.values() if "action" in order.arguments} == set(Action)
+
+
+@pytest.mark.parametrize("what", HERE)
+def test_a_question_outside_the_table_sends_nothing_to_the_node_that_it_names(what: str) -> None:
+    error, is_taken = asked(site(), what, HERE[what])
+    assert not is_taken
+    assert "unknown question" not in error and "Object" not in error, error
