@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from albireo.codec import samples
@@ -71,6 +71,7 @@ def played(story: list[tuple[str, bool]]) -> Life:
     return life
 
 
+@example([("force", True), ("release", False), ("measure", False), ("restart", False)])  # All at one instant.
 @given(steps)
 @settings(max_examples=150, deadline=None)
 @pytest.mark.slow

@@ -260,10 +260,11 @@ class GatewayDrill:
         ends = time.monotonic() + LEARNT_S
         wrong: list[str] = []
         while time.monotonic() < ends:
-            readings = dict(zip(self._places, client.read([*self._places]), strict=True))
+            readings = dict(zip(self._places, client.read([*self._places]), strict=False))
             wrong = [
                 name for name, place in self._places.items()
-                if (readings[name].quality == GOOD) is self._is_bad(place) or self._is_unseen(place, readings[name])
+                if len(readings) < len(self._places)  # Some are not declared yet.
+                or (readings[name].quality == GOOD) is self._is_bad(place) or self._is_unseen(place, readings[name])
             ]  # fmt: skip
             if not wrong:
                 return

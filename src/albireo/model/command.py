@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from albireo.model.bounded import Count, Name, Number32, Signed64, Text
 from albireo.model.value import Value
 
 ID_REUSED: Final = "was given to an order with another"
@@ -95,18 +94,18 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """An item is selected."""
 
-    item_id: Number32
-    selection_id: Text
+    item_id: int
+    selection_id: str
     """Drawn by whoever selects; the order that uses the selection names it."""
-    user: Text
+    user: str
     """Who was claimed to select it."""
-    principal: Name
+    principal: str
     """Name of the key, or the local user, behind it (model.principal)."""
-    since_ns: Signed64
+    since_ns: int
     """Wall time at the node that owns the item."""
-    for_ms: Count
+    for_ms: int
     """Elapsed time after which it ends by itself."""
-    reason: Text = ""
+    reason: str = ""
 
 
 class ItemSelection(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from albireo.machine.tree.select_answers import DeselectAsked, SelectAsked, Sele
 from albireo.machine.tree.session_answers import OwnSessionAsked, SessionEndAsked, SessionsAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
-from albireo.model.command import Receipt
+from albireo.model.command import Receipt, Selection
 from albireo.model.force import Force
 from albireo.model.item import DataItem
 from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion
@@ -54,6 +54,7 @@ RECORDED: dict[type, str] = {
     Audited: "AuditTrail.heard: bounds.objection (test_audit_trail.py)",
     Case: "a CORE's word to its followers, of what it has recorded",
     Force: "a CORE's word to its followers, of what it has recorded",
+    Selection: "a CORE's word to its followers, of what it has recorded",
 }
 """Types of the log in messages. They have no bounds of their own, because older logs may hold records beyond them."""
 SHAPES: tuple[type, ...] = (

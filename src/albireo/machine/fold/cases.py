@@ -215,7 +215,7 @@ class Cases:
         noted.is_chattering[row] = is_open and case is not None and case.is_chattering
         unshelve_at = case.unshelve_at if is_open and case is not None else None
         if unshelve_at is not None or noted.unshelve_at[row] != NEVER:
-            noted.unshelve_at[row] = NEVER if unshelve_at is None else unshelve_at
+            noted.unshelve_at[row] = NEVER if unshelve_at is None else min(unshelve_at, NEVER)
             self._unshelve_at = int(noted.unshelve_at.min())
 
     def _grow(self) -> None:

@@ -290,7 +290,7 @@ class Forcing:
     def _is_alike(self, item_id: int, measured_id: int) -> bool:
         """True: nothing of the item has come since it went on from its measured series."""
         live, rows = self._dim.live, [self._dim.row_of[item_id], self._dim.row_of[measured_id]]
-        return len({*live.source_ns[rows].tolist()}) == len({*live.node_ns[rows].tolist()}) == 1
+        return all(len({*one[rows].tolist()}) == 1 for one in (live.source_ns, live.node_ns, live.quality))
 
     def _copy(self, source_of: Mapping[int, int]) -> None:
         """Take the live samples of sources, as they are now, for the items that go on from them."""

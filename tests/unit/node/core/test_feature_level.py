@@ -45,11 +45,12 @@ def test_a_member_that_says_nothing_of_its_level_knows_the_first() -> None:
 def test_the_version_before_reads_what_this_one_says() -> None:
     """It knows the fields that it always had, and passes over the others."""
     heard, _ = decode([HEARTBEAT_OF_LEVEL_1])
-    later = ("feature_level", "log_level", "has_room")
+    later = ("feature_level", "log_level", "has_room", "topology_hash", "wall_ns")
     known = [one for one in msgspec.structs.fields(Heartbeat) if one.name not in later]
     before = msgspec.defstruct("Before", [(one.name, one.type) for one in known], tag="pair_heartbeat", kw_only=True)
     assert isinstance(heard, Heartbeat)
-    now = msgspec.structs.replace(heard, feature_level=FEATURE_LEVEL, log_level=FEATURE_LEVEL)
+    levels = {"feature_level": FEATURE_LEVEL, "log_level": FEATURE_LEVEL}
+    now = msgspec.structs.replace(heard, **levels, topology_hash="a" * 64, wall_ns=1)
     read = msgspec.msgpack.decode(bytes(encode(now)[0]), type=before)
     assert msgspec.msgpack.encode(read) == HEARTBEAT_OF_LEVEL_1
 
