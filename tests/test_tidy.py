@@ -506,6 +506,15 @@ def test_each_cited_file_and_decision_exists() -> None:
 CITED_FROM = (ROOT, ROOT / "docs", SOURCE)
 
 
+def test_each_test_that_a_guarantee_names_exists() -> None:
+    promises = (ROOT / "docs" / "guarantees.md").read_text()
+    named = set(re.findall(r"\btest_\w+\.py\b", promises))
+    stories = {one.rstrip("/") for one in re.findall(r"`(tests/[\w/]+/?)`", promises)}
+    assert named
+    assert sorted(named - {path.name for path in (ROOT / "tests").rglob("test_*.py")}) == []
+    assert sorted(one for one in stories if not (ROOT / one).exists()) == []
+
+
 def test_nothing_runs_under_python_O() -> None:
     """Assertions guard the data; the entry points refuse `-O`, and nothing of ours asks for it."""
     assert "sys.flags.optimize" in (SOURCE / "cli" / "__init__.py").read_text()
