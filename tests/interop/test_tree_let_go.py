@@ -117,7 +117,7 @@ def test_what_a_site_let_go_comes_from_its_stored_history(tmp_path: Path) -> Non
         told = CliRunner().invoke(cli, asks)
         assert told.exit_code == 0, told.output
         answer = json.loads(told.stdout.splitlines()[-1])
-        assert sum(one["value"] or 0 for one in answer["rows"]) == ROWS
+        assert sum(one["value"] or 0 for one in answer["rows"]) == ROWS, answer
         assert "let_go" not in {one["reason"] for one in answer["gaps"]}
 
     asyncio.run(story())
