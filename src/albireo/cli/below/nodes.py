@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from albireo.cli.display import clock_text, time_text
+from albireo.cli.display import time_text
 from albireo.client.requests import TreeRow
 from albireo.model.instant import SECOND
 
@@ -206,11 +206,6 @@ def missing_lines(one: NodeTold) -> list[str]:
         listed = ", ".join(f"{count} {reason}" for reason, count in sorted(stored.refused.items()))
         lines.append(f"{one.node}: refused of what its history gave: {listed}")
     return lines
-
-
-def complete_text(one: NodeTold) -> str:
-    """The watermark, for a narrow column."""
-    return clock_text(one.complete_to_ns) if one.is_below else "-"
 
 
 def age_text(seconds: int) -> str:

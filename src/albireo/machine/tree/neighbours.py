@@ -9,7 +9,7 @@ The last word of a member counts until its next one, also while it is away.
 Spec: design/tree.md, Links; ADR-0204, ADR-0208.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container
 
 from albireo.codec.pair_message import Heartbeat
 from albireo.codec.tree.hello import ChildHello, ParentHello
@@ -25,11 +25,7 @@ class NeighbourWatch:
         self.topology_hash = topology_hash
         """Hash of the topology that this node runs; empty: not known."""
         self._said: dict[tuple[str, int], MemberSaid] = {}
-
-    @property
-    def said(self) -> Mapping[tuple[str, int], MemberSaid]:
         """By node and member."""
-        return self._said
 
     def take_up(self, topology_hash: str, neighbours: Container[str]) -> None:
         """This node runs another topology, with these neighbours."""
