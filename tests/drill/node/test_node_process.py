@@ -204,6 +204,7 @@ def test_a_hanging_thread_ends_the_process_with_75(tmp_path: Path, nodes: Callab
         code, stderr = node.ended()
     assert code == 75
     assert "a hangs in its thread" in stderr
+    assert "most recent call first" in stderr, "where each thread is"
     assert nodes(tmp_path, "thread", "core", "a").started().ask("a", "ping")
 
 

@@ -143,10 +143,17 @@ def check_account(answer: dict[str, Any]) -> None:
     assert commands["sent"] == commands["verified"] + commands["failed"] + commands["unknown"]
 
 
+def logs_of(data: Path) -> list[Path]:
+    """Of every member of every node."""
+    return [place_of(data, node) / member / "node.log" for node, members in NODES.items() for member in members]
+
+
 def log_says(data: Path, text: str) -> bool:
-    """Every member of every node."""
-    logs = [place_of(data, node) / member / "node.log" for node, members in NODES.items() for member in members]
-    return all(text in log.read_text(errors="replace") for log in logs)
+    return all(text in log.read_text(errors="replace") for log in logs_of(data))
+
+
+def tails(data: Path) -> list[str]:
+    return [f"{log}:\n{log.read_text(errors='replace')[-8_000:]}" for log in logs_of(data)]
 
 
 def memory_of(child: "subprocess.Popen[str]") -> int:
@@ -263,7 +270,7 @@ def ended_in_order(data: Path, child: "subprocess.Popen[str]", number: signal.Si
     assert child.returncode == 130
     answer: dict[str, Any] = json.loads(said)
     check_account(answer)
-    assert "did not hold" not in told
+    assert "did not hold" not in told, "\n".join(tails(data))
     assert log_says(data, "node_stopped")
     until(lambda: processes_of(data) == [])
     return answer, told

@@ -1,6 +1,7 @@
 """A whole node in this process: its supervisor, the signals, and the exit code that tells the next step."""
 
 import asyncio
+import faulthandler
 import os
 import signal
 import sys
@@ -44,6 +45,7 @@ def run_node(
     with asyncio.Runner(loop_factory=ActorLoop) as runner:
         code = runner.run(_run(supervisor, on_started))
         if supervisor.hung:
+            faulthandler.dump_traceback()  # Where each thread is: nothing else tells why it hangs.
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(EXIT_HUNG)
