@@ -190,6 +190,8 @@ class Comm:
         """Have the tasks end. NB: asyncio.wait_for of Python 3.11 (in pymodbus) swallows a cancellation that meets an
         answer; the flag does not get lost. An actor that crashes cancels its tasks, too."""
         self._device.is_stopping = self._carrier.is_stopping = True
+        if self._line is not None:
+            self._line.is_stopping = True
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
