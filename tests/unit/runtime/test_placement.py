@@ -1,10 +1,16 @@
-"""Actors in threads of one process are built one after another."""
+"""Actors in threads of one process: they are built one after another, and stop whenever they are asked to."""
 
+import asyncio
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from albireo.runtime.actor.placement import ActorSpec, build
+from albireo.model.instant import Instant
+from albireo.runtime import ActorContext, Letter
+from albireo.runtime.actor.directory import DataLock
+from albireo.runtime.actor.placement import BUILDING, ActorEnd, ActorSpec, ThreadPlacement, build
 
 MEETING = threading.Barrier(2, timeout=0.2)
 MET: list[int] = []
@@ -30,3 +36,36 @@ def test_no_two_actors_are_built_at_a_time() -> None:
     for thread in threads:
         thread.join()
     assert MET == []
+
+
+class Quiet:
+    """An actor that does nothing until it is stopped."""
+
+    name = "one"
+
+    async def start(self, actor: ActorContext) -> None: ...
+    def drained(self, letters: Sequence[Letter]) -> None: ...
+    def ticked(self, now: Instant) -> None: ...
+    async def stop(self) -> None: ...
+
+
+def quiet(arguments: object) -> Quiet:
+    del arguments
+    return Quiet()
+
+
+def test_a_stop_asked_before_the_thread_has_made_its_actor_is_not_lost(tmp_path: Path) -> None:
+    """The node waited for an actor that nobody had told, and ended with 75 when it had waited long enough."""
+
+    async def story() -> None:
+        ended: asyncio.Future[ActorEnd] = asyncio.get_running_loop().create_future()
+        lock = DataLock.acquire(tmp_path)
+        placement = ThreadPlacement(tmp_path, lock, "info")
+        with BUILDING:
+            placement.spawn(ActorSpec(name="one", factory=f"{__name__}:quiet"), b"one#1", ended.set_result)
+            placement.request_stop("one")
+        async with asyncio.timeout(60):
+            assert await ended == ActorEnd(0, "stopped")
+        lock.release()
+
+    asyncio.run(story())

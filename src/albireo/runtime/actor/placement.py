@@ -199,6 +199,26 @@ class ProcessPlacement:
             process.send_signal(number)
 
 
+class _ThreadRun:
+    """A run in a thread. It may be asked to stop before its thread has made the context."""
+
+    def __init__(self) -> None:
+        self._context: ActorContext | None = None
+        self._is_stopping = False
+
+    def made(self, context: ActorContext) -> None:
+        """Called in the actor's thread. Each side writes its field before it reads the other's: one stops it."""
+        self._context = context
+        if self._is_stopping:
+            context.stop()
+
+    def stop(self) -> None:
+        """Called in boot's loop."""
+        self._is_stopping = True
+        if self._context is not None:
+            self._context.call(self._context.stop)
+
+
 class ThreadPlacement:
     """Every actor in a thread of this process. A thread that hangs can't be ended alone."""
 
@@ -208,21 +228,21 @@ class ThreadPlacement:
         self._data = data
         self._lock = lock
         self._log_level = log_level
-        self._running: dict[str, list[ActorContext]] = {}
+        self._running: dict[str, _ThreadRun] = {}
 
     def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         loop = asyncio.get_running_loop()
-        made: list[ActorContext] = []
-        self._running[spec.name] = made
+        run = _ThreadRun()
+        self._running[spec.name] = run
         supervised = Supervised(identity=identity, lock=self._lock, is_process=False, log_level=self._log_level)
 
         def ended(ending: ActorEnd) -> None:
-            if self._running.get(spec.name) is made:
+            if self._running.get(spec.name) is run:
                 del self._running[spec.name]
             on_end(ending)
 
         def body() -> None:
-            ending = live(spec, self._data, supervised, made.append)
+            ending = live(spec, self._data, supervised, run.made)
             if not loop.is_closed():
                 loop.call_soon_threadsafe(ended, ending)
 
@@ -231,8 +251,9 @@ class ThreadPlacement:
         return os.getpid()
 
     def request_stop(self, name: str) -> None:
-        for context in self._running.get(name, ()):
-            context.call(context.stop)
+        run = self._running.get(name)
+        if run is not None:
+            run.stop()
 
     def kill(self, name: str) -> None:
         raise AssertionError(f"{name}: a thread can't be killed")
