@@ -23,16 +23,13 @@ import msgspec
 from albireo.runtime.actor.actor import ActorContext, Behaviour, Supervised, run_actor
 from albireo.runtime.actor.directory import DataLock
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA
+from albireo.runtime.actor.first_use import settle_types
 from albireo.runtime.actor.loop import ActorLoop
 from albireo.runtime.errors import ConfigurationRefused, StoreRefused
 
 EXIT_CRASHED: Final = 1
 LAUNCH_BYTES_MAX: Final = 64 * 1024 * 1024
 REASON_BYTES_MAX: Final = 4096
-BUILDING: Final = threading.Lock()
-"""Held while an actor is built, and while it builds what only its arguments name. Decoders and types are made then, and
-msgspec (0.22) does not bear two threads that use a type for the first time at once: one of them takes it half made, and
-the process dies of it."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z", re.IGNORECASE)
 
 
@@ -103,9 +100,9 @@ def build(spec: ActorSpec) -> Behaviour:
     """
     module, _, attribute = spec.factory.partition(":")
     try:
-        with BUILDING:
-            factory = getattr(importlib.import_module(module), attribute)
-            behaviour: Behaviour = factory(spec.arguments)
+        factory = getattr(importlib.import_module(module), attribute)
+        settle_types()
+        behaviour: Behaviour = factory(spec.arguments)
     except (ImportError, AttributeError, msgspec.ValidationError) as error:
         raise ConfigurationRefused(f"actor {spec.name}: {spec.factory}: {error}") from error
     return behaviour
@@ -225,6 +222,7 @@ class ThreadPlacement:
     can_kill = False
 
     def __init__(self, data: Path, lock: DataLock, log_level: str) -> None:
+        settle_types()
         self._data = data
         self._lock = lock
         self._log_level = log_level
