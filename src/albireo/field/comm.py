@@ -110,6 +110,8 @@ class Comm:
             self._step(LinkOpened())
             self._offer(self._band.waiting(actor.now(), actor.wall_ns()))
             self._publish()
+        else:
+            self._ask_role()
         jobs = [self._device.live(), self._carrier.serve()]
         if config.voter_address is not None and self._pair_adapter is not None:
             first, hung_up = secrets.randbits(31), self._device.hung_up
