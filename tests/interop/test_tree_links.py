@@ -219,6 +219,44 @@ def test_a_client_reads_and_watches_nodes_below_by_their_names(tmp_path: Path) -
     asyncio.run(story())
 
 
+def test_a_bad_reading_has_its_last_value_or_none_at_every_level_and_after_a_restart(tmp_path: Path) -> None:
+    """The lowest node has a value and then a bad quality of one item, and of another one a bad quality only."""
+    nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
+    bad, items = q.BAD_SENSOR_FAILURE, (item_of(1), item_of(2))
+
+    def readings(program: Program) -> Any:
+        found = asked_until(
+            program,
+            lambda rows: [one["quality"] for one in rows] == [bad, bad],
+            "read",
+            node=PUMP,
+            names=("co_1", "co_2"),
+        )
+        return [one["value"] for one in found]
+
+    def seen(*names: str) -> None:
+        for node in names:
+            with nodes[node].program() as program:
+                assert readings(program) == [4.5, None], node
+        with connect(nodes[names[0]].endpoint) as client:
+            first = next(client.watch("pump:co_*", timeout_s=PATIENCE_S))
+            assert {one.name: (one.value, one.quality) for one in first.readings} == {
+                "root/north/pump:co_1": (4.5, bad),
+                "root/north/pump:co_2": (None, bad),
+            }
+
+    async def story() -> None:
+        async with nodes[ROOT].core_up():
+            async with nodes[NORTH].core_up(), nodes[PUMP].core_up():
+                await aside(partial(nodes[PUMP].produce, [(0, 5, 4.5, q.GOOD)], items=items))
+                await aside(partial(nodes[PUMP].produce, [(0, 6, 0.0, bad), (1, 6, 0.0, bad)], items=items))
+                await aside(partial(seen, ROOT, NORTH, PUMP))
+        async with nodes[ROOT].core_up():
+            await aside(partial(seen, ROOT))
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("limit", [None, {"hold_bytes": 1 << 20}, {"hold_days": 0.0}], ids=["within", "size", "age"])
 def test_records_stay_for_the_parent_up_to_the_limits(tmp_path: Path, limit: dict[str, Any] | None) -> None:
     nodes = tree_of(tmp_path, ROOT, NORTH)

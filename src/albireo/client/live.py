@@ -345,7 +345,8 @@ class StateView:
                 self._cases.pop(case.case_id, None)
             else:
                 self._cases[case.case_id] = case
-        readings = [one for batch in batches for one in self._read(batch)]
+        without_value = frozenset(state.without_value)
+        readings = [one for batch in batches for one in self._read(batch, without_value)]
         self._readings.update((one.item_id, one) for one in readings)
         return readings, cases
 
@@ -353,7 +354,7 @@ class StateView:
         name, _ = self._named.get(case.item_id, ("", ""))
         return ItemCase(**msgspec.structs.asdict(case), item=name)
 
-    def _read(self, batch: SampleBatch) -> list[Reading]:
+    def _read(self, batch: SampleBatch, without_value: frozenset[int]) -> list[Reading]:
         named = self._named
         rows = zip(
             batch.item_id.tolist(),
@@ -367,7 +368,7 @@ class StateView:
             Reading(
                 item_id=item_id,
                 name=named[item_id][0],
-                value=value,
+                value=None if item_id in without_value else value,
                 quality=quality,
                 source_ns=source_ns,
                 node_ns=node_ns,

@@ -291,7 +291,10 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     deselected: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Ids of items that are not selected any more; `selections` began."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()
-    """(value type, row count) of each raw part: sample columns as in codec.samples."""
+    """(value type, row count) of each raw part: sample columns as in codec.samples. Under a bad quality a value is
+    the last usable one."""
+    without_value: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    """Ids of items in those parts that had no usable value yet: what stands there for it means nothing."""
     stale_since_ns: bounded.Signed64 | None = None
     """Wall time since which whoever says this hears nothing of the node that it is about; 0: never; none: it does."""
 

@@ -194,13 +194,15 @@ def test_a_promotion_begins_a_new_run_with_fresh_values(tmp_path: Path, standby:
             core.turn(leads=False, epoch=6)
             asked = len(core.asked)
             await until(lambda: len(core.asked) > asked, "the adapter stands by again")
-            seen = len(core.batches)
+            seen, told = len(core.batches), len(core.history("p1/acquired"))
             await device.set(3, 0, [12])
             core.turn(leads=True, epoch=7)
             await until(lambda: core.last_of("level") == (12, GOOD), "a sample of the next tenure")
             assert len({one.run for one in core.hellos}) == 2
             assert len(core.batches) > seen
             assert (11, GOOD) not in core.history("level")[-1:]
+            counts = core.history("p1/acquired")
+            assert (0, GOOD) < counts[told] <= counts[0], "those of the tenure before do not count"
 
     in_loop(story)
 

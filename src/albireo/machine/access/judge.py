@@ -92,7 +92,7 @@ class AccessJudge:
         return self.role_at(principal, self.node)
 
     def role_at(self, principal: str, node: str) -> AccessRole:
-        """Role of a principal at a node at or below this one."""
+        """Role of a principal at a node."""
         of_kind = _OF_KIND.get(kind_of(principal))
         return highest(self.grants_of(principal), node) if of_kind is None else of_kind
 

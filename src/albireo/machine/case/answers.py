@@ -14,7 +14,7 @@ from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.node.turn import NotAnswered, Question, Turn
-from albireo.machine.tree.answers_below import AnswersBelow, check_role, not_done
+from albireo.machine.tree.answers_below import AnswersBelow, RoleNeeded, check_role, not_done
 from albireo.machine.tree.force_answers import CROWDED, ForcingRoot
 from albireo.model.bounded import Name
 from albireo.model.tree.message import CASE_ACTION, MessageOutcome
@@ -91,7 +91,8 @@ class CaseAnswers:
         """Have the case acted upon at its node; the role is judged here, for that node."""
         if asked.case_id is None:
             raise NotAnswered(f"a case of {owner} is acted upon by its id; what to do: `albireo cases list {owner}`")
-        check_role(self._root.access, asked.action, question, owner, CASE_ACTIONS[asked.action])
+        needed = RoleNeeded(owner, f"case_action {asked.action}", asked.user, CASE_ACTIONS[asked.action])
+        check_role(self._root.access, question, needed, turn)
         tree = self._root.tree
         sent = SendAsked(
             command_id=tree.draw_id(CASE_ACTION),

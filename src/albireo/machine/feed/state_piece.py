@@ -33,6 +33,8 @@ PIECE_BYTES: Final = 32 << 10
 """Most of one piece, but for one entry that is larger alone: some hundred items, which a parent takes within a turn."""
 ROW_BYTES: Final = 32
 """One value without its text; no row counts less."""
+ID_BYTES: Final = 5
+"""Most of the id of an item that has no value yet."""
 WHOLE: Final = -1
 """Stands for the sequence since which everything is a change."""
 
@@ -145,11 +147,17 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         selections=tuple(selection for _, selection in selections if selection is not None),
         deselected=tuple(item_id for item_id, selection in selections if selection is None),
         value_parts=tuple((int(one.value_type), len(one)) for one in batches),
+        without_value=ids_without_value(changed.dim, rows.changed),
         piece=asked.number,
         goes_on=after is not None,
         stale_since_ns=changed.stale_since_ns,
     )
     return StatePiece(state, [samples.encode(one) for one in batches], changed.since, after)
+
+
+def ids_without_value(dim: Dim, rows: Rows) -> tuple[int, ...]:
+    """Ids of the items in these rows that had no usable value yet."""
+    return tuple(dim.item_at(row).item_id for row in rows[~dim.live.has_value[rows]].tolist())
 
 
 class _PieceRows:
@@ -189,8 +197,9 @@ class _PieceRows:
         self, rows: Rows, is_changed: NDArray[np.bool_], is_declared: NDArray[np.bool_], room: int
     ) -> NDArray[np.int64]:
         """Bytes of each row, as far as they find room; rows behind that may be told too small."""
-        sizes = np.full(len(rows), ROW_BYTES)
         dim = self._dim
+        sizes = np.full(len(rows), ROW_BYTES)
+        sizes[is_changed & ~dim.live.has_value[rows]] += ID_BYTES
         is_text = is_changed & (dim.live.value_type[rows] == ValueType.STRING)
         for place in np.flatnonzero(is_text).tolist():
             sizes[place] += len(str(dim.value_at(int(rows[place])) or "").encode())

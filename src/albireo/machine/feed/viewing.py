@@ -132,6 +132,7 @@ LISTS: Final = (
     "selections",
     "deselected",
     "value_parts",
+    "without_value",
 )
 """Fields of a state of which each piece has a part."""
 

@@ -30,7 +30,13 @@ from albireo.machine.node.registry import Registry
 from albireo.machine.node.role import Role, RootConfig
 from albireo.machine.node.turn import Described, Moment, NotAnswered, Question, Turn
 from albireo.machine.session.sessions import Sessions
-from albireo.machine.tree.answers_below import AnswersBelow, NodeNotKnown, items_behind, named_behind
+from albireo.machine.tree.answers_below import (
+    AnswersBelow,
+    NodeNotKnown,
+    items_behind,
+    named_behind,
+    put_on_record,
+)
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.machine.tree.order_answers import OrderAnswers
 from albireo.machine.tree.session_answers import SessionAnswers
@@ -133,11 +139,7 @@ class Answers:
         answer = refusal_of(message, refused.text)
         if answer is not None:
             turn.send(sender, answer)
-        if refused.entry is None:
-            return
-        turn.note("warning", "access_refused", principal=principal, subject=refused.entry.subject)
-        if not self._root.admission.closed_because:
-            turn.record(Stream.AUDIT, [refused.entry])
+        put_on_record(refused.entry, turn, is_open=not self._root.admission.closed_because)
 
     def _say(self, question: Question, result: object, turn: Turn) -> None:
         turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
+import msgspec
 import numpy as np
 
-from albireo.codec.message import Answer
-from albireo.codec.record import Stream
+from albireo.codec.record import Audited, Stream
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
@@ -107,29 +107,41 @@ class AnswersBelow:
         return f"{found[0]} has no item {local!r}, as far as is known here; what to do: `albireo items '{found[0]}:*'`"
 
 
-def check_role(
-    access: AccessJudge, what: str, question: Question, owner: str, needed: AccessRole = AccessRole.OPERATE
-) -> None:
-    """Let whoever asks give orders at a node below, if its role there suffices.
+class RoleNeeded(msgspec.Struct, frozen=True):
+    """Role that an order needs at another node, or over what is somebody else's; whoever asks is judged here."""
+
+    node: str
+    """Node at which the role is needed."""
+    subject: str
+    """Words for the order."""
+    user: str
+    """Who was claimed to ask."""
+    role: AccessRole = AccessRole.OPERATE
+
+
+def check_role(access: AccessJudge, question: Question, needed: RoleNeeded, turn: Turn) -> None:
+    """Let whoever asks give the order, if its role suffices; a refusal is on record like each other one.
 
     Raises:
         NotAnswered: it does not.
     """
-    role = access.role_at(question.principal, owner)
-    if role < needed:
-        raise NotAnswered(f"{what} needs the role {needed.word} at {owner}; {question.principal!r} has {role.word}")
-
-
-def may_as_admin(access: AccessJudge, question: Question, node: str, subject: str, user: str, turn: Turn) -> bool:
-    """Whether who asks is an admin of that node; if not it is told so, on record like each refusal."""
-    if access.role_at(question.principal, node) >= AccessRole.ADMIN:
-        return True
+    if access.role_at(question.principal, needed.node) >= needed.role:
+        return
     moment = question.moment
-    refused = access.refused_at(node, question.principal, subject, AccessRole.ADMIN, user, moment.now, moment.wall)
-    turn.send(question.sender, Answer(request_id=question.request_id, error=refused.text))
-    if refused.entry is not None:
-        turn.record(Stream.AUDIT, [refused.entry])
-    return False
+    refused = access.refused_at(
+        needed.node, question.principal, needed.subject, needed.role, needed.user, moment.now, moment.wall
+    )
+    put_on_record(refused.entry, turn)
+    raise NotAnswered(refused.text)
+
+
+def put_on_record(entry: Audited | None, turn: Turn, *, is_open: bool = True) -> None:
+    """Put a refusal for want of a role on record and into the structured log. `is_open`: records are taken."""
+    if entry is None:
+        return
+    turn.note("warning", "access_refused", principal=entry.principal, subject=entry.subject)
+    if is_open:
+        turn.record(Stream.AUDIT, [entry])
 
 
 def not_done(receipt: MessageReceipt, look: str) -> str:

@@ -16,7 +16,7 @@ from albireo.machine.node.admission import Admission
 from albireo.machine.node.orders import TEXT_CHARS_MAX
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.turn import Moment, NotAnswered, Question, Turn
-from albireo.machine.tree.answers_below import AnswersBelow, check_role, not_done
+from albireo.machine.tree.answers_below import AnswersBelow, RoleNeeded, check_role, not_done
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model import quality
@@ -90,10 +90,10 @@ class ForceAnswers:
     def _force_below(self, question: Question, asked: ItemForceAsked | ReleaseAsked, owner: str, turn: Turn) -> None:
         """Send the order to the node below that owns the item; the role is judged here, for that node."""
         what = "force" if isinstance(asked, ItemForceAsked) else "force_release"
-        check_role(self._root.access, what, question, owner)
         tree, local = self._root.tree, asked.item.rpartition(":")[2]
         kind, body = encode_force(asked, local)
         subject = f"{owner}:{local}"
+        check_role(self._root.access, question, RoleNeeded(owner, f"{what} {subject}", asked.user), turn)
         if isinstance(asked, ItemForceAsked):
             if not asked.reason.strip():
                 raise NotAnswered(

@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 
 from albireo.codec import samples
 from albireo.codec.message import FeedState
-from albireo.machine.feed.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
+from albireo.machine.feed.state_piece import (
+    START,
+    WHOLE,
+    Changed,
+    StateAsked,
+    StatePiece,
+    cut,
+    ids_without_value,
+)
 from albireo.machine.feed.viewing import decode_state
 from albireo.machine.fold.columns import SLICE_ROWS
 from albireo.machine.fold.dim import Dim
@@ -55,6 +63,8 @@ class KeptState(msgspec.Struct, frozen=True):
     """Wall time since which nothing is heard of the node, or that of the snapshot."""
     parts: tuple[tuple[ValueType, int, bytes], ...] = ()
     """Type, number and columns (codec/samples.py) of the values of each type."""
+    without_value: tuple[int, ...] = ()
+    """As in `FeedState`."""
     cases: tuple[Case, ...] = ()
     """Open ones."""
     forces: tuple[Force, ...] = ()
@@ -128,7 +138,7 @@ class _Mirrored:
             else:
                 self.refused += 1
         for batch in batches:
-            self._store(batch, change)
+            self._store(batch, state.without_value, change)
         forgotten_at = 0
         for case in state.cases:
             forgotten_at = max(forgotten_at, self._note(case, change))
@@ -152,7 +162,8 @@ class _Mirrored:
         """Take what a process before kept, with no value that looks live."""
         for batch in batches:
             quality = np.where(_looks_live(batch.quality), q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE, batch.quality)
-            self._store(msgspec.structs.replace(batch, quality=quality.astype(np.uint32)), change)
+            marked = msgspec.structs.replace(batch, quality=quality.astype(np.uint32))
+            self._store(marked, kept.without_value, change)
         for case in kept.cases:
             self._note(case, change)
         for force in kept.forces:
@@ -207,7 +218,8 @@ class _Mirrored:
         self.forces[force.item_id] = force
         self._forced_at[force.item_id] = change
 
-    def _store(self, batch: SampleBatch, change: int) -> None:
+    def _store(self, batch: SampleBatch, without_value: Sequence[int], change: int) -> None:
+        """Store the rows of known items, the last of each, with the last usable values."""
         dim = self.dim
         index = dim.row_of.take(np.minimum(batch.item_id, len(dim.row_of) - 1))
         fits = (batch.item_id < len(dim.row_of)) & (index >= 0)
@@ -216,7 +228,12 @@ class _Mirrored:
         index = index[rows]
         rows = rows[dim.is_last(index)]
         index = dim.row_of.take(batch.item_id[rows])
-        dim.store(batch.take(rows), index, np.full(len(rows), change))
+        batch = batch.take(rows)
+        # Columns take no value under a bad quality, for that of a bad sample is never meant; that of a state is.
+        has_value = (batch.quality < q.BAD) | ~np.isin(batch.item_id, np.array(without_value, np.uint32))
+        taken = msgspec.structs.replace(batch, quality=np.where(has_value, q.GOOD, q.BAD).astype(np.uint32))
+        dim.store(taken, index, np.full(len(rows), change))
+        dim.live.quality[index], dim.live.has_value[index] = batch.quality, has_value
 
     def cases_since(self, change: int) -> list[Case]:
         changed = [number for number, at in self.changed_at.items() if at > change]
@@ -343,9 +360,10 @@ class NodeMirror:
         since = wall_ns if self.stale_since_ns is None else self.stale_since_ns
         for first in range(0, self.dim.live.count, SLICE_ROWS):
             changed_at = self.dim.live.changed_at[first : min(first + SLICE_ROWS, self.dim.live.count)]
-            batches = self.dim.batches(first + np.flatnonzero(changed_at))
-            if batches:
-                yield KeptState(self.node, since, tuple((b.value_type, len(b), samples.encode(b)) for b in batches))
+            rows = first + np.flatnonzero(changed_at)
+            parts = tuple((b.value_type, len(b), samples.encode(b)) for b in self.dim.batches(rows))
+            if parts:
+                yield KeptState(self.node, since, parts, without_value=ids_without_value(self.dim, rows))
         cases, forces = tuple(self.cases.values()), tuple(self.forces.values())
         for first in range(0, max(len(cases), len(forces)), SLICE_ROWS):
             some = slice(first, first + SLICE_ROWS)

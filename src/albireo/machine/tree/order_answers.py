@@ -16,7 +16,7 @@ from albireo.machine.message.writes import PREFIX, end_of
 from albireo.machine.node.orders import Orders, OrderText, WriteAsked, WriteRefusal, refusal_of_write
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
-from albireo.machine.tree.answers_below import AnswersBelow, check_role
+from albireo.machine.tree.answers_below import AnswersBelow, RoleNeeded, check_role
 from albireo.machine.tree.force_answers import ForceAnswers
 from albireo.machine.tree.post_answers import PostAnswers, proof_of
 from albireo.machine.tree.select_answers import SelectAnswers, SelectingRoot
@@ -90,8 +90,9 @@ class OrderAnswers:
 
     def _write_below(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
         """Order a write of an item that a node below owns; the role is judged here, for that node."""
-        check_role(self._root.access, "write", question, owner)
-        item = self._root.tree.all_mirrors[owner].dim.by_name(f"{owner}:{asked.item.rpartition(':')[2]}")
+        name = f"{owner}:{asked.item.rpartition(':')[2]}"
+        check_role(self._root.access, question, RoleNeeded(owner, f"write {name}", asked.user), turn)
+        item = self._root.tree.all_mirrors[owner].dim.by_name(name)
         return refusal_of_write(asked, item) or self._root.tree.ask(question, asked, owner, turn)
 
     def _cancel(self, question: Question, asked: CancelAsked, turn: Turn) -> None:
@@ -108,8 +109,9 @@ class OrderAnswers:
         if isinstance(name, MessageName):
             asked_for = root.tree.post.messages.origin.asked_with(asked.command_id)
             is_admins = asked_for is not None and asked_for.kind == SESSION_END
-            needed = AccessRole.ADMIN if is_admins else AccessRole.OPERATE  # What the order itself needed.
-            check_role(root.access, "cancel", question, name.owner, needed)
+            role = AccessRole.ADMIN if is_admins else AccessRole.OPERATE  # What the order itself needed.
+            needed = RoleNeeded(name.owner, f"cancel {asked.command_id}", asked.user, role)
+            check_role(root.access, question, needed, turn)
             refused = root.tree.cancel(question, asked.command_id, turn, proof_of)
         elif root.orders.knows(asked.command_id) and not asked.command_id.startswith(PREFIX):
             refused = root.orders.cancel(question, asked.command_id, turn, _order_proof)

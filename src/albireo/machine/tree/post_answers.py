@@ -14,7 +14,7 @@ from albireo.machine.node.admission import Admission
 from albireo.machine.node.orders import OrderText
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
-from albireo.machine.tree.answers_below import check_role
+from albireo.machine.tree.answers_below import RoleNeeded, check_role
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model.bounded import Count, Name
 from albireo.model.instant import MS
@@ -113,7 +113,7 @@ class PostAnswers:
     def _send(self, question: Question, asked: MessageAsked, turn: Turn) -> None:
         self._check_open()
         owner = self._owner(asked.node)
-        check_role(self._root.access, "send", question, owner)
+        check_role(self._root.access, question, RoleNeeded(owner, "send", asked.user), turn)
         if asked.kind in ORDER_KINDS:
             raise NotAnswered(f"{asked.kind} is a kind of orders; what to do: give messages of programs another kind")
         sent = SendAsked(

@@ -15,9 +15,10 @@ from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.selection.bodies import DeselectBody, SelectBody, encode_selection
 from albireo.machine.selection.selecting import EndedBy, SelectionRefusal, SelectionWanted
-from albireo.machine.tree.answers_below import AnswersBelow, check_role, may_as_admin
+from albireo.machine.tree.answers_below import AnswersBelow, RoleNeeded, check_role
 from albireo.machine.tree.force_answers import CROWDED, ForcingRoot
 from albireo.machine.tree.mirror import NodeMirror
+from albireo.model.access import AccessRole
 from albireo.model.bounded import Name, Signed
 from albireo.model.command import SELECT_MS, ItemSelection, Selection, id_reused
 from albireo.model.instant import MS, WallTime
@@ -83,8 +84,10 @@ class SelectAnswers:
         if root.is_crowded:
             raise NotAnswered(CROWDED)
         owner = self._below.owner_of(asked.item)
-        if isinstance(asked, DeselectAsked) and asked.of_others and not self._may(question, asked, owner, turn):
-            return
+        if isinstance(asked, DeselectAsked) and asked.of_others:
+            subject = f"deselect {asked.item} of another principal"
+            needed = RoleNeeded(owner or root.config.node, subject, asked.user, AccessRole.ADMIN)
+            check_role(root.access, question, needed, turn)
         if owner:
             self._select_below(question, asked, owner, turn)
             return
@@ -107,11 +110,6 @@ class SelectAnswers:
             raise NotAnswered(done.reason)
         result = msgspec.to_builtins({"item": done} if isinstance(done, str) else done)
         root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
-
-    def _may(self, question: Question, asked: DeselectAsked, owner: str, turn: Turn) -> bool:
-        """Whether the role of who asks suffices to end a selection of somebody else."""
-        subject = f"deselect {asked.item} of another principal"
-        return may_as_admin(self._root.access, question, owner or self._root.config.node, subject, asked.user, turn)
 
     def _selections(self, question: Question, asked: SelectionsAsked, turn: Turn) -> None:
         mirror = self._below.mirror(asked.node)
@@ -138,7 +136,7 @@ class SelectAnswers:
             kind, body = encode_selection(SelectBody(local, asked.selection_id, asked.for_ms))
         else:
             kind, body = encode_selection(DeselectBody(local, asked.selection_id, asked.of_others))
-        check_role(self._root.access, kind, question, owner)
+        check_role(self._root.access, question, RoleNeeded(owner, f"{kind} {owner}:{local}", asked.user), turn)
         sent = SendAsked(
             command_id=asked.selection_id if is_select else tree.draw_id(kind),
             owner=owner,

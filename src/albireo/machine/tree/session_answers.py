@@ -16,8 +16,9 @@ from albireo.machine.node.orders import OrderText
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.session.sessions import EndOrder, EndRefusal, Sessions
-from albireo.machine.tree.answers_below import AnswersBelow, may_as_admin, not_done
+from albireo.machine.tree.answers_below import AnswersBelow, RoleNeeded, check_role, not_done
 from albireo.machine.tree.force_answers import CROWDED, ForcingRoot
+from albireo.model.access import AccessRole
 from albireo.model.bounded import Count, Name
 from albireo.model.tree.message import SESSION_END, MessageOutcome
 from albireo.model.tree.session import Session, SessionRow, who_text
@@ -97,8 +98,9 @@ class SessionAnswers:
             raise NotAnswered(CROWDED)
         mirror = self._below.mirror(asked.node)
         node = root.config.node if mirror is None else mirror.node
-        if (mirror is not None or not self._is_own(question, asked)) and not self._may(question, asked, node, turn):
-            return
+        if mirror is not None or not self._is_own(question, asked):
+            subject = f"session_end {asked.session_id} of another principal"
+            check_role(root.access, question, RoleNeeded(node, subject, asked.user, AccessRole.ADMIN), turn)
         if mirror is not None:
             known = mirror.sessions.get(asked.session_id)
             self._end_below(question, asked, node, "" if known is None else f" of {who_text(known)}", turn)
@@ -114,11 +116,6 @@ class SessionAnswers:
 
     def _is_own(self, question: Question, asked: SessionEndAsked) -> bool:
         return self._root.sessions.owner_of(asked.session_id) == question.principal
-
-    def _may(self, question: Question, asked: SessionEndAsked, node: str, turn: Turn) -> bool:
-        """Whether the role of who asks suffices at that node."""
-        subject = f"session_end {asked.session_id} of another principal"
-        return may_as_admin(self._root.access, question, node, subject, asked.user, turn)
 
     def _end_below(self, question: Question, asked: SessionEndAsked, owner: str, whose: str, turn: Turn) -> None:
         """Have the node below end the session; the role was judged here, for that node."""

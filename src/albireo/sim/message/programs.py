@@ -73,8 +73,13 @@ class ReceivingProgram:
 
     def _give_back(self, given: HandOut, run: ServingRun | None) -> None:
         """Say once that nothing is done with a note; if that is not heard, the program is as good as gone."""
-        if run is not None and run is self.present():
-            run.give_back(given.receiver, given.name, given.lease)
+        if run is not None and run is self.present() and run.give_back(given.receiver, given.name, given.lease):
+            self._stage.agenda.after_ms(AGAIN_MS, partial(self._say_again, given, run))
+
+    def _say_again(self, given: HandOut, run: ServingRun) -> None:
+        """Say it once more, as a client does that has heard no answer, whatever became of the note meanwhile."""
+        if run is self.present() and not run.give_back(given.receiver, given.name, given.lease):
+            self._stage.fail(f"{given.name} was given back, and then said not to be")
 
     def _take(self, held: Held) -> None:
         if self._held is not held:

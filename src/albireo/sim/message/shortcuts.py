@@ -311,6 +311,6 @@ class ForgetsEarlierReceivers(MessageReceivers):
 
     def given_back(self, link: str, name: MessageName, lease: int, times: MessageTimes) -> list[ReceiverEffect] | None:
         effects = super().given_back(link, name, lease, times)
-        if effects is not None:
+        if effects is not None and name in self._offers:
             self._offers[name].was_out = False
         return effects

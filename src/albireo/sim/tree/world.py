@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, Self
 
-from msgspec.structs import replace
-
 from albireo.codec.message import Answer
 from albireo.machine.fold.dim import Dim
 from albireo.machine.node.root import Root
@@ -27,7 +25,6 @@ from albireo.machine.tree.followed_states import UNHEARD_NS
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import Reading
-from albireo.model.quality import BAD
 from albireo.sim.engine.network import OUTSIDE
 from albireo.sim.engine.world import World
 from albireo.sim.nodes.network import Host
@@ -323,7 +320,6 @@ def is_shown(owner: Root, mirror: NodeMirror) -> bool:
 
 
 def _readings(dim: Dim) -> dict[str, Reading]:
-    """Readings that a node has, or shows of another, by item; under a bad quality no value is meant."""
+    """Readings that a node has, or shows of another, by item."""
     places = [(one.full_name, dim.index_of(one.item_id)) for one in dim]
-    found = {name: dim.reading_at(place) for name, place in places if place is not None}
-    return {name: replace(one, value=None) if one.quality >= BAD else one for name, one in found.items()}
+    return {name: dim.reading_at(place) for name, place in places if place is not None}

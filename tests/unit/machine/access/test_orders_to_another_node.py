@@ -7,10 +7,12 @@ import msgspec
 import pytest
 
 from albireo.codec.message import Ask, FeedState
+from albireo.codec.record import Audited, Kind, decode_records
 from albireo.machine.access.needs import CASE_ACTIONS, needed_for
 from albireo.machine.node.events import KeysListed, LettersDrained
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
 from albireo.model.case import Action
+from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.message import Life, MessageName
@@ -117,12 +119,18 @@ def judged(order: Order) -> Iterator[tuple[str, RoleGrant, str, bool]]:
     """What every guest is told, and whether the order was taken."""
     for guest, grant in GUESTS.items():
         one = site()
-        arguments = filled(order.arguments, guest)
-        if order.before is not None:
-            assert asked(one, order.before.what, filled(order.before.arguments, guest)) == ("", True)
-            (given,) = one.root.folds.messages.outbox.open.values()
-            arguments.setdefault("command_id", given.asked.command_id)
+        arguments = given_before(one, order, guest)
         yield guest, grant, *asked(one, order.what, arguments, guest)
+
+
+def given_before(one: Site, order: Order, guest: str) -> dict[str, object]:
+    """The arguments of an order, once the one that it is about was given."""
+    arguments = filled(order.arguments, guest)
+    if order.before is not None:
+        assert asked(one, order.before.what, filled(order.before.arguments, guest)) == ("", True)
+        (given,) = one.root.folds.messages.outbox.open.values()
+        arguments.setdefault("command_id", given.asked.command_id)
+    return arguments
 
 
 @pytest.mark.parametrize("row", TABLE)
@@ -142,6 +150,53 @@ def test_an_order_goes_out_only_with_the_role_here_and_the_one_at_the_other_node
             assert "needs the role" not in error, guest
     wanted = {(True, True), (True, False), (needed_here is AccessRole.VIEW, True)}
     assert heard >= wanted
+
+
+def refusals(one: Site) -> list[Audited]:
+    """Refusals for want of a role in the log of the node."""
+    frames = [each for each in one.frames if each.header.kind == Kind.RECORDS]
+    records = [record for each in frames for record in decode_records(each.body, each.header.record_count)]
+    return [record for record in records if isinstance(record, Audited) and record.action == "access_refused"]
+
+
+@pytest.mark.parametrize("row", TABLE)
+def test_a_refused_order_is_on_record_where_it_was_refused(row: str) -> None:
+    """Whoever lacks the role at the other node leaves the same entry as one who lacks it here."""
+    order = TABLE[row]
+    needed_here = needed_for(Ask(request_id=1, what=order.what, arguments=dict(order.arguments)))
+    places = set()
+    for guest, grant in GUESTS.items():
+        one = site()
+        arguments = {**given_before(one, order, guest), "user": "rosa"}
+        error, _ = asked(one, order.what, arguments, guest)
+        entries = refusals(one)
+        if "needs the role" not in error:
+            assert entries == [], guest
+            continue
+        place, needed = (SITE, needed_here) if role_at(grant, SITE) < needed_here else (OTHER, order.needed)
+        places.add(place)
+        (entry,) = entries
+        assert (entry.principal, entry.user, entry.detail) == (
+            guest,
+            "rosa",
+            f"needs {needed.word} at {place}, has {role_at(grant, place).word}",
+        )
+        assert entry.subject.startswith(order.what)
+    assert OTHER in places
+
+
+def test_refused_orders_of_one_principal_are_on_record_once_in_a_second_with_their_number() -> None:
+    one, guest = site(), next(name for name, grant in GUESTS.items() if grant == RoleGrant(OPERATE, SITE))
+    for number in range(5):
+        asked(one, "write", {**filled(WRITE.arguments, guest), "command_id": f"w{number}"}, guest)
+    one.now = Instant(one.now + SECOND)
+    asked(one, "send", filled(SENT.arguments, guest), guest)
+    entries = refusals(one)
+    needs = f"needs operate at {OTHER}, has view"
+    assert [(each.subject, each.detail) for each in entries] == [
+        (f"write {ITEM}", needs),
+        ("send", f"{needs}; 4 more before were left out"),
+    ]
 
 
 def test_every_question_is_in_the_table_or_asks_nothing_of_another_node() -> None:

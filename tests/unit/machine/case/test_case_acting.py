@@ -95,7 +95,11 @@ def test_a_later_tenure_says_that_it_does_not_know() -> None:
 @pytest.mark.parametrize(
     ("at", "refusal"),
     [
-        ("root", f"ack needs the role operate at top/south; {MES!r} has view"),
+        (
+            "root",
+            f"case_action ack needs the role operate at top/south; {MES!r} has view; "
+            f"an admin grants it: albireo access grant {MES} operate --node top/south",
+        ),
         ("", "this node does not serve yet; ask again in a moment"),
     ],
 )

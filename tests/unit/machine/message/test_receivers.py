@@ -6,11 +6,13 @@ import msgspec
 import pytest
 
 from albireo.codec.tree.letters import MessageTold
-from albireo.machine.message.events import SendAsked
-from albireo.machine.message.receiving.receivers import RECEIVERS_MAX
+from albireo.codec.tree.records import MessageLeased
+from albireo.machine.message.events import ExecuteBody, MessageTimes, RecordMessage, SendAsked
+from albireo.machine.message.inbox import InboxFold
+from albireo.machine.message.receiving.receivers import BACK_MAX, RECEIVERS_MAX, MessageReceivers, Receiver
 from albireo.machine.node.turn import Question
 from albireo.machine.tree.post_answers import proof_of
-from albireo.model.instant import MS
+from albireo.model.instant import MS, Instant, LogTime, WallTime
 from albireo.model.tree.message import Life, MessageName
 from tests.parts.message_core import MessageCore, exchange
 from tests.unit.machine.message.test_post import MIDDLE, SITE, TOP, end_told, link, tree, write
@@ -550,9 +552,69 @@ def test_the_word_of_whoever_gave_a_message_back_is_refused() -> None:
     assert "lease is over" in take(cores, b"one", 2, first)
     receive(cores, b"two", 1)
     (again,) = handed_out(site)
-    assert "lease is over" in give_back(cores, b"one", first), "it is the second one's now"
+    assert "lease is over" in take(cores, b"one", 2, first)
     assert take(cores, b"two", 2, again) == ""
     assert "lease is over" in give_back(cores, b"two", again), "it is taken"
+
+
+@pytest.mark.parametrize("meanwhile", ["nothing", "its link is gone", "another one has it", "taken", "over", "its own"])
+def test_who_says_again_that_it_gave_a_message_back_hears_the_same_and_changes_nothing(meanwhile: str) -> None:
+    """An answer was lost, and the client asks again, maybe over another link."""
+    cores = tree()
+    posted(cores, 1, expires_ms=5_000 if meanwhile == "over" else 120_000)
+    site = cores[SITE]
+    receive(cores, b"one", 1, wait_ms=100_000)
+    (first,) = handed_out(site)
+    assert give_back(cores, b"one", first) == ""
+    said = [(one.result, one.error) for one in site.answers]
+    held = None
+    match meanwhile:
+        case "its link is gone":
+            lost(cores, b"one")
+        case "another one has it" | "taken":
+            receive(cores, b"two", 1, wait_ms=100_000)
+            (held,) = handed_out(site)
+        case "over":
+            for core in cores.values():
+                core.pass_ms(6_000)
+            exchange(cores)
+        case "its own":
+            receive(cores, b"one", 2, wait_ms=100_000)
+            site.pass_ms(31_000)
+            held = handed_out(site)[-1]
+    if meanwhile == "taken":
+        assert held is not None and take(cores, b"two", 2, held) == ""
+    before = len(site.frames)
+    for who in (b"one", b"three"):
+        site.answers.clear()
+        assert give_back(cores, who, first) == ""
+        assert [(one.result, one.error) for one in site.answers] == said
+    assert len(site.frames) == before, "it was given to somebody else"
+    if held is not None and meanwhile != "taken":
+        holder = b"two" if meanwhile == "another one has it" else b"one"
+        assert take(cores, holder, 3, held) == "", "its lease was ended"
+
+
+def test_leases_that_were_given_back_are_remembered_up_to_a_bound() -> None:
+    one = MessageReceivers(InboxFold())
+    times = MessageTimes(Instant(0), LogTime(0), WallTime(0))
+
+    def order_of(number: int) -> ExecuteBody:
+        name = MessageName("root", "root/site", Life(1, 2), number, "default")
+        return ExecuteBody(name=name, kind="poem", body=b"", not_after=Instant(9), user="", principal="", reason="")
+
+    for number in range(BACK_MAX + 5):
+        order = order_of(number)
+        one.ready(Receiver("a", order.name.inbox), 1, times)
+        (recorded,) = one.offer(order)
+        assert isinstance(recorded, RecordMessage) and isinstance(recorded.record, MessageLeased)
+        one.leased(recorded.record, times)
+        assert one.given_back("a", order.name, 1, times) == []
+        one.lost("a")
+        one.time_passed(msgspec.structs.replace(times, now=order.not_after))
+    assert len(one._back) == BACK_MAX
+    assert one.given_back("a", order_of(BACK_MAX + 4).name, 1, times) == []
+    assert one.given_back("a", order_of(0).name, 1, times) is None
 
 
 @pytest.mark.parametrize(("is_silent", "outcome"), [(False, "expired"), (True, "unknown")])

@@ -38,6 +38,9 @@ RECEIVERS_MAX: Final = 64
 CREDIT_MAX: Final = 16
 """Most messages of one inbox that one receiver has at once."""
 
+BACK_MAX: Final = 1_000
+"""Most leases of which it is remembered that their receivers gave them back."""
+
 ReceiverEffect = RecordMessage | HandOut
 ReceiverEnd = tuple[MessageName, MessageEnd]
 
@@ -81,6 +84,8 @@ class MessageReceivers:
         self._offers: dict[MessageName, Offer] = {}
         self._credit: dict[Receiver, int] = {}
         """Most messages that each receiver takes at once, those that it has included."""
+        self._back: dict[tuple[MessageName, int], None] = {}
+        """Leases that were given back in this tenure, the one given back first coming first."""
 
     def __len__(self) -> int:
         return len(self._offers)
@@ -209,14 +214,17 @@ class MessageReceivers:
         """Take a receiver's word that it did nothing with a message, and give that to another one at once.
 
         It gets the message again only after the time of a lease, so that it does not go round in a circle with it.
-        Who had it last may say so as with `taken`, and again.
+        Who had it last may say so as with `taken`, and again, also once another one has it: nothing is done then.
 
         Returns:
-            None: it does not have that lease any more.
+            None: it does not have that lease any more, and did not give it back.
         """
         offer = self._offers.get(name)
         if offer is None or not self._has_last(link, offer, lease):
-            return None
+            return [] if (name, lease) in self._back else None
+        self._back[name, lease] = None
+        if len(self._back) > BACK_MAX:
+            del self._back[next(iter(self._back))]
         if offer.receiver:
             one = Receiver(link, name.inbox)
             self.rests(one, self._credit.get(one, 0) - 1)  # It had room for this one, and waits for no other.
