@@ -22,6 +22,7 @@ from albireo.model.command import ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem, KnownItem, Reading
+from albireo.model.tree.node_names import nodes_meant
 from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
 
@@ -102,7 +103,7 @@ def by_node(patterns: Sequence[str]) -> Conversation[dict[str, list[str]]]:
     rows = (yield from tree()) if any(":" in one for one in patterns) else []
     for one in patterns:
         head, _, local = one.rpartition(":")
-        below = [row.node for row in rows if head and _means(head, row.node)]
+        below = _called(head, [row.node for row in rows])
         for node in below:
             found.setdefault(node, []).append(local)
         if not below or WILD.intersection(head):
@@ -110,8 +111,11 @@ def by_node(patterns: Sequence[str]) -> Conversation[dict[str, list[str]]]:
     return found
 
 
-def _means(head: str, node: str) -> bool:
-    return fnmatch.fnmatchcase(node, head) or fnmatch.fnmatchcase(node, f"*/{head}")
+def _called(pattern: str, nodes: Sequence[str]) -> list[str]:
+    """Those of these nodes that a pattern of ids or of their ends means; the end of one: unless it is a whole id."""
+    if not WILD.intersection(pattern):
+        return nodes_meant(pattern, nodes)
+    return [one for one in nodes if fnmatch.fnmatchcase(one, pattern) or fnmatch.fnmatchcase(one, f"*/{pattern}")]
 
 
 def items(patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
@@ -187,8 +191,9 @@ def readings(names: Sequence[str]) -> Conversation[list[Reading]]:
     groups: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         head = name.rpartition(":")[0]
-        below = [row.node for row in rows if head and _means(head, row.node)]
-        groups.setdefault(below[0] if len(below) == 1 else "", []).append(place)
+        below = nodes_meant(head, [row.node for row in rows])
+        node = below[0] if len(below) == 1 else head * bool(below)  # Whoever is asked says which ones it may be.
+        groups.setdefault(node, []).append(place)
     found: dict[int, Reading] = {}
     for node, places in groups.items():
         wanted = [names[place].rpartition(":")[2] if node else names[place] for place in places]
@@ -235,8 +240,9 @@ def selections(pattern: str) -> Conversation[list[ItemSelection]]:
 def _meant(pattern: str) -> Conversation[list[str]]:
     """Nodes that a pattern means; "": the one that is asked."""
     reply = yield Request(what="status")
-    own = [""] if _means(pattern, str(reply.result["node"])) else []
-    return own + [row.node for row in (yield from tree()) if _means(pattern, row.node)]
+    own = str(reply.result["node"])
+    rows = yield from tree()
+    return ["" if one == own else one for one in _called(pattern, [own, *(row.node for row in rows)])]
 
 
 def force(item: str, value: Value, user: str, reason: str, for_s: float) -> Conversation[ForcedItem]:
@@ -295,13 +301,14 @@ def nodes_of(patterns: Sequence[str]) -> Conversation[list[str]]:
     Raises:
         NodeRefused: one of them names none.
     """
-    rows = yield from tree()
-    nodes = [row.node for row in rows if any(_means(one, row.node) for one in patterns)]
+    known = [row.node for row in (yield from tree())]
+    found: set[str] = set()
     for one in patterns:
-        if one != "*" and not any(_means(one, node) for node in nodes):
-            listed = ", ".join(row.node for row in rows) or "none"
-            raise NodeRefused("tree", f"no other node is called {one!r} here; there are: {listed}")
-    return nodes
+        called = _called(one, known)
+        if one != "*" and not called:
+            raise NodeRefused("tree", f"no other node is called {one!r} here; there are: {', '.join(known) or 'none'}")
+        found.update(called)
+    return [one for one in known if one in found]
 
 
 def node_of(name: str) -> Conversation[str]:
@@ -309,7 +316,7 @@ def node_of(name: str) -> Conversation[str]:
 
     The node that is asked says then what is known to it.
     """
-    found = [row.node for row in (yield from tree()) if _means(name, row.node)]
+    found = nodes_meant(name, [row.node for row in (yield from tree())])
     return found[0] if len(found) == 1 else name
 
 

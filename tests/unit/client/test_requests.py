@@ -102,6 +102,44 @@ def test_a_node_that_knows_no_pieces_is_asked_for_all_at_once() -> None:
         played(requests.cases(include_closed=True), NodeRefused("cases", "nothing is recorded"))
 
 
+TREE = NodeReply(
+    [
+        {"node": node, "by": "", "stale_since_ns": None, "items": 0, "position": "", "complete_to_ns": 0, "behind": 0}
+        for node in ("root/north", "root/north/hall", "root/south/hall", "root/south/root")
+    ]
+)
+"""Nodes that the root knows."""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("root/north", ["root/north"]),
+        ("north", ["root/north"]),
+        ("hall", ["root/north/hall", "root/south/hall"]),
+        ("*/hall", ["root/north/hall", "root/south/hall"]),
+        ("nor*", ["root/north", "root/north/hall"]),
+        ("root", [""]),
+        ("roo?", ["", "root/south/root"]),
+        ("*", ["", "root/north", "root/north/hall", "root/south/hall", "root/south/root"]),
+    ],
+)
+def test_a_list_is_of_all_nodes_that_a_name_or_pattern_means(pattern: str, meant: list[str]) -> None:
+    status, none = NodeReply({"node": "root"}), piece([])
+    asked, rows = played(requests.sessions(pattern), status, TREE, *[none] * len(meant))
+    assert rows == []
+    assert [one.arguments.get("node", "") for one in asked if one.what == "sessions"] == meant
+
+
+def test_what_is_about_one_node_is_left_to_it_where_a_name_may_mean_several() -> None:
+    """It refuses that, with the candidates."""
+    asked, _ = played(requests.end_session(5, "u", "", "hall"), TREE, NodeReply({}))
+    assert asked[-1].arguments["node"] == "hall"
+    refusal = NodeRefused("read", "'hall' may be one of root/north/hall or root/south/hall")
+    with pytest.raises(NodeRefused, match="may be one of"):
+        played(requests.readings(["hall:co"]), NodeRefused("read", "no item hall:co"), TREE, refusal)
+
+
 @pytest.mark.slow
 def test_twenty_thousand_items_are_listed_and_read(tmp_path: Path) -> None:
     names = [f"item_{number}" for number in range(MANY)]

@@ -19,9 +19,8 @@ from albireo.machine.tree.node_tree import NodeTree
 from albireo.model.access import AccessRole
 from albireo.model.item import KnownItem
 from albireo.model.tree.message import MessageOutcome
+from albireo.model.tree.node_names import NODES_TOLD, ambiguous, nodes_meant
 
-NODES_TOLD: Final = 20
-"""Most nodes that a refusal lists."""
 _STRETCH: Final = 65_536
 """Item ids that are looked through at once for those that there are."""
 
@@ -46,17 +45,25 @@ class AnswersBelow:
         self._root = root
 
     def mirror(self, node: str) -> NodeMirror | None:
-        """The state of another node; None: this node is meant.
+        """The state of another node, which is named by its id or the end of it; None: this node is meant.
 
         Raises:
-            NodeNotKnown: there is no such node.
+            NodeNotKnown: there is no such node, or there are several.
         """
-        if node in ("", self._root.config.node):
-            return None
-        mirror = self._root.tree.all_mirrors.get(node)
-        if mirror is None:
-            raise NodeNotKnown(self._not_known(node))
-        return mirror
+        return self._root.tree.all_mirrors.get(self._meant(node)) if node else None
+
+    def _meant(self, name: str) -> str:
+        """Id of the node that is meant, by its id or the end of it.
+
+        Raises:
+            NodeNotKnown: no node that is known here is called so, or several.
+        """
+        found = nodes_meant(name, [self._root.config.node, *self._root.tree.all_mirrors])
+        if len(found) > 1:
+            raise NodeNotKnown(ambiguous(name, found))
+        if not found:
+            raise NodeNotKnown(self._not_known(name))
+        return found[0]
 
     def _not_known(self, node: str) -> str:
         listed = list(self._root.tree.all_mirrors)
@@ -81,30 +88,13 @@ class AnswersBelow:
         if self._root.registry.item(name) is not None:  # One that is being forgotten is known no more.
             return ""
         head, _, local = name.rpartition(":")
-        found = [
-            node
-            for node, mirror in self._root.tree.all_mirrors.items()
-            if head and (node == head or node.endswith(f"/{head}")) and mirror.dim.by_name(f"{node}:{local}")
-        ]
-        if len(found) == 1:
-            return found[0]
-        if words := self._no_item(head, local):
-            raise NodeNotKnown(words)
-        return ""
-
-    def _no_item(self, head: str, local: str) -> str:
-        """Words for an item, with a node before it, that nobody here has; empty: it names no other node."""
-        own = self._root.config.node
-        found = [one for one in (own, *self._root.tree.all_mirrors) if one == head or one.endswith(f"/{head}")]
-        if not head or found == [own]:
+        node = self._meant(head) if head else self._root.config.node
+        if node == self._root.config.node:
             return ""
-        if not found:
-            return self._not_known(head)
-        if len(found) > 1:
-            listed = " or ".join(found[:NODES_TOLD])
-            named = f"{found[0]}:{local}"
-            return f"{head}:{local} may be one of {listed}; what to do: name the node by its whole id, as in {named}"
-        return f"{found[0]} has no item {local!r}, as far as is known here; what to do: `albireo items '{found[0]}:*'`"
+        if self._root.tree.all_mirrors[node].dim.by_name(f"{node}:{local}") is None:
+            remedy = f"what to do: `albireo items '{node}:*'`"
+            raise NodeNotKnown(f"{node} has no item {local!r}, as far as is known here; {remedy}")
+        return node
 
 
 class RoleNeeded(msgspec.Struct, frozen=True):

@@ -25,6 +25,8 @@ from albireo.model.tree.message import (
     REPLY_BYTES_MAX,
     MessageName,
 )
+from albireo.model.tree.node_names import ambiguous, nodes_meant, root_id
+from albireo.model.tree.nodes import is_below
 from albireo.model.tree.proof import MessageProof
 
 SEND_BYTES_MAX: Final = 512 * 1024
@@ -41,7 +43,7 @@ class MessageAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Arguments of `send`."""
 
     node: Annotated[Name, Meta(min_length=1)]
-    """Id of the node, or of one below its end."""
+    """Id of the node, or of one that is known here the end of it."""
     body: Annotated[bytes, Meta(max_length=SEND_BYTES_MAX)]
     command_id: Annotated[OrderText, Meta(min_length=1)]
     kind: Annotated[Name, Meta(min_length=1)] = "message"
@@ -140,13 +142,15 @@ class PostAnswers:
             raise NotAnswered(refused.reason)
 
     def _owner(self, node: str) -> str:
-        """Id of the node that is meant: one below by its id or the end of it, any other by its id."""
+        """Id of the node that is meant: one that is known here by its id or the end of it, any other by its id."""
         config, below = self._root.config, self._root.tree.all_mirrors
-        found = [one for one in below if one == node or one.endswith(f"/{node}")]
-        if len(found) == 1:
+        found = nodes_meant(node, [config.node, *below])
+        if len(found) > 1:
+            raise NotAnswered(ambiguous(node, found))
+        if found and found != [config.node]:
             return found[0]
-        is_elsewhere = node != config.node and not node.startswith(f"{config.node}/")
-        if not found and config.parent and is_elsewhere and node.partition("/")[0] == config.node.partition("/")[0]:
+        is_elsewhere = node != config.node and not is_below(node, config.node)
+        if config.parent and is_elsewhere and root_id(node) == root_id(config.node):
             return node
         listed = ", ".join(below) or "none"
         raise NotAnswered(f"no other node {node!r} is known at {config.node}; nodes known: {listed}")

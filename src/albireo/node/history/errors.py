@@ -14,9 +14,8 @@ OSError                  the disk (full, failing), as it comes; a seal that meet
 """
 
 from collections.abc import Sequence
-from typing import Final
 
-NODES_TOLD: Final = 10
+from albireo.model.tree.node_names import NODES_TOLD, ambiguous
 
 
 class HistoryError(Exception):
@@ -55,10 +54,7 @@ class TooManyRows(QueryRefused):
 
 class AmbiguousNode(QueryRefused):
     def __init__(self, name: str, nodes: Sequence[str]) -> None:
-        listed = " or ".join(nodes[:NODES_TOLD])
-        super().__init__(
-            f"{name!r} may be one of {listed}; what to do: name the node by its whole id, as in {nodes[0]}"
-        )
+        super().__init__(ambiguous(name, nodes))
 
 
 class MergeAbandoned(HistoryError):

@@ -34,6 +34,7 @@ from albireo.machine.history.declared import DeclaredItems, Row
 from albireo.machine.history.intervals import Intervals, intervals_of_partials, intervals_of_rows
 from albireo.machine.history.trace import AggregateSettings, held_until, interpolated, trace_of_rows, with_holes
 from albireo.model import quality as q
+from albireo.model.tree.node_names import nodes_meant
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import parquet
 from albireo.node.history.files.gaps import GapIndex
@@ -151,10 +152,12 @@ class StoredHistory:
             UnknownItem: there is none, or several of that name.
         """
         node, _, local = name.rpartition(":")
+        rows = self.items()
+        meant = nodes_meant(node, {str(row["node"]) for row in rows.values()})
         found = [
             row
-            for item_id, row in self.items().items()
-            if (row["name"] == local and f"/{row['node']}".endswith(f"/{node}" if node else "")) or str(item_id) == name
+            for item_id, row in rows.items()
+            if (row["name"] == local and (not node or row["node"] in meant)) or str(item_id) == name
         ]
         if len(found) != 1:
             raise UnknownItem(name)

@@ -15,6 +15,7 @@ import msgspec
 
 from albireo.codec.history import BELOW, BelowFolder, Enclosed, is_node
 from albireo.model.topology import NODE_ID_PATTERN
+from albireo.model.tree.node_names import nodes_meant
 from albireo.node.history.errors import AmbiguousNode, QueryRefused, UnknownNode
 from albireo.node.history.files.store import FOLDER, read_manifest
 
@@ -74,12 +75,10 @@ def node_meant(name: str, nodes: Sequence[str]) -> str:
     Raises:
         AmbiguousNode: it is the end of several.
     """
-    found = [one for one in nodes if one.endswith(f"/{name}")]
-    if not name or name in nodes or not found:
-        return name
+    found = nodes_meant(name, nodes)
     if len(found) > 1:
         raise AmbiguousNode(name, found)
-    return found[0]
+    return found[0] if found else name
 
 
 def node_asked(node: str, names: Sequence[str]) -> str:
