@@ -21,8 +21,8 @@ from tests.parts.history_copy import Copy, all_rows
 AMPLE_DAYS: Final = 1.25
 SHORT_DAYS: Final = 0.5
 """Hold of the site that is cut off: one that a day does not use up, and one that does not last so long."""
-HALF_A_DAY_BYTES: Final = 650_000
-"""Size of about half of what it records in a day at pace 200."""
+HALF_A_DAY_BYTES: Final = {200: 650_000, 20: 6_000_000}
+"""Size of about half of what it records in a day, by pace."""
 SEVERAL_MINUTES: Final = pytest.mark.timeout(7_200)
 
 
@@ -32,7 +32,7 @@ SEVERAL_MINUTES: Final = pytest.mark.timeout(7_200)
         pytest.param(SHORT_DAYS, HOLD_BYTES, id="age"),
         pytest.param(
             AMPLE_DAYS,
-            HALF_A_DAY_BYTES,
+            HALF_A_DAY_BYTES[200],
             id="size",
             marks=pytest.mark.skipif(not IS_LONG, reason="ten seconds; real processes in test_tree_let_go.py"),
         ),
@@ -69,12 +69,16 @@ def stored(data: Path, day: TreeDay, node: str) -> Historian:
     return historian
 
 
-@pytest.mark.skipif(not IS_LONG, reason="a quarter of an hour in all")
+@pytest.mark.skipif(not IS_LONG, reason="half an hour in all")
 @SEVERAL_MINUTES
-@pytest.mark.parametrize("hold_days", [AMPLE_DAYS, SHORT_DAYS])
+@pytest.mark.parametrize(
+    ("hold_days", "hold_bytes"),
+    [(AMPLE_DAYS, HOLD_BYTES), (SHORT_DAYS, HOLD_BYTES), (AMPLE_DAYS, HALF_A_DAY_BYTES[20])],
+    ids=["ample", "age", "size"],
+)
 @pytest.mark.parametrize("is_pair", [True, False], ids=["pair", "alone"])
-def test_a_day_with_beats_every_two_seconds(is_pair: bool, hold_days: float) -> None:
-    TreeDay(1, pace=20, is_pair=is_pair, hold_days=hold_days).play()
+def test_a_day_with_beats_every_two_seconds(is_pair: bool, hold_days: float, hold_bytes: int) -> None:
+    TreeDay(1, pace=20, is_pair=is_pair, hold_days=hold_days, hold_bytes=hold_bytes).play()
 
 
 def _gap_of_the_child_alone(self: Copier, *_: Any) -> None:

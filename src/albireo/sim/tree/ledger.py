@@ -60,6 +60,10 @@ class TreeLedger:
             for count, program in (divmod(int(value), 10) for value in batch.values()):
                 self._counts.setdefault(header.log_id, []).append((own[0], program, count))
 
+    def first_behind(self, log_id: bytes, sequence: int) -> int:
+        """Last record of the first frame behind a record, envelopes not counted."""
+        return next(last for last, _ in self._living[log_id] if last > sequence)
+
     def recorded_bytes(self, log_id: bytes) -> int:
         return self._recorded.get(log_id, 0)
 
