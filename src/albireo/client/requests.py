@@ -15,7 +15,7 @@ from albireo.client.conversation import Conversation, understood
 from albireo.client.errors import NodeRefused
 from albireo.client.history import ToldRows, pieces
 from albireo.client.live import ItemCase, matches
-from albireo.client.questions import Request
+from albireo.client.questions import Request, milliseconds
 from albireo.codec.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action, Case
 from albireo.model.command import ItemSelection, Receipt
@@ -216,7 +216,7 @@ def write(
         "command_id": str(uuid.uuid4()),
         "user": user,
         "reason": reason,
-        "expires_ms": round(expires_s * 1000),
+        "expires_ms": milliseconds(expires_s),
     }
     if selection is not None:  # A node of an earlier version knows none, and has no item that asks for one.
         arguments["selection"] = selection.selection_id
@@ -241,7 +241,7 @@ def _meant(pattern: str) -> Conversation[list[str]]:
 
 def force(item: str, value: Value, user: str, reason: str, for_s: float) -> Conversation[ForcedItem]:
     """Put a value to an item."""
-    arguments = {"item": item, "value": value, "user": user, "reason": reason, "for_ms": round(for_s * 1000)}
+    arguments = {"item": item, "value": value, "user": user, "reason": reason, "for_ms": milliseconds(for_s)}
     reply = yield Request(what="force", arguments=arguments, wait_s=ACTION_S)
     return understood("force", reply.result, ForcedItem)
 
@@ -336,7 +336,7 @@ def act(
     if action is Action.ACK and activation > 1:  # The first needs no name, so that a node of 0.1.0 takes it.
         arguments["activation"] = activation
     if duration_s is not None:
-        arguments["duration_ms"] = round(duration_s * 1000)
+        arguments["duration_ms"] = milliseconds(duration_s)
     elif action is Action.SHELVE:
         arguments["action"] = Action.SHELVE_ONCE.value
     reply = yield Request(what="case_action", arguments=arguments, wait_s=ACTION_S)

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from albireo.cli.display import quality_text
+from albireo.cli.node.timespan import SecondsType
 from albireo.cli.output import ExitCode, Failure, emit, json_option
 from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.cli.view.state import LiveState, own_number
@@ -28,7 +29,7 @@ FIRST_STATE_S = 5.0
 
 @click.command("watch")
 @click.argument("patterns", nargs=-1)
-@click.option("--for", "seconds", type=float, default=None, help="End after so many seconds.")
+@click.option("--for", "seconds", type=SecondsType(), default=None, help="End after so many seconds.")
 @place_option
 @json_option
 def command(patterns: tuple[str, ...], seconds: float | None, place: Place, as_json: bool) -> None:
