@@ -10,7 +10,7 @@ import msgspec
 
 from albireo.cli.display import quality_text
 from albireo.cli.node.timespan import SecondsType
-from albireo.cli.output import ExitCode, Failure, emit, json_option
+from albireo.cli.output import ExitCode, Failure, emit, json_option, until_interrupted
 from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.cli.view.state import LiveState, own_number
 from albireo.cli.view.view import BeginScenario, LiveView
@@ -47,7 +47,8 @@ def command(patterns: tuple[str, ...], seconds: float | None, place: Place, as_j
             emit(snapshot(_first_changes(client, patterns or ("*",))))
             return
     ends = time.monotonic() + seconds if seconds is not None else float("inf")
-    LiveView(lambda: place, _scenarios_of(place), patterns).run(lambda _live: time.monotonic() >= ends)
+    with until_interrupted(True):
+        LiveView(lambda: place, _scenarios_of(place), patterns).run(lambda _live: time.monotonic() >= ends)
 
 
 def check_named(client: Client, patterns: Sequence[str]) -> None:
