@@ -233,10 +233,23 @@ def selections(pattern: str) -> Conversation[list[ItemSelection]]:
 
 
 def _meant(pattern: str) -> Conversation[list[str]]:
-    """Nodes that a pattern means; "": the one that is asked."""
+    """Nodes that a pattern means; "": the one that is asked.
+
+    Raises:
+        NodeRefused: it means none.
+    """
     reply = yield Request(what="status")
-    own = [""] if _means(pattern, str(reply.result["node"])) else []
-    return own + [row.node for row in (yield from tree()) if _means(pattern, row.node)]
+    own = str(reply.result["node"])
+    others = [row.node for row in (yield from tree())]
+    found = ([""] if _means(pattern, own) else []) + [node for node in others if _means(pattern, node)]
+    if not found:
+        raise NodeRefused("tree", _none_called(pattern, [own, *others]))
+    return found
+
+
+def _none_called(name: str, nodes: Sequence[str]) -> str:
+    listed = ", ".join(nodes) or "none"
+    return f"no node is called {name!r} here; what to do: name one by its id or the end of it; there are: {listed}"
 
 
 def force(item: str, value: Value, user: str, reason: str, for_s: float) -> Conversation[ForcedItem]:
@@ -299,8 +312,7 @@ def nodes_of(patterns: Sequence[str]) -> Conversation[list[str]]:
     nodes = [row.node for row in rows if any(_means(one, row.node) for one in patterns)]
     for one in patterns:
         if one != "*" and not any(_means(one, node) for node in nodes):
-            listed = ", ".join(row.node for row in rows) or "none"
-            raise NodeRefused("tree", f"no other node is called {one!r} here; there are: {listed}")
+            raise NodeRefused("tree", _none_called(one, [row.node for row in rows]))
     return nodes
 
 

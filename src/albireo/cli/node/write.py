@@ -9,7 +9,7 @@ from typing import Final
 import click
 import msgspec
 
-from albireo.cli.display import quality_text, value_text
+from albireo.cli.display import quality_text, value_text, where_listed
 from albireo.cli.node.timespan import SecondsType
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
 from albireo.cli.target import Place, node_client, place_option
@@ -79,7 +79,7 @@ def command(
     with node_client(place, user) as client:
         known = client.items(item)
         if not known:
-            raise Failure(f"no item {item}", "`albireo items` lists them")
+            raise Failure(f"no item {item}", where_listed(item))
         wanted = parsed(value, known[0].item.value_type)
         if known[0].item.control is Control.SELECT:
             selection, receipt = _selected_and_written(client, order, known[0], wanted, is_sure=is_sure)
@@ -133,10 +133,15 @@ def _confirm(client: Client, item: str, known: ItemReading, wanted: Value, selec
     now = client.read(item)
     unit = f" {known.item.unit}" if known.item.unit else ""
     say(f"{known.name}" + (f"  ({known.item.description})" if known.item.description else ""))
-    say(f"  now   {'-' if now.value is None else f'{now.value}{unit}'}  {quality_text(now.quality)}")
-    say(f"  then  {wanted}{unit}")
+    say(f"  now   {'-' if now.value is None else f'{exact(now.value)}{unit}'}  {quality_text(now.quality)}")
+    say(f"  then  {exact(wanted)}{unit}")
     if not click.confirm(f"Write it? It is yours for {selection.left_ms / 1000:g} s", default=False, err=True):
-        raise Failure("nothing was written", f"albireo write {item} {wanted}")
+        raise Failure("nothing was written", f"albireo write {item} {exact(wanted)}")
+
+
+def exact(value: Value) -> str:
+    """A value as it is written, with all its digits."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def parsed(text: str, value_type: ValueType) -> Value:
