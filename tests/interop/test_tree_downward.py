@@ -160,7 +160,7 @@ def test_the_commands_at_a_site_show_items_and_cases_of_another_one(tmp_path: Pa
         watched = told(here, "watch", "south:co", "co")
         return told(here, "items", "south:co"), watched, told(here, "cases", "list", "south"), none
 
-    def afterwards(since: int) -> Any:
+    def afterwards(since: int | None) -> Any:
         """Once it is told above since when it is away; who stood still for long says it of itself first."""
         with nodes[NORTH].program() as program:
             asked_until(program, lambda rows: only(rows, SOUTH)["stale_since_ns"] == since, "tree")
