@@ -4,7 +4,8 @@
      "file": name, size, sha256 of the whole --announced-->    which parts are missing in its directory
      <-- reply: these are missing --
      "file_part", each of them, to the inbox of this file -->  written to its disk, then taken
-     "file" again, announced until nothing is missing -->      whole, its sum as announced, in its place; then replied
+     <-- reply to the part that completes it: none is missing  whole, its sum as announced, in its place
+     "file" again, until somebody has replied that
 
 Every step may be done again. A receiver that goes away leaves the parts that it has on its disk; another one replies
 what it lacks itself. The transfer's id makes a file arrive once in a directory: it notes those that it has had.
@@ -152,7 +153,7 @@ def new_transfer() -> str:
 
 
 def send_file(file: OutgoingFile, user: str, progress: Progress | None) -> Conversation[MessageProof]:
-    """Send a file; the proof is that of its last announcement."""
+    """Send a file; the proof is that of the message to which somebody replied that it is whole."""
     notice, ends = file.notice(), time.monotonic() + file.expires_s
     body = msgspec.msgpack.encode(notice)
     while True:
@@ -166,7 +167,9 @@ def send_file(file: OutgoingFile, user: str, progress: Progress | None) -> Conve
             return proof
         if reply.is_busy:
             time.sleep(min(BUSY_S, max(0.0, ends - time.monotonic())))
-        yield from _send_parts(file, notice, reply.missing, user, ends, progress)
+        whole = yield from _send_parts(file, notice, reply.missing, user, ends, progress)
+        if whole is not None:
+            return whole
 
 
 def _to(file: OutgoingFile, inbox: str, kind: str, body: bytes, left_s: float) -> OutgoingMessage:
@@ -190,8 +193,8 @@ def _send_parts(
     user: str,
     ends: float,
     progress: Progress | None,
-) -> Conversation[None]:
-    """Send parts, a few at a time, until one of them is not taken in time."""
+) -> Conversation[MessageProof | None]:
+    """Send parts, a few at a time, until one is not taken in time; the proof of the one that made the file whole."""
     wanted = sorted({one for one in missing if 0 <= one < notice.parts})
     has = notice.parts - len(wanted)
     under_way: list[str] = []
@@ -203,13 +206,16 @@ def _send_parts(
             part = _to(file, notice.inbox, PART, body, min(PART_S, ends - time.monotonic()))
             under_way.append((yield from messages.send_off(part, user)))
         if not under_way:
-            return
+            break
         proof = yield from messages.proof(under_way.pop(0), PART_S + messages.GRACE_S)
         if proof is None or proof.outcome != "executed":
-            return
+            break
         has += 1
         if progress is not None:
             progress(min(has * PART_BYTES, notice.size), notice.size)
+        if proof.reply is not None and _reply_of(proof) == FileReply():
+            return proof
+    return None
 
 
 # The receiver.
@@ -228,13 +234,16 @@ def receive_file(message: InboxMessage, directory: Path) -> Conversation[Path | 
         if isinstance(half, FileReply):
             yield from messages.take(message, msgspec.msgpack.encode(half))
             return None
+        place = half.finish()
         yield from messages.take(message, msgspec.msgpack.encode(FileReply(missing=tuple(half.missing))))
-        if half.is_had:
-            return None
         while half.missing and (part := (yield from messages.receive(notice.inbox, SILENCE_S))) is not None:
             half.put(part.body)
-            yield from messages.take(part, None)
-        return None if half.missing else half.finish()
+            is_last = not half.missing
+            place = half.finish()
+            yield from messages.take(part, None if half.missing else msgspec.msgpack.encode(FileReply()))
+            if is_last:
+                break
+        return place
 
 
 @contextlib.contextmanager
@@ -305,7 +314,12 @@ class HalfFile:
                 self.missing.remove(part.index)
 
     def finish(self) -> Path | None:
-        """Put the whole file in its place, under a name that is free; None: its sum is wrong, so it is begun anew."""
+        """Put the file in its place, under a name that is free; None: parts are missing, or it was received before.
+
+        One whose sum is wrong is begun anew: all of its parts are missing.
+        """
+        if self.missing or self.is_had:
+            return None
         if not self._notice.parts:
             self._part.touch()
         with self._part.open("rb") as file:
@@ -313,6 +327,7 @@ class HalfFile:
         if not is_right:
             self._part.unlink()
             self._have.unlink(missing_ok=True)
+            self.missing = list(range(self._notice.parts))
             return None
         place = self._placed() or self._place()
         self._had.write_text(self._notice.sha256)

@@ -98,3 +98,15 @@ def test_a_file_arrives_once_though_its_receiver_dies_between_the_link_and_the_n
     (tmp_path / "recipe.bin").hardlink_to(tmp_path / OWN / f"{notice.transfer}.part")  # finish() got so far.
     HalfFile(tmp_path, notice).finish()
     assert not (tmp_path / "recipe.2.bin").exists()
+
+
+@pytest.mark.parametrize(("data", "missing"), [(b"1", ()), (b"2", (0,))])
+def test_a_file_whose_receiver_died_with_its_last_part_is_whole_only_with_the_right_sum(
+    tmp_path: Path, data: bytes, missing: tuple[int, ...]
+) -> None:
+    notice = notice_of(b"1")
+    (tmp_path / OWN).mkdir()
+    HalfFile(tmp_path, notice).put(msgspec.msgpack.encode(FilePart(transfer=notice.transfer, index=0, data=data)))
+    (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(notice)), tmp_path))
+    assert reply == FileReply(missing=missing)
+    assert path == (None if missing else tmp_path / "recipe.bin")
