@@ -109,6 +109,13 @@ class StagedActor:
     def probe(self, endpoint: str, timeout_s: float, on_answer: Callable[[Reach], object]) -> None:
         self.stage.network.probe(self, endpoint, timeout_s, on_answer)
 
+    def left(self) -> bytes:
+        """Nothing: no boot holds the disk from one process to the next."""
+        return b""
+
+    def leave(self, data: bytes) -> None:
+        """Leave nothing, likewise."""
+
     def arm(self, deadline: Instant | None) -> None:
         self._deadline = deadline
         self._timer.arm(deadline)
