@@ -26,6 +26,7 @@ from albireo.plant.unruly.device import UnrulyDevice
 from albireo.plant.unruly.manners import honest
 from bench import Case, Progress, Result, case, result
 from bench._bare_hops import HOPS, ages_ms
+from bench._followers import many_followers
 from bench._node import longest_turn_ms
 from bench._tree import NodeTree, TreeNode, batch, fill, items_named, load
 
@@ -57,6 +58,7 @@ class TreeSizes(msgspec.Struct, frozen=True, kw_only=True):
     backlog: int = 24_000_000
     paced_backlog: int = 8_000_000
     items: int = 100_000
+    followers: int = 1_000
     added: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
     added_s: float = 6.0
 
@@ -70,6 +72,7 @@ SHORT: Final = TreeSizes(
     backlog=40_000,
     paced_backlog=800_000,
     items=1_000,
+    followers=40,
     added=(1, 2),
     added_s=1.0,
 )
@@ -77,7 +80,7 @@ SHORT: Final = TreeSizes(
 
 
 def run(progress: Progress, sizes: TreeSizes = FULL) -> Result:
-    parts = (changes_and_orders, lone_backlog, backlog, paced_backlog, many_items, added_sites)
+    parts = (changes_and_orders, lone_backlog, backlog, paced_backlog, many_items, followed, added_sites)
     cases: list[Case] = []
     for part in parts:
         with tempfile.TemporaryDirectory() as scratch:
@@ -364,6 +367,11 @@ def _has_all(tree: NodeTree, site: str, count: int) -> bool:
 def _turn_ms(tree: NodeTree, node: str) -> tuple[float, float]:
     with connect(tree.data(node), is_pinned=True) as client:
         return longest_turn_ms(client)
+
+
+def followed(directory: Path, sizes: TreeSizes, progress: Progress) -> list[Case]:
+    """Very many followers of one node."""
+    return many_followers(directory, sizes.followers, sizes.change_s, progress)
 
 
 def added_sites(directory: Path, sizes: TreeSizes, progress: Progress) -> list[Case]:

@@ -387,8 +387,10 @@ def test_what_was_acquired_is_what_core_got(tmp_path: Path) -> None:
         async with RawDevice(counting()) as device, running(core, tmp_path):
             async with running(comm(raw_arguments(device.port)), tmp_path):
                 await until(lambda: len(core.history("count")) > 20)
-            acquired = core.last_of("p1/acquired")
-            assert acquired == (sum(len(batch) for batch in core.batches), GOOD)
+            await until(
+                lambda: core.last_of("p1/acquired") == (sum(len(batch) for batch in core.batches), GOOD),
+                "as many samples as the adapter counted last",
+            )
 
     in_loop(story)
 

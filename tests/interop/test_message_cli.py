@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from albireo.cli import cli
-from albireo.client import connect
+from albireo.client import Client, connect
+from albireo.model.tree.proof import MessageProof
 from tests.interop.test_tree_files import NODES, receive_files, run
 from tests.interop.test_tree_messages import joined
 from tests.interop.test_tree_orders import PUMP, ROOT
@@ -31,9 +32,16 @@ def test_a_message_and_a_file_go_by_the_command(tmp_path: Path) -> None:
     nodes = tree_of(tmp_path, *NODES)
     recipe = tmp_path / "recipe.bin"
     recipe.write_bytes(bytes(600_000))  # More than one message holds.
+    waiting = ("--wait", str(PATIENCE_S))
 
     def command(node: str, *words: str) -> Result:
         return CliRunner().invoke(cli, ["message", *words, "--data", str(nodes[node].data), "--json"])
+
+    def sent_with_a_word(client: Client) -> MessageProof:
+        """The file, and a message behind its last announcement, which somebody has to answer."""
+        proof = client.send_file("pump", recipe, inbox="r", expires_s=PATIENCE_S)
+        client.send("pump", b"that was all", inbox="r", expires_s=PATIENCE_S, wait=False)
+        return proof
 
     def story_of() -> None:
         joined(nodes)
@@ -47,18 +55,18 @@ def test_a_message_and_a_file_go_by_the_command(tmp_path: Path) -> None:
             assert sent["outcome"] == "executed"
             (path,) = receiving.result()
             assert path.read_bytes() == recipe.read_bytes()
-            sending = pool.submit(top.send_file, "pump", recipe, inbox="r", expires_s=PATIENCE_S)
-            reading = ("receive", "--inbox", "r", "--out", str(tmp_path / "two"), "--wait", "3", "--count", "2")
+            sending = pool.submit(sent_with_a_word, top)
+            reading = ("receive", "--inbox", "r", "--out", str(tmp_path / "two"), "--count", "2", *waiting)
             found: Any = told(command(PUMP, *reading))["messages"]
-            assert [Path(one["path"]).read_bytes() for one in found] == [recipe.read_bytes()]
+            assert [Path(one["path"]).read_bytes() for one in found] == [recipe.read_bytes(), b"that was all"]
             assert sending.result().outcome == "executed"
         note = tmp_path / "note.txt"
         note.write_text("hello")
         command_id = str(told(command(ROOT, "send", "pump", str(note), "--no-wait"))["command_id"])
         assert told(command(ROOT, "show", command_id))["outcome"] is None
-        taken: Any = told(command(PUMP, "receive", "--wait", "8"))["messages"]
+        taken: Any = told(command(PUMP, "receive", *waiting))["messages"]
         assert [one["body"] for one in taken] == ["aGVsbG8="]
-        assert told(command(ROOT, "show", command_id, "--wait", "5"))["outcome"] == "executed"
+        assert told(command(ROOT, "show", command_id, *waiting))["outcome"] == "executed"
         refused = command(ROOT, "send", "pump", str(note), "--inbox", "nobody", "--expires", "0.3")
         assert refused.exit_code == 1 and json.loads(refused.stdout.splitlines()[-1])["outcome"] == "expired"
         assert command(ROOT, "send", "pump", str(note), "--as-file", "--no-wait").exit_code == 1

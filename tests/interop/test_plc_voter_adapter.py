@@ -20,6 +20,7 @@ from albireo.codec.register_block import (
     VoterWritten,
 )
 from albireo.field.comm import Comm
+from albireo.field.contract import VoterRequestRefused
 from albireo.field.voter_line import REFUSED_PAUSE_NS, Request
 from albireo.machine.pair.config import PairConfig
 from albireo.model.instant import MS, SECOND, Instant
@@ -460,5 +461,32 @@ def test_a_reset_by_the_device_is_told_and_a_new_connection_offered(tmp_path: Pa
             core.ask_to_read()
             await until(lambda: core.connection != first, "another connection")
             assert VoterLost(adapter="p1", connection=first) in core.said
+
+    in_loop(story)
+
+
+@pytest.mark.timeout(120)
+def test_the_adapter_stops_though_a_request_swallows_the_cancellation(tmp_path: Path) -> None:
+    """asyncio.wait_for of Python 3.11 does so if the answer comes in the same moment. The adapter then hung as it
+    stopped, and in thread placement its node with it."""
+
+    async def story() -> None:
+        core = Asking()
+        async with plc() as server, running(core, tmp_path):
+            one = comm(adapter(server.port))
+            async with running(one, tmp_path):
+                await until(lambda: core.connection, "an offer")
+                is_reading = asyncio.Event()
+
+                async def read_voter() -> VoterRequestRefused:
+                    is_reading.set()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.Event().wait()
+                    return VoterRequestRefused("it stops", must_close=False)
+
+                assert one._pair_adapter is not None
+                one._pair_adapter.read_voter = read_voter  # type: ignore[method-assign]  # The flaw is in what it awaits.
+                core.ask_to_read()
+                await is_reading.wait()
 
     in_loop(story)

@@ -160,17 +160,21 @@ def test_the_commands_at_a_site_show_items_and_cases_of_another_one(tmp_path: Pa
         watched = told(here, "watch", "south:co", "co")
         return told(here, "items", "south:co"), watched, told(here, "cases", "list", "south"), none
 
-    def afterwards() -> Any:
+    def afterwards(since: int | None) -> Any:
+        """Once it is told above since when it is away; who stood still for long says it of itself first."""
         with nodes[NORTH].program() as program:
+            asked_until(program, lambda rows: only(rows, SOUTH)["stale_since_ns"] == since, "tree")
             shown(program, SOUTH, 3.0, q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE)
         here = nodes[NORTH]
         return told(here, "watch", "south:co"), told(here, "items", "south:co"), told(here, "cases", "list", "south")
 
     async def story() -> None:
-        async with nodes[ROOT].core_up(), nodes[NORTH].core_up():
+        async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up():
             async with nodes[SOUTH].core_up():
                 items, watched, cases, none = await aside(story_of)
-            stale, old_items, old_cases = await aside(afterwards)
+            mirror = root.root.tree.mirrors[SOUTH]
+            await until(lambda: mirror.stale_since_ns, "it is missed above")
+            stale, old_items, old_cases = await aside(partial(afterwards, mirror.stale_since_ns))
         assert [(one["name"], one["value"]) for one in items["items"]] == [("root/south:co", 3.0)]
         assert {(one["item"], one["value"], one["is_forced"]) for one in watched["items"]} == {
             ("root/south:co", 3.0, True),

@@ -14,7 +14,7 @@ from albireo.model import quality as q
 from albireo.node.history.actor import Historian
 from albireo.runtime.actor.clock import wall_ns
 from tests.parts.core_pair import aside
-from tests.parts.history import Sample, stored_rows
+from tests.parts.history import Sample, iso, stored_rows
 from tests.parts.lone import asked_until
 from tests.parts.tree import TreeNode, tree_of
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
 BEGIN = wall_ns() // 1_000_000_000 * 1_000_000_000 - 60_000_000_000
 SPAN_NS = 1_000_000_000
-RANGE = ["--from", "-1h"]
+RANGE = ["--from", iso(BEGIN)]
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from albireo.node.history.files.gaps import GapIndex
 from albireo.node.history.files.store import HistoryStore, read_manifest
 from albireo.runtime import running
 from tests.parts.core_pair import aside, begun, until
-from tests.parts.history import stored_rows
+from tests.parts.history import iso, stored_rows
 from tests.parts.history_copy import all_rows, partial_sums
 from tests.parts.letting_go import BEGIN, ROWS, holds_little, let_go, recorded, sealed
 from tests.parts.lone import asked_until
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
 SPAN = {"from_ns": 0, "to_ns": BEGIN + 3_600_000_000_000}
-RANGE = ["--from", "-10m", "--every", "10m"]
+RANGE = ["--from", iso(BEGIN), "--every", "1d"]
 HOLD_ITEM = "root/north:core/uplink_hold"
 
 

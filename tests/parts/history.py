@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,12 @@ DAY_ZERO = 1_700_006_400 * SECOND
 
 Sample = tuple[int, int, Value, int]
 """(item id, source ns, value, quality)."""
+
+
+def iso(at_ns: int) -> str:
+    """A time as a range on the command line has it. One that counts back from now would end before rows that are made
+    while the tests are collected, as soon as these run for longer than that."""
+    return datetime.fromtimestamp(at_ns // SECOND, UTC).isoformat()
 
 
 def batch_of(rows: Sequence[Sample], value_type: ValueType, node_ns: int) -> SampleBatch:

@@ -61,10 +61,13 @@ class Site:
 class Historian:
     """One life of a historian, in the order in which the actor does it."""
 
-    def __init__(self, data: Path, files: FileSystem | None = None) -> None:
+    def __init__(
+        self, data: Path, files: FileSystem | None = None, *, node: str = "root", log_id: bytes = LOG_ID
+    ) -> None:
         """`files`: by default those that a kill does no harm, and which never sync."""
         files = files or DyingFiles()
-        self.store, _ = HistoryStore.open(data, "root", files)
+        self.log_id = log_id
+        self.store, _ = HistoryStore.open(data, node, files)
         self.hot = hot_of(self.store)
         journal = Journal("history", lambda _: True, lambda: WallTime(0), lambda: Instant(0))
         self.below = HistoryBelow(data, journal, files)
@@ -87,7 +90,7 @@ class Historian:
             below.done.append(one)
         if dies_after is not None and dies_after <= len(below.seals):
             return
-        self.store.seal(own, LOG_ID.hex(), DAY_ZERO)
+        self.store.seal(own, self.log_id.hex(), DAY_ZERO)
         self.below.sealed(below)
         self.hot.drop(own)
 

@@ -39,12 +39,16 @@ def recorded(site: TreeNode, count: int = ROWS) -> None:
 
 
 async def let_go(site: TreeNode, core: Core, historian: Historian) -> int:
-    """Have the site's first segments go, once they are in its stored history; returns the first record that is left."""
+    """Have the site's first segments go, once they are in its stored history; returns the first record that is left.
+
+    It holds back all the rest: nobody could say else how much has gone by the time at which its parent is there.
+    """
     while core.log.begin_sequence == 1:
         await aside(partial(asked, site, "status"))
         await sealed(historian)
         await core._house._save_snapshot()
         core._house._prune(core.log.stats().size_bytes)
+    core._house._retention = msgspec.structs.replace(core._house._retention, hold_bytes=1 << 30)
     return core.log.begin_sequence
 
 

@@ -106,9 +106,17 @@ class LazyGroup(click.Group):
 
 @contextlib.contextmanager
 def _usage_told(*, is_json: bool) -> Iterator[None]:
-    """With --json a wrong usage is one JSON object too."""
+    """With --json a wrong usage, and Ctrl-C, is one JSON object too."""
     try:
         yield
+    except (KeyboardInterrupt, click.Abort) as error:
+        if not is_json:
+            raise
+        from albireo.cli.output import Failure
+
+        raise Failure(
+            "broken off", "what was ordered before may be done: albireo command list", is_json=True
+        ) from error
     except click.UsageError as error:
         if not is_json:
             raise

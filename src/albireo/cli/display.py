@@ -31,6 +31,13 @@ def not_heard_text(since_ns: int | None) -> str:
     return f"  (not heard since {time_text(since_ns)})" if since_ns else "  (not heard in this run)"
 
 
+def where_listed(item: str) -> str:
+    """Command that lists the names among which one was not found; a name may have a node before it."""
+    node, _, _ = item.rpartition(":")
+    of_node = f"`albireo items '{node}:*'` lists those of that node, `albireo tree` says which nodes are heard"
+    return of_node if node else "`albireo items` lists them, `albireo items '*:*'` those of other nodes too"
+
+
 def clock_text(wall_ns: int) -> str:
     """Time of the day, UTC; a dash for a time that never was."""
     return datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%H:%M:%S") if wall_ns > 0 else "-"

@@ -105,10 +105,20 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: 
 
     table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column)
+        table.add_column(column, overflow="fold")  # A narrow terminal breaks names and ids, and leaves nothing out.
     for row in rows:
         table.add_row(*(cell if isinstance(cell, Text) else Text(plain(str(cell))) for cell in row))
     Console().print(table)
+
+
+@contextlib.contextmanager
+def until_interrupted(is_endless: bool) -> Iterator[None]:
+    """Take Ctrl-C for the end of a command that runs until then (`is_endless`), not for a failure."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not is_endless:
+            raise
 
 
 @contextlib.contextmanager

@@ -24,6 +24,7 @@ from typing import Any, Final, Protocol, TypeVar
 from albireo.client.errors import ClientBusy, ClientClosed
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.actor.first_use import settle_types
 from albireo.runtime.link.dialing import MIND_S
 from albireo.runtime.link.lines import LineNews, Lines
 
@@ -72,6 +73,7 @@ class Engine:
         self._poll.register(self._wake, select.POLLIN)
         self._is_ending = self._is_over = False
         self._process = os.getpid()
+        settle_types()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         atexit.register(self.close)
         self._thread.start()

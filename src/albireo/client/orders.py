@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 from albireo.client import requests
 from albireo.client.conversation import Conversation, held, understood
 from albireo.client.core import ClientCore
-from albireo.client.questions import Request
+from albireo.client.questions import Request, milliseconds
 from albireo.model.command import SELECT_MS, ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.tree.course import CommandCourse
@@ -44,7 +44,7 @@ def select(item: str, user: str, reason: str, for_s: float) -> Conversation[Item
     arguments: dict[str, Any] = {
         "item": item,
         "selection_id": str(uuid.uuid4()),
-        "for_ms": round(for_s * 1000),
+        "for_ms": milliseconds(for_s),
         "user": user,
         "reason": reason,
     }

@@ -45,6 +45,21 @@ LOCKED_OUT_S: Final = 3.0
 """Time after which a question ends early, if nobody but people with keys can change that it has no answer."""
 
 
+TIME_S_MAX: Final = 1e9
+"""Longest time, in seconds, that can be meant; what a node takes is less."""
+
+
+def milliseconds(seconds: float) -> int:
+    """A time of a question, as the node takes it.
+
+    Raises:
+        ValueError: it is no number, or so long that nobody could wait for it.
+    """
+    if not abs(seconds) <= TIME_S_MAX:
+        raise ValueError(f"{seconds} is no time in seconds")
+    return round(seconds * 1000)
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One question with everything that is to be known of it."""
 

@@ -15,7 +15,7 @@ from albireo.client.conversation import Conversation, understood
 from albireo.client.errors import NodeRefused
 from albireo.client.history import ToldRows, pieces
 from albireo.client.live import ItemCase, matches
-from albireo.client.questions import Request
+from albireo.client.questions import Request, milliseconds
 from albireo.codec.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action, Case
 from albireo.model.command import ItemSelection, Receipt
@@ -116,6 +116,18 @@ def _called(pattern: str, nodes: Sequence[str]) -> list[str]:
     if not WILD.intersection(pattern):
         return nodes_meant(pattern, nodes)
     return [one for one in nodes if fnmatch.fnmatchcase(one, pattern) or fnmatch.fnmatchcase(one, f"*/{pattern}")]
+
+
+def _surely_called(pattern: str, nodes: Sequence[str]) -> list[str]:
+    """As `_called`.
+
+    Raises:
+        NodeRefused: none of them is meant.
+    """
+    if found := _called(pattern, nodes):
+        return found
+    told = f"no node is called {pattern!r} here; what to do: name one by its id or the end of it; there are: "
+    raise NodeRefused("tree", told + (", ".join(nodes) or "none"))
 
 
 def items(patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
@@ -221,7 +233,7 @@ def write(
         "command_id": str(uuid.uuid4()),
         "user": user,
         "reason": reason,
-        "expires_ms": round(expires_s * 1000),
+        "expires_ms": milliseconds(expires_s),
     }
     if selection is not None:  # A node of an earlier version knows none, and has no item that asks for one.
         arguments["selection"] = selection.selection_id
@@ -238,16 +250,15 @@ def selections(pattern: str) -> Conversation[list[ItemSelection]]:
 
 
 def _meant(pattern: str) -> Conversation[list[str]]:
-    """Nodes that a pattern means; "": the one that is asked."""
-    reply = yield Request(what="status")
-    own = str(reply.result["node"])
-    rows = yield from tree()
-    return ["" if one == own else one for one in _called(pattern, [own, *(row.node for row in rows)])]
+    """Nodes that a pattern means, of which there must be one; "": the one that is asked."""
+    own = str((yield Request(what="status")).result["node"])
+    nodes = [own, *(row.node for row in (yield from tree()))]
+    return ["" if one == own else one for one in _surely_called(pattern, nodes)]
 
 
 def force(item: str, value: Value, user: str, reason: str, for_s: float) -> Conversation[ForcedItem]:
     """Put a value to an item."""
-    arguments = {"item": item, "value": value, "user": user, "reason": reason, "for_ms": round(for_s * 1000)}
+    arguments = {"item": item, "value": value, "user": user, "reason": reason, "for_ms": milliseconds(for_s)}
     reply = yield Request(what="force", arguments=arguments, wait_s=ACTION_S)
     return understood("force", reply.result, ForcedItem)
 
@@ -296,18 +307,9 @@ def cases(node: str = "", *, include_closed: bool) -> Conversation[list[ItemCase
 
 
 def nodes_of(patterns: Sequence[str]) -> Conversation[list[str]]:
-    """Other nodes that these name: by an id, its end (`north` for `root/north`), or a pattern of either.
-
-    Raises:
-        NodeRefused: one of them names none.
-    """
+    """Other nodes that these name; of a pattern other than `*` there must be one."""
     known = [row.node for row in (yield from tree())]
-    found: set[str] = set()
-    for one in patterns:
-        called = _called(one, known)
-        if one != "*" and not called:
-            raise NodeRefused("tree", f"no other node is called {one!r} here; there are: {', '.join(known) or 'none'}")
-        found.update(called)
+    found = {node for one in patterns for node in (known if one == "*" else _surely_called(one, known))}
     return [one for one in known if one in found]
 
 
@@ -343,7 +345,7 @@ def act(
     if action is Action.ACK and activation > 1:  # The first needs no name, so that a node of 0.1.0 takes it.
         arguments["activation"] = activation
     if duration_s is not None:
-        arguments["duration_ms"] = round(duration_s * 1000)
+        arguments["duration_ms"] = milliseconds(duration_s)
     elif action is Action.SHELVE:
         arguments["action"] = Action.SHELVE_ONCE.value
     reply = yield Request(what="case_action", arguments=arguments, wait_s=ACTION_S)

@@ -70,7 +70,6 @@ class Comm:
         """Whether the device is there was found out once."""
         self._role = AdapterRole(is_acting=config.begins_acting)
         self._line: VoterLine | None = None
-        self._acquired = 0
         self._dropped_before = 0
         self._reconnects = 0
         self._polls = 0
@@ -110,6 +109,8 @@ class Comm:
             self._step(LinkOpened())
             self._offer(self._band.waiting(actor.now(), actor.wall_ns()))
             self._publish()
+        else:
+            self._ask_role()
         jobs = [self._device.live(), self._carrier.serve()]
         if config.voter_address is not None and self._pair_adapter is not None:
             first, hung_up = secrets.randbits(31), self._device.hung_up
@@ -137,7 +138,7 @@ class Comm:
             config=ProducerConfig(queue_bytes_max=self._config.queue_mib << 20),
             takes_orders=any(one.is_writable for one in own),
         )
-        self._greetings = 0
+        self._greetings = self._acquired = 0
 
     def drained(self, letters: Sequence[Letter]) -> None:
         for letter in letters:
@@ -190,6 +191,8 @@ class Comm:
         """Have the tasks end. NB: asyncio.wait_for of Python 3.11 (in pymodbus) swallows a cancellation that meets an
         answer; the flag does not get lost. An actor that crashes cancels its tasks, too."""
         self._device.is_stopping = self._carrier.is_stopping = True
+        if self._line is not None:
+            self._line.is_stopping = True
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -2,7 +2,7 @@
 
     <adapter>/connected     bool; false is the case "device lost"
     <adapter>/poll_ms       mean duration of a poll since the last sample of this item
-    <adapter>/acquired      samples handed on since the start, these included
+    <adapter>/acquired      samples handed on since it acts, these included
     <adapter>/dropped       samples lost by overflow since the start
     <adapter>/queue_bytes   samples waiting for CORE
     <adapter>/overruns      polls left out because the one before took too long
@@ -26,7 +26,7 @@ from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 
 _COUNTS: Final = {
-    "acquired": "samples handed on since the start, this one included",
+    "acquired": "samples handed on since it acts, this one included",
     "dropped": "samples lost since the start",
     "queue_bytes": "samples waiting for the core",
     "overruns": "polls left out because the one before took too long",

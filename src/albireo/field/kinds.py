@@ -10,7 +10,7 @@ import msgspec
 from albireo.field import ENTRY_POINTS
 from albireo.field.contract import Adapter, ConfigurationError
 from albireo.model.instant import Instant
-from albireo.runtime.actor.placement import BUILDING
+from albireo.runtime.actor.first_use import settle_types
 
 _OWN: Final = {"modbus": "albireo.field.modbus.adapter:create", "host": "albireo.field.host:create"}
 
@@ -28,13 +28,14 @@ Create = Callable[[Mapping[str, object], Surroundings], Adapter]
 
 
 def create_adapter(kind: str, arguments: Mapping[str, object], surroundings: Surroundings) -> Adapter:
-    """The adapter of `kind` with `arguments` (JSON). Those of one process are made one after another, as actors are.
+    """The adapter of `kind` with `arguments` (JSON).
 
     Raises:
         ConfigurationError: nobody offers that kind, or the arguments can't work.
     """
-    with BUILDING:
-        return _factory(kind)(arguments, surroundings)
+    create = _factory(kind)
+    settle_types()
+    return create(arguments, surroundings)
 
 
 def _factory(kind: str) -> Create:

@@ -70,6 +70,7 @@ class VoterLine:
         self._came = asyncio.Event()
         self.lost_reason = ""
         """Reason of the last loss, set before CORE is told."""
+        self.is_stopping = False
 
     # Calls of COMM.
 
@@ -119,8 +120,8 @@ class VoterLine:
         self._send(VoterOffered(adapter=self._adapter, connection=self._connection))
 
     async def serve(self) -> None:
-        """Carry out requests in their order, for ever."""
-        while True:
+        """Carry out requests in their order, until the adapter stops."""
+        while not self.is_stopping:
             if not self._requests:
                 self._came.clear()
                 await self._came.wait()

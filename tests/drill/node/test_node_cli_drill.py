@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -115,6 +116,17 @@ def test_the_status_is_a_page_and_details_come_when_asked_for(data: Path) -> Non
     assert any("longest turn" in line for line in detailed)
     told = json.loads(asked(data, "status", "--json").stdout)
     assert told["summary"]["is_safe"] is True and told["log"]["sequence"] > 0
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+@pytest.mark.parametrize("command", some(["items", "status"], 1))
+def test_ctrl_c_ends_what_is_shown_again_and_again_and_is_no_failure(data: Path, command: str, more: list[str]) -> None:
+    arguments = [*PROGRAM, command, "--watch", *more, "--data", str(data)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
+        assert shown.stdout is not None and shown.stdout.readline()
+        shown.send_signal(signal.SIGINT)
+        _, said = shown.communicate(timeout=PATIENCE_S)
+    assert shown.returncode == 0 and b"Abort" not in said and b"Traceback" not in said, said
 
 
 def test_an_item_that_is_not_there_is_a_failure(data: Path) -> None:

@@ -264,8 +264,7 @@ def check_second_is_refused(site: Site, node: subprocess.Popen[bytes]) -> None:
     """On the same data."""
     second = site.start()
     assert second.wait(PATIENCE_S) == 78
-    assert node.poll() is None
-    assert site.is_sampling()
+    site.until(site.is_sampling, node)
 
 
 def check_write(site: Site) -> None:

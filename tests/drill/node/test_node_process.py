@@ -156,6 +156,7 @@ def test_actors_die_with_boot_and_the_next_node_starts(
     if is_suspended:
         actors[0].suspend()
     node.process.kill()
+    os.waitid(os.P_PID, node.process.pid, os.WEXITED | os.WNOWAIT)  # Dead, and nobody has waited for it.
     again = nodes(tmp_path, "process", "core", "a").started()
     until(lambda: all(is_gone(actor) for actor in actors))  # They let go of the lock a moment before.
     pids = again.ask("core", "ping")

@@ -56,9 +56,9 @@ class Site:
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout.splitlines()[-1])
 
-    def items(self) -> set[str]:
+    def items(self, pattern: str = "*") -> set[str]:
         with connect(self.data, timeout_s=PATIENCE_S, is_pinned=True) as client:
-            return {one.name for one in client.items()}
+            return {one.name for one in client.items(pattern)}
 
     def runs(self) -> dict[str, int]:
         with connect(self.data, timeout_s=PATIENCE_S, is_pinned=True) as client:
@@ -170,8 +170,7 @@ def test_a_site_below_comes_and_goes_as_the_node_runs(site: Site) -> None:
     site.until(lambda: site.below() == [("root/north", False)])
     with site.running("root/north", site.north):
         site.until(lambda: site.below() == [("root/north", True)])
-        with connect(site.data, timeout_s=PATIENCE_S, is_pinned=True) as client:
-            assert "root/north:core/topology_differs" in {one.name for one in client.items("north:*")}
+        site.until(lambda: "root/north:core/topology_differs" in site.items("north:*"))
         site.file.write_text(alone)
         assert site.applied()["applied"]
         site.until(lambda: site.below() == [])

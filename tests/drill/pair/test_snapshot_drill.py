@@ -87,7 +87,7 @@ def produce(producer: SampleProducer, batches: int) -> None:
 
 def told(pair: Pair, member: str) -> dict[str, object]:
     """What its folds say of the item and of the producer's cases."""
-    with connect(pair.data(member), is_pinned=True) as client:
+    with connect(pair.data(member), timeout_s=PATIENCE_S, is_pinned=True) as client:
         status = client.ask("status")
     assert isinstance(status, dict)
     return {"items": status["items"], "sequence": status["log"]["sequence"]}
@@ -99,7 +99,7 @@ def history(pair: Pair, member: str, what: str) -> dict[str, Any]:
 
     def answers() -> bool:
         try:
-            with connect(pair.data(member), is_pinned=True) as client:
+            with connect(pair.data(member), timeout_s=PATIENCE_S, is_pinned=True) as client:
                 found.append(client.ask(what, of="history"))
         except NodeUnreachable:
             return False

@@ -5,10 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from albireo.drill.unruly import DEVICES
+from tests.drill.pair.test_pair_drill import left_behind
+from tests.parts.process_pair import until
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
@@ -25,4 +26,4 @@ def test_units_that_misbehave_cost_their_neighbours_nothing(tmp_path: Path) -> N
     assert (answer["fault"], answer["held"], one["restarts"]) == ("bad-gateway", True, 0)
     assert {device["device"] for device in one["devices"]} == set(DEVICES)
     assert {device["wrong"] + device["not_good"] + device["untrue"] for device in one["devices"]} == {0}
-    assert not [found for found in psutil.process_iter(["cmdline"]) if str(directory) in str(found.info["cmdline"])]
+    until(lambda: left_behind(directory) == [], lambda: str(left_behind(directory)))

@@ -81,7 +81,7 @@ def test_both_plcs_show_one_tunnel(tunnel: Tunnel) -> None:
         until(lambda: read(p2, "transformer_1_power") > before + 50)
         tunnel.begin(Scenario.FIRE, 1)
         until(lambda: read(p2, "fire_alarm_2") == 1)
-        assert read(p1, "barrier_closed") == 1
+        until(lambda: read(p1, "barrier_closed") == 1)  # One PLC may be a tick behind the other one.
 
 
 def test_life_signs_count_at_most_ten_times_a_second(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 import importlib
 import json
+import os
 import re
+import struct
 import subprocess
 import sys
+import termios
+from fcntl import ioctl
 from pathlib import Path
 
 import click
@@ -113,6 +117,25 @@ def test_a_failure_under_json_is_one_object_too() -> None:
 
 def test_a_table_off_a_terminal_is_tab_separated() -> None:
     assert CliRunner().invoke(sample, []).stdout == "item\tvalue\nco_1\t1.5\n"
+
+
+def test_a_table_in_a_narrow_terminal_leaves_nothing_out() -> None:
+    """Ids are to be copied, and names that begin alike are to be told apart."""
+    ours, theirs = os.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
+    name, command_id = "root/north:light_threshold_1_luminance", "24ded490-e95f-4955-99a8-1d269632d819"
+    row = ("2026-11-24 13:25:29.026", f"write {name} = 21", "verified", "root", "root", command_id)
+    columns = ["given", "what", "state", "who", "at", "id"]
+    code = f"from albireo.cli.output import show_table; show_table({columns}, [{row}])"
+    environment = {**os.environ, "TERM": "xterm"}
+    environment.pop("COLUMNS", None)
+    subprocess.run([sys.executable, "-c", code], stdout=theirs, stdin=theirs, check=True, env=environment)
+    os.close(theirs)
+    lines = re.sub("\x1b\\[[0-9;]*m", "", os.read(ours, 65_536).decode()).splitlines()
+    os.close(ours)
+    assert all(len(line) <= 60 for line in lines)
+    first = lines[0].index(" id")
+    assert "".join(line[first:].strip() for line in lines[1:]) == command_id, lines
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,10 +1,14 @@
 """What a value on the command line means, by the type of the item."""
 
+import json
+
 import click
 import pytest
 from click.testing import CliRunner
 
-from albireo.cli.node.write import NegativeNumbers, parsed
+from albireo.cli import cli
+from albireo.cli.node.write import EXPIRES_S_MAX, NegativeNumbers, parsed
+from albireo.machine.node.orders import EXPIRES_MS_MAX
 from albireo.model.value import Value, ValueType
 
 
@@ -43,6 +47,37 @@ def test_a_number_below_zero_is_no_option(value: str) -> None:
     for arguments in ([value, "--reason", "test"], ["--reason", "test", value], ["--reason", "test", "--", value]):
         result = CliRunner().invoke(sample, ["temp_1", *arguments])
         assert (result.exit_code, result.stdout) == (0, f"temp_1 {value} test\n"), result.stderr
+
+
+def test_a_number_below_zero_behind_an_option_is_that_of_the_option() -> None:
+    result = CliRunner().invoke(sample, ["temp_1", "-5", "--reason", "-7"])
+    assert result.stdout == "temp_1 -5 -7\n", result.stderr
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "-1", "0", "3601", "soon"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("write", "north:fan", "1", "--expires"),
+        ("message", "send", "north", __file__, "--expires"),
+        ("message", "receive", "--wait"),
+        ("message", "show", "ID", "--wait"),
+        ("watch", "--for"),
+        ("cases", "shelve", "1", "--for"),
+    ],
+)
+def test_a_time_that_can_not_be_meant_is_a_usage_error(arguments: tuple[str, ...], seconds: str) -> None:
+    """It is refused before a node is looked for; `nan` lies within no bounds, and outside of none."""
+    if (seconds == "3601" and arguments[0] != "write") or (seconds == "0" and "--wait" in arguments):
+        return
+    result = CliRunner().invoke(cli, [*arguments, seconds, "--json"])
+    assert result.exit_code == 2, result.output
+    told = json.loads(result.stdout.splitlines()[-1])
+    assert told["exit"] == 2 and "is no number of seconds from" in told["error"]
+
+
+def test_the_longest_time_to_live_is_that_of_the_node() -> None:
+    assert EXPIRES_S_MAX * 1000 == EXPIRES_MS_MAX
 
 
 def test_an_option_that_nobody_knows_stays_a_usage_error() -> None:

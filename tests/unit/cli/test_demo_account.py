@@ -55,15 +55,19 @@ def test_a_sample_that_did_not_arrive_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("quality", [0x8031_0000, 0x800A_0000, 0x8000_0000])
 def test_an_adapter_that_was_silent_for_a_while_did_not_begin_anew(tmp_path: Path, quality: int) -> None:
+    """What the node says of its silence was acquired by nobody, and is not lost."""
+    marked = BEGAN + 20 * SECOND
     silent = [
-        sample(7, ACQUIRED, 0, quality=quality),
-        sample(8, DROPPED, 0, quality=quality),
-        sample(9, ACQUIRED, 7),
-        sample(10, DROPPED, 0),
+        sample(7, CO, 0.0, marked, quality=quality),
+        sample(8, ACQUIRED, 0, marked, quality=quality),
+        sample(9, DROPPED, 0, marked, quality=quality),
+        sample(10, ACQUIRED, 7, marked + SECOND),
+        sample(11, DROPPED, 0, marked + SECOND),
     ]
     write_history(tmp_path, {FileKind.ITEMS: ITEMS, FileKind.SAMPLES: a_run() + silent})
     account = account_of(tmp_path, BEGAN, ["p1"])
-    assert account.samples_acquired == 7 + 1, "the last count and the sample of the node itself"
+    assert account.samples_acquired == 7 + 1 + 3, "the last count, the sample of the node itself, its word of silence"
+    assert account.complaints() == []
 
 
 def test_an_uncertain_count_counts(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
 from albireo.runtime.actor.clock import wall_ns
 from tests.parts.core_pair import aside
-from tests.parts.history import Sample, batch_of
+from tests.parts.history import Sample, batch_of, iso
 from tests.parts.lone import NODE, LoneNode
 from tests.parts.waiting import PATIENCE_S
 from tests.unit.client.test_client_history import wait_for
@@ -53,10 +52,6 @@ def told(*arguments: str) -> Any:
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout.splitlines()[-1])
-
-
-def iso(at_ns: int) -> str:
-    return datetime.fromtimestamp(at_ns // SECOND, UTC).isoformat()
 
 
 def produce(lone: LoneNode) -> None:

@@ -1,6 +1,7 @@
 """First trust in two commands for each machine: `keys invite` there, `keys join` here."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from click.testing import CliRunner, Result
 from albireo.cli import cli
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.runtime import Keys
+from albireo.runtime.link.invites import fingerprint, read_invites
 
 NAMES = ("root[primary]", "root[backup]", "witness:w1", "operator@desk")
 
@@ -71,6 +73,69 @@ def test_two_commands_for_each_machine_make_the_trust_that_the_site_needs(machin
     )
 
 
+TREE = {
+    "root[primary]": {
+        "root[backup]",
+        "root/north",
+        "root/north/hall",
+        "root/south[primary]",
+        "root/south[backup]",
+        "witness:w1",
+        "operator@desk",
+    },
+    "root/north": {"root[primary]", "root[backup]", "root/north/hall", "operator@desk"},
+    "root/north/hall": {"root[primary]", "root[backup]", "root/north", "operator@desk"},
+    "root/south[primary]": {"root[primary]", "root[backup]", "root/south[backup]", "witness:w1", "operator@desk"},
+    "witness:w1": {"root[primary]", "root[backup]", "root/south[primary]", "root/south[backup]"},
+    "operator@desk": {
+        "root[primary]",
+        "root[backup]",
+        "root/north",
+        "root/north/hall",
+        "root/south[primary]",
+        "root/south[backup]",
+    },
+}
+"""Whom some of the machines of a tree with two pairs have to trust."""
+
+
+def joined(directory: Path, names: Iterable[str]) -> dict[str, set[str]]:
+    """Whom each machine trusts once all have given their lines and joined."""
+    at = {name: directory / str(number) for number, name in enumerate(names)}
+    where = {name: ("--keys", str(one)) if "@" in name else ("--data", str(one)) for name, one in at.items()}
+    lines = [CliRunner().invoke(cli, ["keys", "invite", name, *where[name]]).stdout for name in at]
+    file = directory / "site.invites"
+    file.write_text("".join(lines))
+    digits = fingerprint(read_invites(file.read_text()))
+    for name in at:
+        result = CliRunner().invoke(cli, ["keys", "join", str(file), "--fingerprint", digits, *where[name]])
+        assert result.exit_code == 0, result.output
+    keys = {name: Keys.load(one if "@" in name else one / "keys") for name, one in at.items()}
+    return {name: {one.name for one in keys[name].trust_list.trusted} for name in at}
+
+
+def test_in_a_tree_a_node_trusts_its_neighbours_and_those_below_that_may_vote_for_it(tmp_path: Path) -> None:
+    found = joined(tmp_path, [*TREE, "root[backup]", "root/south[backup]"])
+    assert {name: found[name] for name in TREE} == TREE
+
+
+def test_lone_nodes_trust_their_neighbours_only(tmp_path: Path) -> None:
+    assert joined(tmp_path, ["top", "top/north", "top/south", "top/north/hall", "anna@desk"]) == {
+        "top": {"top/north", "top/south", "anna@desk"},
+        "top/north": {"top", "top/north/hall", "anna@desk"},
+        "top/south": {"top", "anna@desk"},
+        "top/north/hall": {"top/north", "anna@desk"},
+        "anna@desk": {"top", "top/north", "top/south", "top/north/hall"},
+    }
+
+
+def test_who_speaks_with_nobody_of_the_lines_is_told_so(machines: Machines) -> None:
+    others = [line for line in machines.file.read_text().splitlines() if "root[" not in line]
+    machines.file.write_text("\n".join(others))
+    result = machines.run("operator@desk", "join", str(machines.file))
+    assert result.exit_code == 1 and "operator@desk speaks with nobody of witness:w1" in result.stderr
+
+
 def test_nobody_is_trusted_before_a_person_has_compared(machines: Machines) -> None:
     result = machines.run("root[primary]", "join", str(machines.file))
     assert result.exit_code == 2 and "--fingerprint" in result.stderr
@@ -96,6 +161,9 @@ def test_a_line_that_was_changed_on_its_way_changes_the_fingerprint(machines: Ma
     [
         ("hello\n", "is no invite"),
         (f"albireo-invite-1 x {'1' * 64} boss\n", "which does not exist"),
+        (f"albireo-invite-1 anna@desk {'1' * 64} node\n", "can be no node"),
+        (f"albireo-invite-1 root[primary] {'1' * 64} node\n", "can be no node"),
+        (f"albireo-invite-1 root {'1' * 64} node root/north\n", "can be no node"),
         (f"albireo-invite-1 root[backup] {'1' * 64} admin\n", "can have no role"),
         (f"albireo-invite-1 x {'1' * 64}\nalbireo-invite-1 x {'2' * 64}\n", "two different lines"),
         (f"albireo-invite-1 x {'1' * 64}\nalbireo-invite-1 y {'1' * 64}\n", "one key under two names"),

@@ -122,18 +122,30 @@ def test_it_shows_what_is_there_and_what_will_be_and_writes_on_a_yes(
     assert played(tmp_path, story) == ["selected", "write", "write_ended"]
 
 
-@pytest.mark.parametrize(("answer", "words"), [(b"n\n", "nothing was written"), (b"\x04", "Aborted")])
+@pytest.mark.parametrize(
+    ("answer", "words", "more"),
+    [
+        (b"n\n", "nothing was written", []),
+        (b"\x04", "Aborted", []),
+        (b"n\n", "nothing was written", ["--json"]),
+        (b"\x04", "broken off", ["--json"]),
+    ],
+)
 def test_a_no_and_an_end_of_input_give_it_back(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     answer: bytes,
     words: str,
+    more: list[str],
 ) -> None:
     def story(one: Device) -> None:
         with terminal(monkeypatch, answer):
-            assert at_terminal(tmp_path, "80") == 1
-        assert words in capsys.readouterr().err
+            assert at_terminal(tmp_path, "80", *more) == 1
+        out, err = capsys.readouterr()
+        assert words in err
+        if more:
+            assert json.loads(out) == {"error": words, "remedy": json.loads(out)["remedy"], "exit": 1}
         with connect(tmp_path) as client:
             assert is_free(client)
         assert one.orders == []

@@ -8,10 +8,12 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from albireo.client import NodeRefused, connect, requests
+from albireo.client import NodeRefused, connect, orders, requests
 from albireo.client.conversation import Conversation
+from albireo.client.message.messages import OutgoingMessage
 from albireo.client.questions import NodeReply, Request
 from albireo.codec.pieces import PIECE_ENTRIES_MAX
+from albireo.model.case import Action
 from albireo.model.item import Condition, DataItem, KnownItem, Reading
 from albireo.model.value import ItemId, ValueType
 from tests.parts.core_pair import aside
@@ -22,6 +24,22 @@ from tests.unit.node.core.test_early_receipts import batch
 _Wanted = TypeVar("_Wanted")
 
 MANY = 20_000
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300, -1e300])
+def test_a_time_that_nobody_could_wait_for_is_refused_before_anything_is_asked(seconds: float) -> None:
+    """A client that waited for it would end with all that others asked through it."""
+    for asked in (
+        requests.write("a", 1.0, "u", "", seconds, None),
+        requests.force("a", 1.0, "u", "r", seconds),
+        orders.select("a", "u", "r", seconds),
+        requests.act(Action.SHELVE, 1, "u", "c", seconds),
+    ):
+        with pytest.raises(ValueError, match="is no time in seconds"):
+            next(asked)
+    message = OutgoingMessage(node="n", body=b"", kind="k", reason="", expires_s=seconds, inbox="i")
+    with pytest.raises(ValueError, match="is no time in seconds"):
+        message.arguments("u", wait=True)
 
 
 def known(number: int, name: str = "") -> KnownItem:

@@ -130,6 +130,7 @@ class MemberCore(RecordingCore):
         if isinstance(letter.message, WritesEnded):
             return
         if isinstance(letter.message, RoleAsked):
+            self._sender = letter.sender
             self.asked.append(letter.message)
             self.tell(letter.sender)
         elif self.leads or isinstance(letter.message, WriteDone):
@@ -153,10 +154,11 @@ class MemberCore(RecordingCore):
 
 
 def adapter(port: int, **more: object) -> Comm:
+    """As `boot` makes it on a member of a pair: it stands by until it is told otherwise."""
     return comm(
         {
             "name": "p1", "kind": "modbus", "url": f"tcp://127.0.0.1:{port}", "items": ROWS, "poll_ms": 20,
-            "timeout_ms": LONG_MS, "read_gap_max": 0, "heartbeat_ms": 100, **more,
+            "timeout_ms": LONG_MS, "read_gap_max": 0, "heartbeat_ms": 100, "begins_acting": False, **more,
         }
     )  # fmt: skip
 
@@ -192,13 +194,15 @@ def test_a_promotion_begins_a_new_run_with_fresh_values(tmp_path: Path, standby:
             core.turn(leads=False, epoch=6)
             asked = len(core.asked)
             await until(lambda: len(core.asked) > asked, "the adapter stands by again")
-            seen = len(core.batches)
+            seen, told = len(core.batches), len(core.history("p1/acquired"))
             await device.set(3, 0, [12])
             core.turn(leads=True, epoch=7)
             await until(lambda: core.last_of("level") == (12, GOOD), "a sample of the next tenure")
             assert len({one.run for one in core.hellos}) == 2
             assert len(core.batches) > seen
             assert (11, GOOD) not in core.history("level")[-1:]
+            counts = core.history("p1/acquired")
+            assert (0, GOOD) < counts[told] <= counts[0], "those of the tenure before do not count"
 
     in_loop(story)
 
@@ -262,12 +266,17 @@ def test_a_poll_that_outlasts_two_changes_of_the_role_is_no_sample_of_the_second
     in_loop(story)
 
 
+def _greeting(port: int) -> Comm:
+    """An adapter that begins with a hello."""
+    return adapter(port, begins_acting=True)
+
+
 def test_an_answer_to_a_hello_of_before_makes_nobody_act(tmp_path: Path) -> None:
     """The welcome was on its way when the role was lost: what it opens is closed already."""
 
     async def story() -> None:
         core = MemberCore()
-        async with plc() as device, running(core, tmp_path), running(adapter(device.port), tmp_path):
+        async with plc() as device, running(core, tmp_path), running(_greeting(device.port), tmp_path):
             await until(lambda: core.asked, "an adapter that stands by")
             ids = tuple(range(100, 100 + len(core.items)))
             welcome = ProducerWelcome(producer_id=7, last_sequence=0, item_ids=ids, epoch=9, credit_bytes=1 << 20)
@@ -307,18 +316,21 @@ def test_what_a_passive_member_asks_of_its_device(tmp_path: Path, standby: str, 
 
 
 @pytest.mark.slow
-def test_standby_off_leaves_the_device_alone_until_it_leads(tmp_path: Path) -> None:
+def test_standby_off_leaves_the_device_alone_until_it_leads_and_when_it_leads_no_more(tmp_path: Path) -> None:
     async def story() -> None:
         core = MemberCore()
-        async with plc() as device, running(core, tmp_path):
-            await device.set(3, 0, [5])
-            async with running(adapter(device.port, standby="off"), tmp_path):
-                await until(lambda: core.asked and core.asked[-1].reaches is None, "an adapter that stands by")
-                before, asked = device.reads, len(core.asked)
-                await until(lambda: len(core.asked) > asked, "another second")
-                assert device.reads == before
+        async with RawDevice(lambda unit, function, request: registers_answer(request)) as device:
+            async with running(core, tmp_path), running(adapter(device.port, standby="off"), tmp_path):
+                await until(lambda: len(core.asked) > 1, "the second word of an adapter that stands by")
+                assert device.connections == 0
                 core.turn(leads=True, epoch=5)
-                await until(lambda: core.last_of("level") == (5, GOOD), "a sample")
+                await until(lambda: core.last_of("level") == (7, GOOD), "a sample")
+                core.turn(leads=False, epoch=6)
+                # The poll under way ends first.
+                await until(lambda: core.asked[-1].reaches is None, "word that the connection is closed")
+                before, asked = len(device.requests), len(core.asked)
+                await until(lambda: len(core.asked) > asked, "another second")
+                assert (device.connections, len(device.requests)) == (1, before)
 
     in_loop(story)
 

@@ -218,6 +218,31 @@ def test_calls_from_threads_run_in_the_loop_in_order_until_the_actor_has_ended(t
     asyncio.run(story())
 
 
+def test_no_turn_begins_once_the_behaviour_has_stopped(tmp_path: Path) -> None:
+    """A thread that ends in `stop` may call for the last time, and a deadline come with it: the links are closed."""
+
+    class Closing(Caller):
+        made: bool | None = None
+
+        async def stop(self) -> None:
+            self.actor.arm(boot_ns())
+            self.made = self.actor.call(self.changed.set)
+            self.link.close()
+
+        def ticked(self, now: Instant) -> None:
+            self.link.send(Ask(request_id=1, what="ping"))
+
+    async def story() -> None:
+        closing = Closing()
+        async with running(closing, tmp_path):
+            pass
+        assert closing.made
+        assert not closing.changed.is_set()
+        assert not closing.actor.call(closing.changed.set)
+
+    asyncio.run(story())
+
+
 def test_more_calls_than_the_mailbox_holds_end_the_actor(tmp_path: Path) -> None:
     """A loop that is ten thousand calls behind hangs; to lose one silently would be worse."""
 

@@ -17,7 +17,7 @@ from albireo.cli.below.nodes import (
     with_pace,
 )
 from albireo.cli.display import time_text
-from albireo.cli.output import emit, json_option, show, show_table
+from albireo.cli.output import emit, json_option, show, show_table, until_interrupted
 from albireo.cli.target import Place, node_client, place_option
 from albireo.client import Client, ClientError
 from albireo.runtime.actor.clock import wall_ns
@@ -39,7 +39,7 @@ def command(watch: bool, place: Place, as_json: bool) -> None:
     fetched (`hold_gib` and `hold_days` of its [node.uplink]). The stored history fetches the rows from the node's own
     history meanwhile; what that lacks too is gone.
     """
-    with node_client(place) as client:
+    with until_interrupted(watch), node_client(place) as client:
         told = _look(client)
         while True:
             if any(one.behind for one in told):

@@ -80,7 +80,7 @@ def account_of(data: Path, since_ns: int, plcs: Collection[str]) -> DemoAccount:
     events = stored.table(FileKind.EVENTS, ["kind", "action"]).to_pylist()
     return DemoAccount(
         seconds=stored.polled_s(plcs),
-        samples_acquired=sum(acquired.values()) + stored.own_rows,
+        samples_acquired=sum(acquired.values()) + stored.own_rows + stored.rows_of_silence,
         samples_committed=stored.rows,
         samples_dropped=sum(dropped.values()),
         cases_raised=sum(row["kind"] == "case" and row["action"] == "raised" for row in events),
@@ -132,6 +132,17 @@ class Stored:
         """Samples that no adapter handed on: the node's own diagnostics."""
         foreign = {item_id for one in self.adapters for item_id in self._of_adapter[one]}
         return sum(count for item_id, count in self._counts.items() if item_id not in foreign)
+
+    @property
+    def rows_of_silence(self) -> int:
+        """Samples by which the node says that an adapter is silent: of all its items at once, its counters too."""
+        count, is_bad = 0, ds.field("quality") >= BAD
+        for one in self.adapters:
+            of_counter = is_bad & (ds.field("item_id") == self._ids[f"{one}/acquired"])
+            times = self.table(FileKind.SAMPLES, ["node_ns"], of_counter)["node_ns"].unique()
+            of_all = is_bad & ds.field("item_id").isin(self._of_adapter[one]) & ds.field("node_ns").isin(times)
+            count += self.table(FileKind.SAMPLES, ["item_id"], of_all).num_rows
+        return count
 
     def runs(self, name: str) -> list[int]:
         """Last value of a counter in each run of its adapter; it begins again at 0 when the adapter does.

@@ -5,7 +5,7 @@ import getpass
 import click
 import msgspec
 
-from albireo.cli.display import quality_text, time_text, value_text
+from albireo.cli.display import quality_text, time_text, value_text, where_listed
 from albireo.cli.node.timespan import DURATION
 from albireo.cli.node.write import NegativeNumbers, parsed
 from albireo.cli.output import Failure, emit, json_option, show, show_table
@@ -64,7 +64,7 @@ def command(
 def _forced(client: Client, item: str, value: str, reason: str, for_s: float) -> ForcedItem:
     known = client.items(item)
     if not known:
-        raise Failure(f"no item {item}", "`albireo items` lists them")
+        raise Failure(f"no item {item}", where_listed(item))
     return client.force(item, parsed(value, known[0].item.value_type), reason, for_s=for_s)
 
 

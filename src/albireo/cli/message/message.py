@@ -8,12 +8,13 @@ from typing import IO
 import click
 import msgspec
 
+from albireo.cli.node.timespan import SecondsType
 from albireo.cli.output import Failure, emit, json_option, progress, say, show
 from albireo.cli.target import Place, node_client, place_option
 from albireo.client import Client, InboxMessage
 from albireo.client.message.files import FILE, PART_BYTES, new_transfer, read_up_to_one_more, write_durably
 from albireo.machine.tree.post_answers import SEND_BYTES_MAX
-from albireo.model.tree.message import DEFAULT_INBOX
+from albireo.model.tree.message import DEFAULT_INBOX, EXPIRES_MS_MAX
 from albireo.model.tree.proof import MessageProof
 
 inbox_option = click.option("--inbox", default=DEFAULT_INBOX, show_default=True, help="Inbox at the receiving node.")
@@ -31,7 +32,14 @@ def command() -> None:
 @click.option("--as-file", is_flag=True, help="Send it as a file, also if it fits into one message.")
 @click.option("--name", default="", help="Name of the file there; as here by default.")
 @click.option("--resume", "transfer", default="", metavar="ID", help="Go on with a transfer that did not end.")
-@click.option("--expires", "expires_s", default=60.0, show_default=True, help="Seconds in which it must be taken.")
+@click.option(
+    "--expires",
+    "expires_s",
+    type=SecondsType(EXPIRES_MS_MAX / 1000),
+    default=60.0,
+    show_default=True,
+    help="Seconds in which it must be taken; 7 days at most.",
+)
 @click.option("--no-wait", is_flag=True, help="Return once it is on record here, with its id.")
 @click.option("--reason", default="", help="Why.")
 @click.option("--user", default=getpass.getuser, help="Who sends; the login name by default.")
@@ -109,7 +117,7 @@ def _tell(proof: MessageProof, as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("command_id", metavar="ID")
-@click.option("--wait", "timeout_s", default=0.0, help="Seconds to wait for its end.")
+@click.option("--wait", "timeout_s", type=SecondsType(least=0.0), default=0.0, help="Seconds to wait for its end.")
 @place_option
 @json_option
 def show_message(command_id: str, timeout_s: float, place: Place, as_json: bool) -> None:
@@ -128,7 +136,7 @@ def show_message(command_id: str, timeout_s: float, place: Place, as_json: bool)
 @inbox_option
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Directory for what comes, files too.")
 @click.option("--count", default=1, show_default=True, type=click.IntRange(1), help="How many messages or files.")
-@click.option("--wait", "timeout_s", type=float, help="Seconds without a message after which it ends.")
+@click.option("--wait", "timeout_s", type=SecondsType(least=0.0), help="Seconds without a message after which it ends.")
 @click.option("--user", default=getpass.getuser, help="Who receives; the login name by default.")
 @place_option
 @json_option

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from albireo.cli.display import not_heard_text, time_text, value_text
+from albireo.cli.node.timespan import SecondsType
 from albireo.cli.output import emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
 from albireo.client.requests import nodes_of
@@ -135,7 +136,8 @@ def _action(action: Action, text: str) -> None:
 def _duration_option(wanted: bool) -> Callable[[_Function], _Function]:
     if not wanted:
         return lambda function: function
-    return click.option("--for", "duration_s", type=float, default=None, help="Seconds; without: until it next clears.")
+    told = "Seconds; without: until it next clears."
+    return click.option("--for", "duration_s", type=SecondsType(), default=None, help=told)
 
 
 _action(

@@ -72,7 +72,10 @@ def list_commands(limit: int, place: Place, as_json: bool) -> None:
     elif not found:
         show("no command is remembered")
     else:
-        rows = [(_given_text(one), one.subject, one.state, one.user, one.way[0], one.command_id) for one in found]
+        rows = [
+            (_given_text(one), f"{one.kind} {one.subject}", one.state, one.user, one.way[0], one.command_id)
+            for one in found
+        ]
         show_table(("given (UTC)", "what", "state", "who", "at", "id"), rows)
 
 

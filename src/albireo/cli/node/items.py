@@ -6,8 +6,8 @@ from typing import Any
 import click
 import msgspec
 
-from albireo.cli.display import not_heard_text, quality_text, time_text, value_text
-from albireo.cli.output import Failure, emit, json_option, show_table
+from albireo.cli.display import not_heard_text, quality_text, time_text, value_text, where_listed
+from albireo.cli.output import Failure, emit, json_option, show_table, until_interrupted
 from albireo.cli.target import Place, node_client, place_option
 from albireo.cli.view.state import is_diagnostic, natural
 from albireo.client import Client
@@ -21,7 +21,8 @@ WATCH_S = 1.0
 @json_option
 @click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
 def command(patterns: tuple[str, ...], place: Place, as_json: bool, watch: bool) -> None:
-    """List items, the plant's first. PATTERNS are names with * and ?, such as `co_*`; without one all are listed.
+    """List items, the plant's first. PATTERNS are names with * and ?, such as `co_*`; without one all of
+    the node itself are listed.
 
     `north:*` lists those of a node below, and `*:*` those of all nodes.
 
@@ -29,12 +30,12 @@ def command(patterns: tuple[str, ...], place: Place, as_json: bool, watch: bool)
 
     Names with a slash, such as plc/connected, are what the node, its adapters and its machine say of themselves.
     """
-    with node_client(place) as client:
+    with until_interrupted(watch), node_client(place) as client:
         while True:
             rows = _rows(client, patterns)
             if not rows and patterns:
                 listed = ", ".join(patterns)
-                raise Failure(f"no item is called {listed}", "`albireo items` lists all; names may hold * and ?")
+                raise Failure(f"no item is called {listed}", f"{where_listed(patterns[0])}; names may hold * and ?")
             if as_json:
                 emit({"items": rows})
             else:

@@ -8,7 +8,7 @@ import msgspec
 
 from albireo.cli.display import time_text
 from albireo.cli.node.page import page_of
-from albireo.cli.output import emit, json_option, say, show, show_table
+from albireo.cli.output import emit, json_option, say, show, show_table, until_interrupted
 from albireo.cli.pair.reach import REMOTE_S, ReachedMember, other_member, pair_of, untrusted
 from albireo.cli.pair.table import (
     COLUMNS,
@@ -39,7 +39,7 @@ def command(place: Place, as_json: bool, verbose: bool, watch: bool) -> None:
 
     The other member of a pair is asked too, by its client endpoint; if it does not answer, it is shown as last heard.
     """
-    with node_client(place) as client:
+    with until_interrupted(watch), node_client(place) as client:
         while True:
             status = gather(client, place)
             if watch and not as_json:

@@ -1,5 +1,9 @@
-"""Times and durations as a user types them: `2026-03-01T12:00`, `-2h`, `now`; `500ms`, `10s`, `1m`, `1h`, `1d`."""
+"""Times and durations as a user types them.
 
+`2026-03-01T12:00`, `-2h`, `now`; `500ms`, `10s`, `1m`, `1h`, `1d`; or a number of seconds.
+"""
+
+import math
 import re
 import time
 from datetime import UTC, datetime
@@ -14,6 +18,8 @@ _UNITS_NS: Final = {
     "h": 3_600_000_000_000,
     "d": 86_400_000_000_000,
 }
+SECONDS_MAX: Final = 366 * 86_400.0
+"""Longest time in seconds that a command takes, if nothing below it allows less: a year."""
 _DURATION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
 
 
@@ -50,6 +56,24 @@ class TimeType(click.ParamType[int]):
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         whole = moment.replace(microsecond=0)
         return int(whole.timestamp()) * _UNITS_NS["s"] + moment.microsecond * 1000
+
+
+class SecondsType(click.ParamType[float]):
+    """A number of seconds within bounds. Click's own type for that lets `nan` pass, of which no bound is true."""
+
+    name = "seconds"
+
+    def __init__(self, most: float = SECONDS_MAX, least: float = 0.001) -> None:
+        self.least, self.most = least, most
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            seconds = float(str(value))
+        except ValueError:
+            seconds = math.nan
+        if not self.least <= seconds <= self.most:
+            self.fail(f"{value!r} is no number of seconds from {self.least:g} to {self.most:.0f}", param, ctx)
+        return seconds
 
 
 TIME: Final = TimeType()

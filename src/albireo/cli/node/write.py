@@ -4,11 +4,13 @@ import contextlib
 import getpass
 import re
 import sys
+from typing import Final
 
 import click
 import msgspec
 
-from albireo.cli.display import quality_text, value_text
+from albireo.cli.display import quality_text, value_text, where_listed
+from albireo.cli.node.timespan import SecondsType
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
 from albireo.cli.target import Place, node_client, place_option
 from albireo.client import Client, ClientError, ItemReading, ItemSelection, NodeRefused
@@ -16,14 +18,25 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.item import Control
 from albireo.model.value import Value, ValueType
 
+EXPIRES_S_MAX: Final = 3600.0
+"""Longest time to live of an order; that of the node (machine/node/orders.py), which costs 80 ms to import."""
+
 
 class NegativeNumbers(click.Command):
     """A command whose arguments may be numbers below zero, which are no options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if "--" not in args:
-            numbers = [one for one in args if re.fullmatch(r"-(\d|\.\d|inf).*", one)]
-            args = [*(one for one in args if one not in numbers), "--", *numbers]
+            asking = {
+                name for one in self.params if isinstance(one, click.Option) and not one.is_flag for name in one.opts
+            }
+            places = [
+                place
+                for place, one in enumerate(args)
+                if re.fullmatch(r"-(\d|\.\d|inf).*", one) and (place == 0 or args[place - 1] not in asking)
+            ]
+            numbers = [args[place] for place in places]
+            args = [*(one for place, one in enumerate(args) if place not in places), "--", *numbers]
         return super().parse_args(ctx, args)
 
 
@@ -40,7 +53,14 @@ class OrderOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("value")
 @click.option("--reason", default="", help="Why; kept in the audit journal.")
 @click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
-@click.option("--expires", "expires_s", default=10.0, show_default=True, help="Seconds after which it is not sent.")
+@click.option(
+    "--expires",
+    "expires_s",
+    type=SecondsType(EXPIRES_S_MAX),
+    default=10.0,
+    show_default=True,
+    help="Seconds after which it is not sent; an hour at most.",
+)
 @click.option("--yes", "is_sure", is_flag=True, help="Write an item that asks to be selected first without asking.")
 @place_option
 @json_option
@@ -59,7 +79,7 @@ def command(
     with node_client(place, user) as client:
         known = client.items(item)
         if not known:
-            raise Failure(f"no item {item}", "`albireo items` lists them")
+            raise Failure(f"no item {item}", where_listed(item))
         wanted = parsed(value, known[0].item.value_type)
         if known[0].item.control is Control.SELECT:
             selection, receipt = _selected_and_written(client, order, known[0], wanted, is_sure=is_sure)
@@ -113,10 +133,15 @@ def _confirm(client: Client, item: str, known: ItemReading, wanted: Value, selec
     now = client.read(item)
     unit = f" {known.item.unit}" if known.item.unit else ""
     say(f"{known.name}" + (f"  ({known.item.description})" if known.item.description else ""))
-    say(f"  now   {'-' if now.value is None else f'{now.value}{unit}'}  {quality_text(now.quality)}")
-    say(f"  then  {wanted}{unit}")
+    say(f"  now   {'-' if now.value is None else f'{exact(now.value)}{unit}'}  {quality_text(now.quality)}")
+    say(f"  then  {exact(wanted)}{unit}")
     if not click.confirm(f"Write it? It is yours for {selection.left_ms / 1000:g} s", default=False, err=True):
-        raise Failure("nothing was written", f"albireo write {item} {wanted}")
+        raise Failure("nothing was written", f"albireo write {item} {exact(wanted)}")
+
+
+def exact(value: Value) -> str:
+    """A value as it is written, with all its digits."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def parsed(text: str, value_type: ValueType) -> Value:

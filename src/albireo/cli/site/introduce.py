@@ -3,6 +3,7 @@
 Spec: docs/keys.md; ADR-0157.
 """
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import click
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
 from albireo.cli.site.key_place import loaded, place_options, told
 from albireo.model.access import ROLE_WORDS
+from albireo.model.topology import NODE_ID_PATTERN
 from albireo.runtime import Keys
-from albireo.runtime.link.invites import Invite, check_invite, fingerprint, read_invites
+from albireo.runtime.link.invites import LONE, Invite, check_invite, fingerprint, read_invites
 from albireo.runtime.link.key_files import OWN_FILE
 
 
@@ -26,20 +28,21 @@ from albireo.runtime.link.key_files import OWN_FILE
 def invite(name: str, role: str | None, node: str, directory: Path | None, data: Path | None, as_json: bool) -> None:
     """Write the line by which NAME introduces itself, and make its keys if there are none.
 
-    Gather the lines of all machines of the site in one file, and on each of them: albireo keys join FILE. A program or
-    person without --role may view.
+    Gather the lines of all machines of the site in one file, and on each of them: albireo keys join FILE. A node, or
+    witness, is introduced by its --data, a program or person by --keys: without --role it may view.
     """
     where = directory or (data / "keys" if data is not None else None)
     if where is None:
         raise Failure("it is not said where", "name a place with --data DIR or --keys DIR", ExitCode.USAGE)
     if node and not role:
         raise Failure("--node says where, and no --role says what", "give both, or neither", ExitCode.USAGE)
+    asked = role or (LONE if data is not None and re.fullmatch(NODE_ID_PATTERN[1:-1], name) else "")
     with told():
-        check_invite(Invite(name, "", role or "", node))
+        check_invite(Invite(name, "", asked, node))
         keys = Keys.load(where) if (where / OWN_FILE).exists() else Keys.new(where, name)
     if keys.name != name:
         raise Failure(f"{where} has the keys of {keys.name}", "give that name, or another place")
-    one = Invite(keys.name, keys.public, role or "", node)
+    one = Invite(keys.name, keys.public, asked, node)
     say("One line for the file of the site; it holds no secret:")
     if as_json:
         emit({"name": one.name, "public": one.public, "role": one.role, "node": one.node, "line": one.line})
@@ -65,6 +68,7 @@ def join(files: tuple[Any, ...], expected: str, directory: Path | None, data: Pa
     shown = fingerprint(invites)
     for one in invites:
         asks = f" asks for {one.role} at {one.node or 'every node'}" if one.role else ""
+        asks = " is a node that stands alone" if one.role == LONE else asks
         say(f"  {one.name}{asks}{'   (to be trusted here)' if one in others else ''}")
     say(f"Fingerprint: {shown}")
     _compare(shown, expected)
@@ -83,7 +87,7 @@ def _others(keys: Keys, invites: list[Invite]) -> list[Invite]:
     """Those whom this machine has to trust.
 
     Raises:
-        Failure: its own line is missing or changed, or a name has another key here.
+        Failure: its own line is missing or changed, it speaks with nobody, or a name has another key here.
     """
     own = next((one for one in invites if one.name == keys.name), None)
     if own is None:
@@ -96,6 +100,11 @@ def _others(keys: Keys, invites: list[Invite]) -> list[Invite]:
             ExitCode.BAD_CONFIGURATION,
         )
     others = [one for one in invites if own.trusts(one)]
+    if not others:
+        raise Failure(
+            f"{keys.name} speaks with nobody of {', '.join(one.name for one in invites if one is not own)}",
+            "add the lines of its neighbours; a node writes its line with --data, not with --keys",
+        )
     known = [one.name for one in others if keys.keys_of(one.name) and one.public not in keys.keys_of(one.name)]
     if known:
         raise Failure(

@@ -8,7 +8,7 @@ import getpass
 import click
 import msgspec
 
-from albireo.cli.display import not_heard_text, time_text
+from albireo.cli.display import not_heard_text, time_text, where_listed
 from albireo.cli.force.force import left_text
 from albireo.cli.output import Failure, emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
@@ -60,7 +60,7 @@ def end(item: str, reason: str, user: str, place: Place, as_json: bool) -> None:
     with node_client(place, user) as client:
         known = client.items(item)
         if not known:
-            raise Failure(f"no item {item}", "`albireo items` lists them; `albireo selections list` what is selected")
+            raise Failure(f"no item {item}", f"{where_listed(item)}; `albireo selections list` what is selected")
         selected = [one for one in client.selections() if one.item == known[0].name]
         if not selected:
             raise Failure(f"{known[0].name} is not selected", "`albireo selections list` shows what is")

@@ -9,7 +9,8 @@ import click
 import msgspec
 
 from albireo.cli.display import quality_text
-from albireo.cli.output import ExitCode, Failure, emit, json_option
+from albireo.cli.node.timespan import SecondsType
+from albireo.cli.output import ExitCode, Failure, emit, json_option, until_interrupted
 from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.cli.view.state import LiveState, own_number
 from albireo.cli.view.view import BeginScenario, LiveView
@@ -28,7 +29,7 @@ FIRST_STATE_S = 5.0
 
 @click.command("watch")
 @click.argument("patterns", nargs=-1)
-@click.option("--for", "seconds", type=float, default=None, help="End after so many seconds.")
+@click.option("--for", "seconds", type=SecondsType(), default=None, help="End after so many seconds.")
 @place_option
 @json_option
 def command(patterns: tuple[str, ...], seconds: float | None, place: Place, as_json: bool) -> None:
@@ -46,7 +47,8 @@ def command(patterns: tuple[str, ...], seconds: float | None, place: Place, as_j
             emit(snapshot(_first_changes(client, patterns or ("*",))))
             return
     ends = time.monotonic() + seconds if seconds is not None else float("inf")
-    LiveView(lambda: place, _scenarios_of(place), patterns).run(lambda _live: time.monotonic() >= ends)
+    with until_interrupted(True):
+        LiveView(lambda: place, _scenarios_of(place), patterns).run(lambda _live: time.monotonic() >= ends)
 
 
 def check_named(client: Client, patterns: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from albireo.client.conversation import Conversation, understood
 from albireo.client.errors import NodeRefused
-from albireo.client.questions import NodeReply, Request
+from albireo.client.questions import NodeReply, Request, milliseconds
 from albireo.model.tree.message import MessageName
 from albireo.model.tree.proof import MessageProof
 
@@ -66,7 +66,7 @@ class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
             "reason": self.reason,
             "user": user,
             "command_id": str(uuid.uuid4()),
-            "expires_ms": round(self.expires_s * 1000),
+            "expires_ms": milliseconds(self.expires_s),
             "inbox": self.inbox,
             "wait": wait,
         }

@@ -121,8 +121,8 @@ class Role:
         """True: as in `Granted`, of the present tenure."""
         self._may_serve = False
         self._is_begun = False
-        self.reaches: dict[str, bool] = {}
-        """True: the device is reached; by name of each adapter that stands by."""
+        self.reaches: dict[str, bool | None] = {}
+        """As `RoleAsked.reaches`; by name of each adapter that stands by."""
         self._standing_by: dict[bytes, None] = {}
 
     @property
@@ -197,7 +197,7 @@ class Role:
             self._remember(sender)
             is_adapter = kind_of(principal) is PrincipalKind.LOCAL
             if is_adapter and (message.adapter in self.reaches or len(self.reaches) < STANDING_BY_MAX):
-                self.reaches[message.adapter] = message.reaches is True
+                self.reaches[message.adapter] = message.reaches
             turn.send(sender, self._told(turn.epoch))
             return True
         if self.is_serving:

@@ -148,7 +148,7 @@ def not_done(receipt: MessageReceipt, look: str) -> str:
             f"{owner} has not said in time what became of it; nobody here knows whether it was done; "
             f"what to do: `albireo command show {receipt.command_id!r}`, and {look}"
         )
-    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: see `albireo topology show`"
+    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: `albireo tree`"
 
 
 def items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:

@@ -200,4 +200,4 @@ def _not_done(receipt: MessageReceipt) -> str:
             f"{owner} has not said in time what became of it, so an item may be selected there until that is over; "
             f"nothing was written; what to do: `albireo command show {receipt.command_id!r}`, then select it again"
         )
-    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: see `albireo topology show`"
+    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: `albireo tree`"

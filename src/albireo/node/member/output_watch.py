@@ -79,7 +79,7 @@ class OutputWatch:
         """Number of devices that adapters here reach: as they say while standing by, as items say while acting."""
         role = self._root.role
         if not role.is_serving:
-            return sum(role.reaches.values())
+            return sum(reaches is True for reaches in role.reaches.values())
         names = [f"{self._root.config.node}:{one.name}/connected" for one in self._root.registry.adapters()]
         items = [known for name in names if (known := self._root.folds.dim.by_name(name)) is not None]
         readings = self._root.folds.readings(items)

@@ -130,7 +130,8 @@ class ActorContext:
         self._timer_at = Instant(0)
         self._flush_timer: asyncio.TimerHandle | None = None
         self._thread = threading.get_ident()
-        self._is_released = False
+        self._is_over = self._is_released = False
+        """Whether no turn begins any more, and whether nothing is sent any more."""
         self._logger = self._connected("logger", _LOGGER_LIMITS, new_identity(self.name), lambda _: None)
         level = supervised.log_level if supervised is not None else "info"
         self.log = Journal(self.name, self._deliver, wall_ns, boot_ns, level)
@@ -222,7 +223,7 @@ class ActorContext:
         Returns:
             False: the actor has ended, the call is not made.
         """
-        if self._is_released:
+        if self._is_over:
             return False
         try:
             was_empty = self._calls.put((function, args))
@@ -257,7 +258,7 @@ class ActorContext:
     def _turn(self) -> None:
         """Make the calls, take letters from the links that are due, tick; then see what is due next."""
         self._next.began()
-        if self._is_released or self._failure.done():
+        if self._is_over or self._failure.done():
             return
         with _HandedOn(self):
             self._links.is_in_turn = True
@@ -352,8 +353,14 @@ class ActorContext:
         self._tell_boot(Started(actor=self.name, pid=os.getpid()))
         await self._unless_failed(self._stop_asked.wait())
         self.is_stopping = True
-        await self._unless_failed(self._behaviour.stop())
+        await self._unless_failed(self._stop_behaviour())
         self._tell_boot(Stopped(actor=self.name))
+
+    async def _stop_behaviour(self) -> None:
+        """Have the behaviour stop. A turn that is due by then would find closed links: whoever waits for the end hears
+        of it in a later iteration of the loop."""
+        await self._behaviour.stop()
+        self._is_over = True
 
     def _tell_boot(self, message: Started | Stopped) -> None:
         if self._boot is not None:
@@ -380,7 +387,7 @@ class ActorContext:
             if timer is not None:
                 timer.cancel()
         self.log.flush(is_last=True)
-        self._is_released = True
+        self._is_over = self._is_released = True
         self._logger.close(self._logger.linger_ms)  # The last words of a crash are wanted most.
         self._probes.close()
         self._tcp.close()

@@ -23,16 +23,13 @@ import msgspec
 from albireo.runtime.actor.actor import ActorContext, Behaviour, Supervised, run_actor
 from albireo.runtime.actor.directory import DataLock
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA
+from albireo.runtime.actor.first_use import settle_types
 from albireo.runtime.actor.loop import ActorLoop
 from albireo.runtime.errors import ConfigurationRefused, StoreRefused
 
 EXIT_CRASHED: Final = 1
 LAUNCH_BYTES_MAX: Final = 64 * 1024 * 1024
 REASON_BYTES_MAX: Final = 4096
-BUILDING: Final = threading.Lock()
-"""Held while an actor is built, and while it builds what only its arguments name. Decoders and types are made then, and
-msgspec (0.22) does not bear two threads that use a type for the first time at once: one of them takes it half made, and
-the process dies of it."""
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}\Z", re.IGNORECASE)
 
 
@@ -103,9 +100,9 @@ def build(spec: ActorSpec) -> Behaviour:
     """
     module, _, attribute = spec.factory.partition(":")
     try:
-        with BUILDING:
-            factory = getattr(importlib.import_module(module), attribute)
-            behaviour: Behaviour = factory(spec.arguments)
+        factory = getattr(importlib.import_module(module), attribute)
+        settle_types()
+        behaviour: Behaviour = factory(spec.arguments)
     except (ImportError, AttributeError, msgspec.ValidationError) as error:
         raise ConfigurationRefused(f"actor {spec.name}: {spec.factory}: {error}") from error
     return behaviour
@@ -199,30 +196,51 @@ class ProcessPlacement:
             process.send_signal(number)
 
 
+class _ThreadRun:
+    """A run in a thread. It may be asked to stop before its thread has made the context."""
+
+    def __init__(self) -> None:
+        self._context: ActorContext | None = None
+        self._is_stopping = False
+
+    def made(self, context: ActorContext) -> None:
+        """Called in the actor's thread. Each side writes its field before it reads the other's: one stops it."""
+        self._context = context
+        if self._is_stopping:
+            context.stop()
+
+    def stop(self) -> None:
+        """Called in boot's loop."""
+        self._is_stopping = True
+        if self._context is not None:
+            self._context.call(self._context.stop)
+
+
 class ThreadPlacement:
     """Every actor in a thread of this process. A thread that hangs can't be ended alone."""
 
     can_kill = False
 
     def __init__(self, data: Path, lock: DataLock, log_level: str) -> None:
+        settle_types()
         self._data = data
         self._lock = lock
         self._log_level = log_level
-        self._running: dict[str, list[ActorContext]] = {}
+        self._running: dict[str, _ThreadRun] = {}
 
     def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         loop = asyncio.get_running_loop()
-        made: list[ActorContext] = []
-        self._running[spec.name] = made
+        run = _ThreadRun()
+        self._running[spec.name] = run
         supervised = Supervised(identity=identity, lock=self._lock, is_process=False, log_level=self._log_level)
 
         def ended(ending: ActorEnd) -> None:
-            if self._running.get(spec.name) is made:
+            if self._running.get(spec.name) is run:
                 del self._running[spec.name]
             on_end(ending)
 
         def body() -> None:
-            ending = live(spec, self._data, supervised, made.append)
+            ending = live(spec, self._data, supervised, run.made)
             if not loop.is_closed():
                 loop.call_soon_threadsafe(ended, ending)
 
@@ -231,8 +249,9 @@ class ThreadPlacement:
         return os.getpid()
 
     def request_stop(self, name: str) -> None:
-        for context in self._running.get(name, ()):
-            context.call(context.stop)
+        run = self._running.get(name)
+        if run is not None:
+            run.stop()
 
     def kill(self, name: str) -> None:
         raise AssertionError(f"{name}: a thread can't be killed")

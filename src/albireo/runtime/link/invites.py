@@ -1,9 +1,11 @@
 """Invites: public keys of a whole site as lines of text, and one fingerprint over all of them.
 
     albireo-invite-1 NAME KEY [ROLE [NODE]]
+    albireo-invite-1 NAME KEY node
 
 NAME as the others list it, KEY as 64 hexadecimal digits, ROLE what a program asks for (`view` without it), NODE the
-topmost node at which it has that role. Empty lines and lines that begin with # say nothing.
+topmost node at which it has that role. `node` says that NAME is a node that stands alone: by its name it could be a
+program. Empty lines and lines that begin with # say nothing.
 
 Whoever can change a line on its way can pose as its owner, or ask for more than he should. Therefore people compare the
 fingerprint of all lines, on every machine; 128 bits, because somebody between two machines may look for two lists with
@@ -13,6 +15,7 @@ No I/O. Decision: ADR-0157.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -20,10 +23,14 @@ import msgspec
 
 from albireo.model.access import RoleGrant, role_from
 from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.topology import NODE_ID_PATTERN
+from albireo.model.tree.nodes import ancestors, is_below
 from albireo.runtime.errors import KeysRefused
 from albireo.runtime.link.key_files import TRUSTED_MAX, check_name, public_key
 
 HEAD: Final = "albireo-invite-1"
+LONE: Final = "node"
+"""Stands in the place of a role where a node that stands alone introduces itself."""
 FINGERPRINT_DIGITS: Final = 32
 """Hexadecimal digits, 128 bits."""
 _GROUP: Final = 4
@@ -36,7 +43,7 @@ class Invite(msgspec.Struct, frozen=True, order=True):
     name: str
     public: str
     role: str = ""
-    """Role that is asked for; empty: none beyond `view`, and always for members and witnesses."""
+    """Role that is asked for, or LONE; empty: none beyond `view`, and always for members and witnesses."""
     node: str = ""
 
     @property
@@ -48,12 +55,34 @@ class Invite(msgspec.Struct, frozen=True, order=True):
         role = role_from(self.role)
         return None if role is None else RoleGrant(role, self.node)
 
+    @property
+    def is_member(self) -> bool:
+        return kind_of(self.name) is PrincipalKind.MEMBER
+
+    @property
+    def is_node(self) -> bool:
+        """True: it is a place of the topology, where a node runs."""
+        return self.is_member or self.role == LONE
+
+    @property
+    def node_id(self) -> str:
+        """Id of the node whose place this is; meant for places only."""
+        return self.name.rpartition("[")[0] if self.is_member else self.name
+
     def trusts(self, other: "Invite") -> bool:
-        """True: these two speak with each other, so each has to trust the other's key."""
-        kinds = {kind_of(self.name), kind_of(other.name)}
-        if kinds == {PrincipalKind.MEMBER}:
-            return self.name != other.name and self.name.rpartition("[")[0] == other.name.rpartition("[")[0]
-        return PrincipalKind.MEMBER in kinds
+        """True: these two speak with each other, so each has to trust the other's key.
+
+        A node speaks with its parent. That it votes for a pair further up is not in its line, so it counts as one that
+        does; what it may say there is judged by its name (codec/principal.py).
+        """
+        if self.is_node and other.is_node:
+            above, below = sorted((self, other), key=lambda one: len(one.node_id))
+            if above.node_id == below.node_id:
+                return above.name != below.name
+            is_parent = ancestors(below.node_id)[:1] == (above.node_id,)
+            return is_parent or (above.is_member and is_below(below.node_id, above.node_id))
+        witness = PrincipalKind.WITNESS in (kind_of(self.name), kind_of(other.name))
+        return (self.is_member or other.is_member) if witness else (self.is_node or other.is_node)
 
 
 def read_invites(text: str) -> list[Invite]:
@@ -88,6 +117,10 @@ def _invite(words: list[str], line: str) -> Invite:
 def check_invite(one: Invite) -> None:
     """Refuse a name that is none, and a role that does not exist or that this name can't have."""
     check_name(one.name)
+    if one.role == LONE:
+        if one.node or re.fullmatch(NODE_ID_PATTERN[1:-1], one.name) is None:
+            raise KeysRefused(None, f"{one.name!r} can be no node that stands alone", _REMEDY)
+        return
     if one.role and role_from(one.role) is None:
         raise KeysRefused(None, f"{one.name!r} asks for a role {one.role!r}, which does not exist", _REMEDY)
     if one.role and kind_of(one.name) is not PrincipalKind.PROGRAM:

@@ -256,6 +256,8 @@ class CommittedReader:
         self.started_over = 0
         self.is_here: Callable[[Frame], bool] = lambda frame: False
         """Function that says if a reference's payload is on this machine: then the whole frame is to be given."""
+        self.takes: Callable[[Frame], object] = lambda frame: None
+        """Function to which each frame is handed on."""
         self._ledger = ledger
         self._fail = fail
 
@@ -268,6 +270,7 @@ class CommittedReader:
             if header.kind == Kind.REFERENCE and self.is_here(Frame(header, body)):
                 self._fail(f"{self.name} is given {header.last} without its payload, which is here")
             self.position = header.last
+            self.takes(Frame(header, body))
         if data.last != self.position:
             self._fail(f"{self.name} is at {self.position}, was told {data.last}")
 

@@ -7,8 +7,8 @@ over, in the afternoon the member that serves is killed, and in the evening the 
 
     each hour   what was measured is recorded, shown at the site and raised or ended its alarm there and at the node
                 below; orders within the subtree are verified within seconds; above, nothing of it looks live
-    retention   records that the parent lacks are held as the site's limits say; the node below, whose parent is
-                there, lets go of what is old
+    retention   records that the parent lacks are held as the site's limits of age and size say, with a case long
+                before; the node below, whose parent is there, lets go of what is old
     at the end  followers and histories of the site have everything; all of the world's own checks (world.py)
 
 Spec: docs/simulation.md, Trees.
@@ -20,6 +20,7 @@ from functools import partial
 from importlib import import_module
 from typing import Final, Self
 
+from albireo.codec.frame import Frame
 from albireo.machine.node.root import Root
 from albireo.machine.producer.seeking import SeekConfig
 from albireo.model.instant import MS, SECOND
@@ -46,6 +47,7 @@ TAKEOVER_AT: Final = 16
 RESTART_AT: Final = 19
 EXPIRES_MS: Final = 20_000
 SOON_NS: Final = 30 * SECOND
+HOLD_BYTES: Final = 8 << 30
 HELD_TOLD_FROM: Final = 0.7
 HELD_NEAR: Final = 0.06
 """Used share of the hold from which the site has a case, and how near to it nothing is asked of that."""
@@ -97,19 +99,22 @@ def slowed(pace: int) -> Iterator[None]:
 class TreeDay:
     """One day."""
 
-    def __init__(self, seed: int, *, pace: int, is_pair: bool, hold_days: float) -> None:
+    def __init__(self, seed: int, *, pace: int, is_pair: bool, hold_days: float, hold_bytes: int = HOLD_BYTES) -> None:
         """
         Args:
             is_pair: the site that is cut off is a pair.
             hold_days: age up to which it holds records for its parent.
+            hold_bytes: size up to which it does.
         """
         self.pace = pace
         self.hold_days = hold_days
+        self.hold_bytes = hold_bytes
         self._swarm = TreeSwarm(
             pace=pace,
             pairs=(NORTH,) if is_pair else (),
-            keep_h={NORTH: KEEP_H, PUMP: KEEP_H},
+            keep_h={NORTH: KEEP_H, PUMP: KEEP_H, "root": 2.0 * HOURS},
             hold_days=hold_days,
+            hold_bytes={NORTH: hold_bytes},
             snapshot_every_s=1_800,
             reaches_on_standby=False,
             voters=1,
@@ -120,8 +125,12 @@ class TreeDay:
         self._seed = seed
         self.world: TreeWorld
         self.histories: list[HistoryReader] = []
+        self.given: dict[str, list[Frame]] = {}
+        """Frames that the history of each lone node was given, by node."""
         self.ends_at: list[tuple[int, int]] = []
         """Ends of the logs of the site and the node below it, hour by hour."""
+        self.recorded_at: list[int] = []
+        """Bytes that the site has recorded, hour by hour."""
 
     def play(self) -> Self:
         with slowed(self.pace):
@@ -147,14 +156,16 @@ class TreeDay:
         return self
 
     def _begin_followers(self) -> None:
-        """Begin what follows on the machines of the subtree: histories, and a client that goes on at either member."""
+        """Begin what follows: histories, and a client of the site that goes on at either member."""
         stage, ledger = self.world.stage, LoneLedger(self.world.copies)
-        for machine in (*self.site.machines, *self.below.machines):
-            if isinstance(machine, TreeMember):
-                self.histories.append(machine.history)
-            else:
-                core = f"{machine.data}/core"
-                self.histories.append(HistoryReader(stage, machine.host, core, ledger, BEGINNING, b""))
+        for site in (self.site, self.below, self.above):
+            for machine in site.machines:
+                if isinstance(machine, TreeMember):
+                    self.histories.append(machine.history)
+                else:
+                    core = f"{machine.data}/core"
+                    self.histories.append(HistoryReader(stage, machine.host, core, ledger, BEGINNING, b""))
+                    self.histories[-1].reading.takes = self.given.setdefault(site.node, []).append
         doors = [door_of(host.name) for host in self.site.hosts]
         self.reader = RoamingReader(stage, self.site.program.host, doors, ledger)
 
@@ -196,13 +207,29 @@ class TreeDay:
         if self._is_forced() != (FORCED_AT < hour <= FORCED_AT + FORCED_H):
             self.world.stage.fail(f"hour {hour}: forced {self._is_forced()}")
         self.ends_at.append((self._serving(self.site).log.committed.sequence, self.below_end()))
-        share = hour / (24 * self.hold_days)
-        if (share > HELD_TOLD_FROM) != self._is_hold_told() and abs(share - HELD_TOLD_FROM) > HELD_NEAR:
-            self.world.stage.fail(f"hour {hour}: {share:.0%} of the hold are used, told {self._is_hold_told()}")
+        self.recorded_at.append(self.world.copies.recorded_bytes(self.site.log_id))
+        self._look_at_hold(hour)
         for history in self.histories:
             history.keep()
         if hour == 1:  # Later the records are gone that declare whose copies these are.
             self.world.copies.judge(NORTH, self._serving(self.site).log.frames())
+
+    def _look_at_hold(self, hour: int) -> None:
+        """Look whether the site tells of what it holds in time, and lets go of nothing before it has to."""
+        fail, begins = self.world.stage.fail, {one.log.begin_sequence for one in self.site.machines}
+        share = max(hour / (24 * self.hold_days), self.recorded_at[-1] / self.hold_bytes)
+        if (share > HELD_TOLD_FROM) != self._is_hold_told() and abs(share - HELD_TOLD_FROM) > HELD_NEAR:
+            fail(f"hour {hour}: {share:.0%} of the hold are used, told {self._is_hold_told()}")
+        copy = self._root(self.above).folds.origins.of_node(NORTH)
+        assert copy is not None
+        lacked = self.world.copies.first_behind(self.site.log_id, copy.last.sequence)
+        if share <= 1 and max(begins) > lacked:
+            fail(f"hour {hour}: {share:.0%} of the hold are used, {NORTH} begins at {begins}; {lacked} is lacked above")
+
+    def _held_hours(self) -> int:
+        """Number of the last hours of the day of which the site holds everything."""
+        since = [self.recorded_at[-1] - recorded for recorded in (0, *self.recorded_at)]
+        return min(round(24 * self.hold_days), sum(size <= self.hold_bytes for size in since) - 1)
 
     def below_end(self) -> int:
         return self._serving(self.below).log.committed.sequence
@@ -255,12 +282,10 @@ class TreeDay:
                 fail(f"{site.node}: {self._log_time_ms(site) - began_ms} ms of log time in a day")
         if self._serving(self.below).log.begin_sequence <= below_ends[HOURS - 6]:
             fail(f"{PUMP} keeps records from {self._serving(self.below).log.begin_sequence}, which its parent has")
-        hold_h = round(24 * self.hold_days)
+        held_h = self._held_hours()
         begins = {one.log.begin_sequence for one in self.site.machines}
-        if hold_h > HOURS and begins != {1}:
-            fail(f"{NORTH} begins at {begins}: it let go of records that its parent lacks")
-        if hold_h < HOURS and not all(
-            site_ends[HOURS - hold_h - 4] < one <= site_ends[HOURS - hold_h] for one in begins
+        if held_h < HOURS and not all(
+            site_ends[HOURS - held_h - 4] < one <= site_ends[HOURS - held_h] for one in begins
         ):
             fail(f"{NORTH} begins at {begins}, of {site_ends}")
 
@@ -273,19 +298,19 @@ class TreeDay:
     def _check_reunion(self) -> None:
         """Check that who followed has everything, and that above only that is missing which was let go."""
         fail = self.world.stage.fail
-        for history in self.histories:
-            history.keep()
-        machines = self._serving(self.site), *self.site.machines, *self.below.machines
+        machines = self._serving(self.site), *self.site.machines, *self.below.machines, *self.above.machines
         readings = self.reader.reading, *(one.reading for one in self.histories)
-        for machine, reading in zip(machines, readings, strict=True):
-            if reading.started_over or reading.position < machine.log.committed:
-                fail(f"{reading.name} is at {reading.position}, began anew {reading.started_over} times")
+        upto = [one.log.committed for one in machines]
+        self._soon(lambda: all(one.position >= end for one, end in zip(readings, upto, strict=True)), "not followed")
+        for one in readings:
+            if one.started_over:
+                fail(f"{one.name} began anew {one.started_over} times")
         self._soon(lambda: not self._is_hold_told(), "the site still tells that it holds records")
         gaps = self.world.copies.gaps["root"]
-        hold_h = round(24 * self.hold_days)
-        if hold_h > HOURS and gaps:
+        held_h = self._held_hours()
+        if held_h >= HOURS and gaps:
             fail(f"gaps above: {gaps}")
         for site, ends in zip((self.site, self.below), zip(*self.ends_at, strict=True), strict=True):
             behind = [behind for _, behind in gaps.get(site.log_id, ())]
-            if hold_h < HOURS and not (behind and ends[HOURS - hold_h - 4] < max(behind) <= ends[HOURS - hold_h] + 1):
+            if held_h < HOURS and not (behind and ends[HOURS - held_h - 4] < max(behind) <= ends[HOURS - held_h] + 1):
                 fail(f"{site.node}: gaps above go to {behind}, of {ends}")

@@ -32,6 +32,8 @@ class TreeLedger:
         """Committed frames of each log but for its envelopes, in the branch that lives."""
         self._ever: dict[bytes, set[Own]] = {}
         """Committed frames of each log, in any branch."""
+        self._recorded: dict[bytes, int] = {}
+        """Bytes of the committed frames of each log, in all branches."""
         self._counts: dict[bytes, list[tuple[int, int, int]]] = {}
         """Counts of programs in the branch that lives: last sequence of the frame, program, count."""
         self._declared: dict[str, dict[int, bytes]] = {}
@@ -49,6 +51,7 @@ class TreeLedger:
         header = frame.header
         own = header.last_sequence, header.header_crc
         self._ever.setdefault(header.log_id, set()).add(own)
+        self._recorded[header.log_id] = self.recorded_bytes(header.log_id) + header.frame_bytes
         if header.kind == Kind.ENVELOPE:
             return
         self._living.setdefault(header.log_id, []).append(own)
@@ -56,6 +59,13 @@ class TreeLedger:
             batch = samples.decode_body(frame.body, header.kind, header.record_count)
             for count, program in (divmod(int(value), 10) for value in batch.values()):
                 self._counts.setdefault(header.log_id, []).append((own[0], program, count))
+
+    def first_behind(self, log_id: bytes, sequence: int) -> int:
+        """Last record of the first frame behind a record, envelopes not counted."""
+        return next(last for last, _ in self._living[log_id] if last > sequence)
+
+    def recorded_bytes(self, log_id: bytes) -> int:
+        return self._recorded.get(log_id, 0)
 
     def knows(self, frame: Frame) -> bool:
         """True: the frame is committed as it stands here."""

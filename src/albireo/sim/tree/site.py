@@ -138,6 +138,7 @@ class Site:
             snapshot_every_s=swarm.snapshot_every_s,
             scrub_bytes_per_s=0,
             parent=parent,
+            hold_bytes=swarm.hold_bytes.get(self.node, 8 << 30),
             hold_days=swarm.hold_days,
         )
 

@@ -28,6 +28,8 @@ class TreeSwarm(NodeSwarm, frozen=True, kw_only=True):
     """Age up to which a node keeps records that everybody has, by node; a day of those that are not named."""
     hold_days: float = 30.0
     """Age up to which records are held for the parent."""
+    hold_bytes: Mapping[str, int] = {}
+    """Size up to which they are, by node; 8 GiB of those that are not named."""
     snapshot_every_s: int = 2
     reaches_on_standby: bool = True
     """Adapters on standby reach their device; as those that act do not say so, their members hand over for it."""

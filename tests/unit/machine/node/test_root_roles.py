@@ -554,6 +554,8 @@ def test_the_status_says_whether_the_device_answers_and_not_only_its_adapter() -
     assert device(one)[1] is None, "the item is the other member's now"
     one.letter(RoleAsked(adapter="p", reaches=False))
     assert device(one)[1:] == (False, False)
+    one.letter(RoleAsked(adapter="p"))
+    assert device(one)[1:] == (None, False), "with `standby = off` nobody asks the device"
 
 
 def test_the_status_of_a_pair_names_the_durability_of_each_stream() -> None:
