@@ -50,7 +50,8 @@ class Alone:
         branch_id = int.from_bytes(self._core.entropy(8))
         goes_on = self._goes_on()
         log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=branch_id))
-        self._actor.leave(tenure_of(log))
+        if (lock := self._actor.lock) is not None:
+            lock.leave(tenure_of(log))
         self._core.tell(Granted("standalone start", goes_on=goes_on))
         self._core.tell(Served())
 
@@ -60,9 +61,9 @@ class Alone:
         The run of that tenure left its epoch under this very boot, which has held the directory ever since: nobody put
         an old copy there, and a process that dies loses nothing that is on the disk.
         """
-        log = self._core.log
+        log, lock = self._core.log, self._actor.lock
         is_whole = not log.corrupt and not self._core.root.config.lacks_to
-        return is_whole and self._actor.left() == tenure_of(log)
+        return is_whole and lock is not None and lock.left() == tenure_of(log)
 
     def _open_door(self) -> None:
         door, log = self.door, self._actor.log

@@ -156,27 +156,13 @@ class ActorContext:
         Raises:
             AddressTaken: somebody answers there.
         """
-        may_replace = self._held_lock() is not None
-        return self._links.watch(self._links.sockets.bind(name, limits, takes_over=may_replace))
+        return self._links.watch(self._links.sockets.bind(name, limits, takes_over=self.lock is not None))
 
-    def _held_lock(self) -> DataLock | None:
-        """The lock of the data directory that is there; None: nobody holds it for this actor."""
+    @property
+    def lock(self) -> DataLock | None:
+        """The lock of the data directory that is there; None: no boot holds it for this actor."""
         lock = None if self._supervised is None else self._supervised.lock
         return lock if lock is not None and lock.covers(self.data) else None
-
-    def left(self) -> bytes:
-        """Bytes that a run of this actor left under this boot, which has held the directory since; empty: none did.
-
-        One actor of a node leaves anything: CORE.
-        """
-        lock = self._held_lock()
-        return b"" if lock is None else lock.left()
-
-    def leave(self, data: bytes) -> None:
-        """Leave something to the next run under this boot; nothing happens where there is none."""
-        lock = self._held_lock()
-        if lock is not None:
-            lock.leave(data)
 
     def connect(self, name: str, limits: LinkLimits = DEFAULT_LIMITS) -> Link:
         """A link to whoever has bound `name`, now or later (DEALER).

@@ -77,7 +77,7 @@ class DataLock:
             return False
 
     def leave(self, data: bytes) -> None:
-        """Keep this for whoever inherits the lock later; it is gone once boot has ended."""
+        """Keep this for whoever inherits the lock later, in the one place there is (CORE's); boot's end ends it."""
         assert len(data) <= LEFT_BYTES_MAX, len(data)
         os.pwrite(self.descriptor, data, _LEFT_AT)
         os.ftruncate(self.descriptor, _LEFT_AT + len(data))

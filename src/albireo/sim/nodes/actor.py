@@ -58,6 +58,8 @@ class StagedActor:
         self.is_alive = True
         self.is_ready = False
         self.is_stopping = False
+        self.lock = None
+        """No boot holds the disk from one process to the next."""
         self.paused_until = 0
         self.leaves_at = 0
         self.turns = TurnMeter()
@@ -108,13 +110,6 @@ class StagedActor:
 
     def probe(self, endpoint: str, timeout_s: float, on_answer: Callable[[Reach], object]) -> None:
         self.stage.network.probe(self, endpoint, timeout_s, on_answer)
-
-    def left(self) -> bytes:
-        """Nothing: no boot holds the disk from one process to the next."""
-        return b""
-
-    def leave(self, data: bytes) -> None:
-        """Leave nothing, likewise."""
 
     def arm(self, deadline: Instant | None) -> None:
         self._deadline = deadline
