@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from albireo.runtime.actor.directory import SOCKET_PATH_BYTES_MAX, DataLock, RunDirectory, holder, prepare
+from albireo.runtime.actor.directory import (
+    LEFT_BYTES_MAX,
+    SOCKET_PATH_BYTES_MAX,
+    DataLock,
+    RunDirectory,
+    holder,
+    prepare,
+)
 from albireo.runtime.errors import DataLocked, DirectoryUnsafe
 
 
@@ -94,3 +101,18 @@ def test_a_process_that_inherited_the_lock_still_holds_it(tmp_path: Path) -> Non
         DataLock.acquire(tmp_path)
     heir.communicate()
     DataLock.acquire(tmp_path).release()
+
+
+def test_what_is_left_stays_for_whoever_inherits_the_lock_and_no_longer(tmp_path: Path) -> None:
+    lock = DataLock.acquire(tmp_path)
+    assert lock.left() == b""
+    for data in (b"x" * LEFT_BYTES_MAX, b"", b"\x00 5\n"):
+        lock.leave(data)
+        heir = DataLock(os.dup(lock.descriptor))
+        assert heir.left() == data
+        assert holder(tmp_path) == os.getpid()
+        heir.release()
+    lock.release()
+    anew = DataLock.acquire(tmp_path)
+    assert anew.left() == b"", "another boot held the directory"
+    anew.release()

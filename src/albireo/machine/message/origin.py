@@ -11,7 +11,8 @@ Invariants
     body:      leaves only for an open message, before its deadline, to the recorded life of its owner, and if no other
                life of the owner may have had it.
     over:      leaves only after `MessageStopped` is committed; from there no body leaves any more, in any tenure.
-    promised:  expired or cancelled is said only if no body left since the request, in this tenure, or after a `never`.
+    promised:  expired or cancelled is said only if no body left since the request, in this tenure or in a life that has
+               never heard of the owner, or after a `never`.
 
 Not decided here: who may ask (machine/access), where letters go (route), what a body means.
 Spec: docs/messages.md; ADR-0183.
@@ -174,7 +175,9 @@ class OriginSide:
         )
 
     def _never_left(self, name: MessageName) -> bool:
-        return name in self._watched and name not in self._served
+        """True: its body never left. None leaves in a life that has not heard of the owner, in whatever tenure."""
+        is_first = name.life == self.outbox.life and not self.outbox.known(name.owner).life
+        return name not in self._served and (is_first or name in self._watched)
 
     def _fetched(self, letter: BodyAsked, times: MessageTimes) -> None:
         name, found = letter.name, self.outbox.open.get(letter.name)

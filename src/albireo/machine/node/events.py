@@ -87,6 +87,9 @@ class Granted(msgspec.Struct, frozen=True):
     """This node leads in the last epoch of the history, which is in the store header: append its first record."""
 
     reason: str
+    goes_on: bool = False
+    """A node alone: the store is proven to have all that was committed in the tenure before. Members of a pair prove it
+    by their votes."""
 
 
 class Served(msgspec.Struct, frozen=True):

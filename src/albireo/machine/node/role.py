@@ -117,6 +117,8 @@ class Role:
         """Bounds of output orders; None: nobody bounds them."""
         self.first_sequence = 0
         """Sequence of the first record of the epoch that was granted to this node; 0: none was."""
+        self.goes_on = False
+        """True: as in `Granted`, of the present tenure."""
         self._may_serve = False
         self._is_begun = False
         self.reaches: dict[str, bool | None] = {}
@@ -128,8 +130,8 @@ class Role:
         """True: the epoch is this node's, so it may append records of its own."""
         return self.first_sequence > 0
 
-    def granted(self, first_sequence: int) -> None:
-        self.first_sequence = first_sequence
+    def granted(self, first_sequence: int, *, goes_on: bool) -> None:
+        self.first_sequence, self.goes_on = first_sequence, goes_on
         self._is_begun = self._may_serve = False
 
     def may_serve(self) -> None:

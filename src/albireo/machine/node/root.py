@@ -228,10 +228,10 @@ class Root:
     def _role_changed(self, event: events.OfTheRole, moment: Moment, turn: Turn) -> None:
         role = self.role
         match event:
-            case events.Granted(reason):
+            case events.Granted(reason, goes_on):
                 entry, node = turn.log.history.entries[-1], self.config.node
                 granted = EpochGranted(epoch=entry.epoch, branch_id=entry.branch_id, node=node, reason=reason)
-                role.granted(turn.record(Stream.CONTROL, [granted]))
+                role.granted(turn.record(Stream.CONTROL, [granted]), goes_on=goes_on)
             case events.Served():
                 self.outputs.goes_on(turn)
                 role.may_serve()

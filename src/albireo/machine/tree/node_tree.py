@@ -172,8 +172,8 @@ class NodeTree:
         """Do what follows from serving, each thing once.
 
         A member of a pair that took over by the votes has all that was committed before, so its messages go on with
-        the life of its predecessor. One that leads by force may lack some of it, and a node alone can't prove that its
-        store is not an old copy.
+        the life of its predecessor. One that leads by force may lack some of it. A node alone can prove that its store
+        is no old copy only if its boot has held it since the tenure before (node/core/alone.py).
         """
         self.below.serve(moment, turn, is_open=is_open)
         self.post.messages.passes_on = True
@@ -182,7 +182,7 @@ class NodeTree:
         if not self._has_begun:
             *before, entry = turn.log.history.entries
             is_voted = self._root.config.is_paired and before and entry.epoch - before[-1].epoch < FORCE_JUMP
-            continues = before[-1].epoch if is_voted else 0
+            continues = before[-1].epoch if before and (is_voted or self._root.role.goes_on) else 0
             life = Life(entry.epoch, entry.branch_id)
             self._has_begun = self.post.begin(life, moment, self._log_time(moment), turn, continues=continues)
 

@@ -6,6 +6,7 @@ Spec: design/log-and-feed.md, Store header (a standalone node grants itself epoc
 from pathlib import Path
 from typing import Final
 
+from albireo.log.log import Log
 from albireo.machine.node.events import Granted, LevelAgreed, PairFigures, Served
 from albireo.model.instant import Instant
 from albireo.model.position import EPOCHS_MOST, EpochEntry, Position
@@ -18,6 +19,11 @@ FULL: Final = (
     f"{EPOCHS_MOST} starts within the records that are kept, as many as a store header holds: move the log away (the "
     "stored history stays), and see why the node starts so often"
 )
+
+
+def tenure_of(log: Log) -> bytes:
+    """The last tenure of a log, as its run leaves it to the next one."""
+    return log.log_id + log.history.epoch.to_bytes(8)
 
 
 class Alone:
@@ -42,9 +48,22 @@ class Alone:
         self._open_door()  # If its address is taken, no epoch is used up by trying again.
         first = log.end.sequence + 1
         branch_id = int.from_bytes(self._core.entropy(8))
+        goes_on = self._goes_on()
         log.grant(EpochEntry(epoch=log.history.epoch + 1, first_sequence=first, branch_id=branch_id))
-        self._core.tell(Granted("standalone start"))
+        if (lock := self._actor.lock) is not None:
+            lock.leave(tenure_of(log))
+        self._core.tell(Granted("standalone start", goes_on=goes_on))
         self._core.tell(Served())
+
+    def _goes_on(self) -> bool:
+        """Whether the store is proven to have all that was committed in the tenure before.
+
+        The run of that tenure left its epoch under this very boot, which has held the directory ever since: nobody put
+        an old copy there, and a process that dies loses nothing that is on the disk.
+        """
+        log, lock = self._core.log, self._actor.lock
+        is_whole = not log.corrupt and not self._core.root.config.lacks_to
+        return is_whole and lock is not None and lock.left() == tenure_of(log)
 
     def _open_door(self) -> None:
         door, log = self.door, self._actor.log

@@ -156,9 +156,13 @@ class ActorContext:
         Raises:
             AddressTaken: somebody answers there.
         """
-        supervised = self._supervised
-        may_replace = supervised is not None and supervised.lock is not None and supervised.lock.covers(self.data)
-        return self._links.watch(self._links.sockets.bind(name, limits, takes_over=may_replace))
+        return self._links.watch(self._links.sockets.bind(name, limits, takes_over=self.lock is not None))
+
+    @property
+    def lock(self) -> DataLock | None:
+        """The lock of the data directory that is there; None: no boot holds it for this actor."""
+        lock = None if self._supervised is None else self._supervised.lock
+        return lock if lock is not None and lock.covers(self.data) else None
 
     def connect(self, name: str, limits: LinkLimits = DEFAULT_LIMITS) -> Link:
         """A link to whoever has bound `name`, now or later (DEALER).

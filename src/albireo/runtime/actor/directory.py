@@ -2,7 +2,8 @@
 
     <data>/         0700
     <data>/lock     flock; held by boot *and* by every actor process it starts (they inherit the descriptor), so a new
-                    node cannot start while one process of the old one still lives
+                    node cannot start while one process of the old one still lives. Its text: the process id of boot,
+                    and what a run of an actor left to the next one under this boot
     <data>/run/     0700; one unix socket per bound name
 
 A unix socket path has room for 107 bytes. Longer ones are reached through /proc/self/fd/<descriptor of run/>, which
@@ -21,6 +22,9 @@ from albireo.runtime.errors import DataLocked, DirectoryUnsafe
 
 SOCKET_PATH_BYTES_MAX: Final = 107
 """`sun_path` is 108 bytes with its terminating zero: unix(7)."""
+_LEFT_AT: Final = 32
+"""Offset of what a run left, behind the process id."""
+LEFT_BYTES_MAX: Final = 64
 
 
 def prepare(path: Path) -> Path:
@@ -62,7 +66,7 @@ class DataLock:
             os.close(descriptor)
             raise DataLocked(data, holder(data)) from error
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".ljust(_LEFT_AT).encode(), 0)
         return cls(descriptor)
 
     def covers(self, data: Path) -> bool:
@@ -71,6 +75,16 @@ class DataLock:
             return os.path.samestat(os.fstat(self.descriptor), (data / "lock").stat())
         except OSError:
             return False
+
+    def leave(self, data: bytes) -> None:
+        """Keep this for whoever inherits the lock later, in the one place there is (CORE's); boot's end ends it."""
+        assert len(data) <= LEFT_BYTES_MAX, len(data)
+        os.pwrite(self.descriptor, data, _LEFT_AT)
+        os.ftruncate(self.descriptor, _LEFT_AT + len(data))
+
+    def left(self) -> bytes:
+        """Bytes that were left under this boot; empty: none were."""
+        return os.pread(self.descriptor, LEFT_BYTES_MAX, _LEFT_AT)
 
     def release(self) -> None:
         if self.descriptor >= 0:
@@ -87,7 +101,7 @@ def holder(data: Path) -> int:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        text = os.pread(descriptor, 32, 0).strip()
+        text = os.pread(descriptor, _LEFT_AT, 0).strip()
         return int(text) if text.isdigit() else 0
     else:
         return 0

@@ -58,6 +58,8 @@ class StagedActor:
         self.is_alive = True
         self.is_ready = False
         self.is_stopping = False
+        self.lock = None
+        """No boot holds the disk from one process to the next."""
         self.paused_until = 0
         self.leaves_at = 0
         self.turns = TurnMeter()

@@ -148,6 +148,34 @@ def test_an_outcome_of_a_message_that_was_never_asked_for_changes_nothing() -> N
     assert tree[TOP].answers == [] and tree.letters == []
 
 
+@pytest.mark.parametrize(("continues", "outcome"), [(True, "verified"), (False, "unknown")])
+def test_what_was_asked_for_before_its_owner_was_ever_heard_goes_on_in_the_same_life(
+    continues: bool, outcome: str
+) -> None:
+    """No body leaves before the owner's life is on record, so whoever goes on with the store knows that none did."""
+    tree = MessageTree(TOP, SITE)
+    tree[TOP].ask(SITE, expires_ms=60_000)
+    tree.letters.clear()
+    for _ in range(2):
+        tree[TOP].start(continues=continues)
+        tree.letters.clear()
+    for _ in range(40):
+        tree.pass_ms(500)
+        tree.deliver()
+        if tree[SITE].orders:
+            tree[SITE].finish()
+    assert tree[TOP].outcomes[-1:] == [outcome]
+    assert len(tree[SITE].fold.inbox.receipts) == continues
+
+
+def test_what_nobody_heard_of_is_taken_back_at_once_after_a_takeover() -> None:
+    tree = MessageTree(TOP, SITE)
+    tree[TOP].ask(SITE)
+    tree[TOP].start(continues=True)
+    tree[TOP].cancel(tree[TOP].name)
+    assert tree[TOP].outcomes == ["cancelled"]
+
+
 def test_a_tenure_that_never_served_is_not_continued() -> None:
     """The store was replaced, and the next tenure ended before its record was committed."""
     tree = MessageTree(TOP, SITE)
