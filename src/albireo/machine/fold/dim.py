@@ -150,7 +150,7 @@ class Dim:
                 return
             index = self._add(known)
         else:
-            self._replace(index, known)
+            self._replace(index, known, sequence)
         self._by_name[known.full_name] = index
         self.live.value_type[index] = known.item.value_type
         self.live.declared_at[index] = sequence
@@ -196,13 +196,15 @@ class Dim:
         if index >= len(self._scratch):
             self._scratch = np.zeros(max(2 * len(self._scratch), index + 1), np.intp)
 
-    def _replace(self, index: int, known: KnownItem) -> None:
+    def _replace(self, index: int, known: KnownItem, sequence: int) -> None:
         before = self._items[index]
         if self._by_name.get(before.full_name) == index:
             del self._by_name[before.full_name]
         self._items[index] = known
         if before.item.value_type != known.item.value_type:
             self.live.clear(index)
+            # So that whoever had a value before hears that there is none, though the type may be what it was by then.
+            self.live.changed_at[index] = sequence
             self._texts[index] = ""
 
     def go_on_from(self, source: int, target: int, sequence: int) -> None:

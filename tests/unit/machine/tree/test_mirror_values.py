@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from albireo.codec.message import decode, encode
@@ -88,6 +88,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
+@example([("measure", 1, 0, 0), ("tell", 0, 0, 0), ("declare", 1, ValueType.FLOAT64, 0), ("declare", 1, TYPES[1], 0)])
 def test_every_level_shows_what_the_owner_shows(steps: list[tuple[str, int, int, int]]) -> None:
     """Changes are joined between two deltas, so a level may never have heard of a value that its owner shows."""
     owner, parent, root = Owner(), NodeMirror(NODE), NodeMirror(NODE)
