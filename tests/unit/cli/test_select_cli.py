@@ -154,12 +154,13 @@ def test_a_no_and_an_end_of_input_give_it_back(
 
 
 def press_ctrl_c(process: subprocess.Popen[bytes]) -> None:
-    """Press it until it is heard: one that comes just before the command reads waits for a key, as at any prompt."""
+    """Press it until it is heard: one that comes just before the command reads waits for a key, as at any prompt. A second
+    one while the first is being heard would break off what follows from it."""
     ends = time.monotonic() + PATIENCE_S
     while process.poll() is None and time.monotonic() < ends:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=2.0)
+            process.communicate(timeout=PATIENCE_S / 4)
     process.kill()
 
 
