@@ -100,6 +100,7 @@ def test_without_a_terminal_it_writes_only_if_told_so_beforehand_and_tells_both_
         assert [order.value for order in one.orders] == [80.0]
         shown = CliRunner().invoke(cli, ["command", "show", told["command_id"], "--data", str(tmp_path)]).stdout
         stages = [line[:10].strip() for line in shown.splitlines()]
+        assert all(line[9:11].endswith(" ") for line in shown.splitlines()[4:9]), shown
         assert stages[4:9] == ["selected", "requested", "authorised", "executing", "verified"]
 
     assert played(tmp_path, story) == ["selected", "write", "write_ended"]
