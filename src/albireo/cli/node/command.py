@@ -77,7 +77,7 @@ def list_commands(limit: int, place: Place, as_json: bool) -> None:
 
 
 def _what(one: CommandCourse) -> str:
-    """What was ordered. Subjects of messages of programs begin with their kind."""
+    """Kind and subject of an order; the subjects of messages of programs begin with their kind."""
     return one.subject if one.subject.startswith(f"{one.kind} ") else f"{one.kind} {one.subject}"
 
 
