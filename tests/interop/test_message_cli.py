@@ -45,7 +45,7 @@ def test_a_message_and_a_file_go_by_the_command(tmp_path: Path) -> None:
                 sent = told(command(ROOT, "send", "pump", str(recipe), "--inbox", "files"))
             finally:
                 ends.set()
-            assert sent["outcome"] == "executed"
+            assert (sent["outcome"], sent["reply"]) == ("executed", None)
             (path,) = receiving.result()
             assert path.read_bytes() == recipe.read_bytes()
             sending = pool.submit(top.send_file, "pump", recipe, inbox="r", expires_s=PATIENCE_S)
@@ -60,6 +60,8 @@ def test_a_message_and_a_file_go_by_the_command(tmp_path: Path) -> None:
         taken: Any = told(command(PUMP, "receive", *waiting))["messages"]
         assert [one["body"] for one in taken] == ["aGVsbG8="]
         assert told(command(ROOT, "show", command_id, *waiting))["outcome"] == "executed"
+        listed = CliRunner().invoke(cli, ["command", "list", "--data", str(nodes[ROOT].data)]).stdout
+        assert f"\tmessage of 5 bytes to {PUMP}\texecuted\t" in listed, listed
         refused = command(ROOT, "send", "pump", str(note), "--inbox", "nobody", "--expires", "0.3")
         assert refused.exit_code == 1 and json.loads(refused.stdout.splitlines()[-1])["outcome"] == "expired"
         assert command(ROOT, "send", "pump", str(note), "--as-file", "--no-wait").exit_code == 1

@@ -41,7 +41,7 @@ FIRST_ANSWER_S: Final = 3.0
 def command(
     endpoint: str, subtrees: tuple[str, ...], peers: tuple[str, ...], allow_set: bool, place: Place, as_json: bool
 ) -> None:
-    """Serve a node's items to CHP clients (ZeroMQ RFC 12), until Ctrl-C or SIGTERM.
+    """Serve a node's own items to CHP clients (ZeroMQ RFC 12), until Ctrl-C or SIGTERM.
 
     The protocol has no security: without --peer only programs of this machine may connect. Exit codes: 0 stopped; 1
     the ports are taken; 2 wrong usage; 69 the node can't be reached.

@@ -57,9 +57,9 @@ def test_roles_are_given_shown_and_taken_on_record(tmp_path: Path) -> None:
             "is_on_record": True,
             "has_key": None,
         }
-        assert run(tmp_path, "grant", KEY, "operate", "--node", "root/north").stdout == (
-            f"{KEY}: engineer, operate at root/north\n"
-        )
+        of_site = run(tmp_path, "grant", KEY, "operate", "--node", "root/north")
+        assert of_site.stdout == f"{KEY}: engineer, operate at root/north\n"
+        assert "needs the role at root as well" in of_site.stderr and "No node root/north is known" in of_site.stderr
         assert told(tmp_path, "list")["access"][0]["role"] == "engineer"
         line = run(tmp_path, "list").stdout.splitlines()[1]
         assert [one.strip() for one in line.split("\t")][:3] == [KEY, "engineer", "engineer, operate at root/north"]

@@ -119,6 +119,15 @@ def test_a_table_off_a_terminal_is_tab_separated() -> None:
     assert CliRunner().invoke(sample, []).stdout == "item\tvalue\nco_1\t1.5\n"
 
 
+@pytest.mark.parametrize("arguments", [["--list", "--json"], ["--json", "--list"]])
+def test_the_list_of_drills_is_one_json_object_too(arguments: list[str]) -> None:
+    listed = CliRunner().invoke(cli, ["drill", "--list"]).stdout.splitlines()
+    told = json.loads(CliRunner().invoke(cli, ["drill", *arguments]).stdout)
+    assert [f"{name}\t{what}" for name, what in told["faults"].items()] == listed and "pair-under-pair" in told[
+        "faults"
+    ]
+
+
 def test_a_table_in_a_narrow_terminal_leaves_nothing_out() -> None:
     """Ids are to be copied, and names that begin alike are to be told apart."""
     ours, theirs = os.openpty()

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import cli
+from albireo.cli.node.timespan import SecondsType
 from albireo.cli.node.write import EXPIRES_S_MAX, NegativeNumbers, parsed
 from albireo.machine.node.orders import EXPIRES_MS_MAX
 from albireo.model.value import Value, ValueType
@@ -54,7 +55,7 @@ def test_a_number_below_zero_behind_an_option_is_that_of_the_option() -> None:
     assert result.stdout == "temp_1 -5 -7\n", result.stderr
 
 
-@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "-1", "0", "3601", "soon"])
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e300", "-1", "0", "3601", "2h", "soon"])
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -68,12 +69,19 @@ def test_a_number_below_zero_behind_an_option_is_that_of_the_option() -> None:
 )
 def test_a_time_that_can_not_be_meant_is_a_usage_error(arguments: tuple[str, ...], seconds: str) -> None:
     """It is refused before a node is looked for; `nan` lies within no bounds, and outside of none."""
-    if (seconds == "3601" and arguments[0] != "write") or (seconds == "0" and "--wait" in arguments):
+    if (seconds in ("3601", "2h") and arguments[0] != "write") or (seconds == "0" and "--wait" in arguments):
         return
     result = CliRunner().invoke(cli, [*arguments, seconds, "--json"])
     assert result.exit_code == 2, result.output
     told = json.loads(result.stdout.splitlines()[-1])
-    assert told["exit"] == 2 and "is no number of seconds from" in told["error"]
+    assert told["exit"] == 2 and "is no time from " in told["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90.0), ("1.5", 1.5), ("10s", 10.0), ("5m", 300.0), ("200ms", 0.2)]
+)
+def test_a_time_is_a_number_of_seconds_or_has_its_unit(text: str, seconds: float) -> None:
+    assert SecondsType().convert(text, None, None) == seconds
 
 
 def test_the_longest_time_to_live_is_that_of_the_node() -> None:

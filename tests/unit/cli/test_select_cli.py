@@ -100,6 +100,7 @@ def test_without_a_terminal_it_writes_only_if_told_so_beforehand_and_tells_both_
         assert [order.value for order in one.orders] == [80.0]
         shown = CliRunner().invoke(cli, ["command", "show", told["command_id"], "--data", str(tmp_path)]).stdout
         stages = [line[:10].strip() for line in shown.splitlines()]
+        assert all(line[9:11].endswith(" ") for line in shown.splitlines()[4:9]), shown
         assert stages[4:9] == ["selected", "requested", "authorised", "executing", "verified"]
 
     assert played(tmp_path, story) == ["selected", "write", "write_ended"]
@@ -154,8 +155,8 @@ def test_a_no_and_an_end_of_input_give_it_back(
 
 
 def press_ctrl_c(process: subprocess.Popen[bytes]) -> None:
-    """Press it until it is heard: one that comes just before the command reads waits for a key, as at any prompt. A second
-    one while the first is being heard would break off what follows from it."""
+    """Press it until it is heard: one that comes just before the command reads waits for a key, as at any prompt. A
+    second one while the first is being heard would break off what follows from it."""
     ends = time.monotonic() + PATIENCE_S
     while process.poll() is None and time.monotonic() < ends:
         process.send_signal(signal.SIGINT)

@@ -229,6 +229,11 @@ def test_nodes_below_have_the_health_that_the_node_above_knows() -> None:
     assert any(one.endswith("! it runs by another file, hash eeeeeeeeeeee: albireo topology apply") for one in lines)
 
 
+def test_a_member_that_copies_no_log_says_nothing_of_what_is_to_come() -> None:
+    north = next(one for one in seen(row("root/north", behind=-1)) if "root/north" in one)
+    assert north.endswith("live as root sees it")
+
+
 def test_a_node_of_which_the_one_above_knows_nothing_stays_not_asked() -> None:
     assert any("root/south" in one and one.endswith("not asked") for one in seen(row("root/north")))
 

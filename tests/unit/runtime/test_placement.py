@@ -1,16 +1,19 @@
 """Actors in threads of one process: they share its types, and stop whenever they are asked to."""
 
 import asyncio
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from albireo.model.instant import Instant
 from albireo.runtime import ActorContext, Letter
 from albireo.runtime.actor.directory import DataLock
-from albireo.runtime.actor.placement import ActorEnd, ActorSpec, ThreadPlacement
+from albireo.runtime.actor.placement import EXIT_CRASHED, ActorEnd, ActorSpec, ThreadPlacement
 
 FIRST_USE = """
 import sys, threading
@@ -67,6 +70,46 @@ def quiet_once_built(arguments: object) -> Quiet:
     del arguments
     BUILT.wait()
     return Quiet()
+
+
+class Listening(Quiet):
+    """An actor that listens at an address."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+
+    async def start(self, actor: ActorContext) -> None:
+        actor.bind_tcp("clients", self._endpoint, None)
+
+
+def listening(arguments: dict[str, object]) -> Listening:
+    return Listening(str(arguments["endpoint"]))
+
+
+def test_an_address_that_is_taken_ends_an_actor_with_what_to_do_and_no_traceback(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Two nodes with one port: a user's mistake, and none of the program."""
+
+    async def story(endpoint: str) -> ActorEnd:
+        ended: asyncio.Future[ActorEnd] = asyncio.get_running_loop().create_future()
+        lock = DataLock.acquire(tmp_path)
+        placement = ThreadPlacement(tmp_path, lock, "info")
+        spec = ActorSpec(name="one", factory=f"{__name__}:listening", arguments={"endpoint": endpoint})
+        placement.spawn(spec, b"one#1", ended.set_result)
+        async with asyncio.timeout(60):
+            end = await ended
+        lock.release()
+        return end
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        endpoint = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        end = asyncio.run(story(endpoint))
+    words = (
+        f"link 'clients': {endpoint}: Address already in use; end who listens there, or give the node another address"
+    )
+    assert end == ActorEnd(EXIT_CRASHED, words)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_stop_asked_before_the_thread_has_made_its_actor_is_not_lost(tmp_path: Path) -> None:

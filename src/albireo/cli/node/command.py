@@ -40,12 +40,12 @@ def course_lines(course: CommandCourse) -> list[str]:
     """A course as people read it."""
     given = f"{course.user} ({course.principal})" if course.principal else course.user
     lines = [
-        f"{course.kind} {course.subject}: {course.state}",
+        f"{_what(course)}: {course.state}",
         f"id        {course.command_id}",
         f"given by  {given}" + (f": {course.reason}" if course.reason else ""),
         f"way       {' > '.join(course.way)}",
     ]
-    lines += [f"{one.stage:<10}{time_text(one.at_ns)}  {one.node}" for one in course.steps]
+    lines += [f"{one.stage:<10} {time_text(one.at_ns)}  {one.node}" for one in course.steps]
     if course.left_ms is not None:
         lines.append(f"left      {course.left_ms / 1000:g} s in which it may still be carried out")
     if course.cause:
@@ -72,11 +72,13 @@ def list_commands(limit: int, place: Place, as_json: bool) -> None:
     elif not found:
         show("no command is remembered")
     else:
-        rows = [
-            (_given_text(one), f"{one.kind} {one.subject}", one.state, one.user, one.way[0], one.command_id)
-            for one in found
-        ]
+        rows = [(_given_text(one), _what(one), one.state, one.user, one.way[0], one.command_id) for one in found]
         show_table(("given (UTC)", "what", "state", "who", "at", "id"), rows)
+
+
+def _what(one: CommandCourse) -> str:
+    """Kind and subject of an order; the subjects of messages of programs begin with their kind."""
+    return one.subject if one.subject.startswith(f"{one.kind} ") else f"{one.kind} {one.subject}"
 
 
 def _given_text(one: CommandCourse) -> str:

@@ -59,7 +59,10 @@ class TimeType(click.ParamType[int]):
 
 
 class SecondsType(click.ParamType[float]):
-    """A number of seconds within bounds. Click's own type for that lets `nan` pass, of which no bound is true."""
+    """A time within bounds as a number of seconds, or with its unit as a duration has it: 90, 1.5m.
+
+    Click's own type for a range lets `nan` pass, of which no bound is true.
+    """
 
     name = "seconds"
 
@@ -67,12 +70,14 @@ class SecondsType(click.ParamType[float]):
         self.least, self.most = least, most
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = _DURATION.fullmatch(str(value))
         try:
-            seconds = float(str(value))
+            seconds = float(found[1]) * _UNITS_NS[found[2]] / _UNITS_NS["s"] if found else float(str(value))
         except ValueError:
             seconds = math.nan
         if not self.least <= seconds <= self.most:
-            self.fail(f"{value!r} is no number of seconds from {self.least:g} to {self.most:.0f}", param, ctx)
+            limits = f"from {self.least:g} to {self.most:.0f} seconds"
+            self.fail(f"{value!r} is no time {limits}; examples: 30, 1.5, 10s, 5m", param, ctx)
         return seconds
 
 

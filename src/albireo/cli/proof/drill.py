@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
+from albireo.cli.output import ExitCode, Failure, emit, json_asked, json_option, say, show, show_table
 from albireo.drill import unruly
 from albireo.drill.fault.faults import FAULTS
 from albireo.drill.rehearsal import DrillReport, Rehearsal, Round, objection
@@ -23,11 +23,13 @@ AnyReport = DrillReport | TreeReport | TakeoverReport | GatewayReport
 
 def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
-        for name, entry in FAULTS.items():
-            click.echo(f"{name}\t{entry.what}")
-        for name, what in (*lone.FAULTS.items(), *((name, one.what) for name, one in SHAPES.items())):
-            click.echo(f"{name}\t{what}")
-        click.echo(f"{unruly.NAME}\t{unruly.WHAT}")
+        faults = {name: entry.what for name, entry in FAULTS.items()} | lone.FAULTS
+        faults |= {name: one.what for name, one in SHAPES.items()} | {unruly.NAME: unruly.WHAT}
+        if json_asked():
+            emit({"faults": faults})
+        else:
+            for name, what in faults.items():
+                click.echo(f"{name}\t{what}")
         context.exit()
 
 
@@ -50,8 +52,9 @@ def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bo
     """Rehearse FAULT on a pair made for it, under a live load, and print what was lost, doubled, late.
 
     `cut-site`, `kill-site`, `kill-root` and `restart-tree` do so with a site below a root, `stale-parent`,
-    `stale-child` and `pair-under-pair` where one of them or both are pairs, `bad-gateway` with a node that polls
-    devices which misbehave. Nothing of yours is touched: everything lives in a temporary directory and ends with the
+    `stale-child` and `pair-under-pair` where one of them or both are pairs, `pair-at-root`, `pair-in-middle`,
+    `pair-at-bottom` and `pairs-everywhere` with a tree of three levels, `bad-gateway` with a node that polls devices
+    which misbehave. Nothing of yours is touched: everything lives in a temporary directory and ends with the
     drill.
     """
     reason = objection(fault) if fault in FAULTS else ""

@@ -12,6 +12,7 @@ import click
 from albireo.cli.output import emit, json_option, say, show, show_table
 from albireo.cli.target import Place, node_client, place_option
 from albireo.model.access import ROLE_WORDS
+from albireo.model.tree.nodes import is_below
 
 SOURCES: Final = {True: "on record", False: "with its key"}
 NODE_HELP: Final = "Only at this node and below, such as root/north; without it everywhere."
@@ -87,6 +88,7 @@ def _change(place: Place, as_json: bool, what: str, **arguments: Any) -> None:
     with node_client(place) as client:
         client.ask(what, **arguments)
         rows: Any = client.ask("access_list")
+        own, known = str(client.status()["node"]), [one.node for one in client.tree()]
     row = next(one for one in rows if one["principal"] == name)
     if as_json:
         emit(row)
@@ -94,6 +96,11 @@ def _change(place: Place, as_json: bool, what: str, **arguments: Any) -> None:
     show(f"{name}: {', '.join(role_text(one) for one in row['grants']) or 'view'}")
     if row["has_key"] is False:
         say(f"No key is trusted under this name yet: albireo keys trust {shlex.quote(name)} KEY")
+    node = arguments["node"]
+    if what == "access_grant" and is_below(node, own):
+        say(f"An order that is given at {own} needs the role at {own} as well: docs/access.md")
+        if node not in known:
+            say(f"No node {node} is known here: albireo tree")
 
 
 def role_text(grant: dict[str, str]) -> str:

@@ -157,7 +157,8 @@ def seen_health(status: Mapping[str, Any], rows: Sequence[TreeRow], wall_ns: int
 
 def _seen(asked: str, one: NodeTold, row: TreeRow, wall_ns: int, file: str) -> NodeHealth:
     missing = missing_text(one)
-    to_come = f", {to_come_text(one, wall_ns)}" if one.is_heard else ""
+    is_told = one.is_heard and not (one.is_below and one.behind is None)  # A passive member follows no log.
+    to_come = f", {to_come_text(one, wall_ns)}" if is_told else ""
     return NodeHealth(
         state="heard" if one.is_heard else "not heard",
         leads=f"{heard_text(one.stale_since_ns, wall_ns)} as {asked} sees it{to_come}",

@@ -203,9 +203,7 @@ class Dim:
         self._items[index] = known
         if before.item.value_type != known.item.value_type:
             self.live.clear(index)
-            # So that whoever had a value before hears that there is none, though the type may be what it was by then.
-            self.live.changed_at[index] = sequence
-            self._texts[index] = ""
+            self._texts[index], self.live.changed_at[index] = "", sequence  # Told, though its type may be back by then.
 
     def go_on_from(self, source: int, target: int, sequence: int) -> None:
         """Make the live sample of one index that of another one of its type, by the record at `sequence`."""

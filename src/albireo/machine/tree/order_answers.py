@@ -77,7 +77,10 @@ class OrderAnswers:
     def _write(self, question: Question, asked: WriteAsked, turn: Turn) -> None:
         root = self._root
         if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now, so nothing is written: {root.admission.closed_because}")
+            raise NotAnswered(
+                f"nothing is recorded now, so nothing is written: {root.admission.closed_because}; "
+                "what to do: order it at the member that leads, which `albireo status` names"
+            )
         owner = self._below.owner_of(asked.item)
         if owner:
             refusal = self._write_below(question, asked, owner, turn)

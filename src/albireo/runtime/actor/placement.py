@@ -25,7 +25,7 @@ from albireo.runtime.actor.directory import DataLock
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA
 from albireo.runtime.actor.first_use import settle_types
 from albireo.runtime.actor.loop import ActorLoop
-from albireo.runtime.errors import ConfigurationRefused, StoreRefused
+from albireo.runtime.errors import AddressTaken, ConfigurationRefused, StoreRefused
 
 EXIT_CRASHED: Final = 1
 LAUNCH_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -120,6 +120,8 @@ def live(
         return ActorEnd(EXIT_CONFIGURATION, str(error))
     except StoreRefused as error:
         return ActorEnd(EXIT_CRASHED if error.may_pass else EXIT_DATA, str(error))
+    except AddressTaken as error:  # Whoever listens there may go: the last run of this node, for one.
+        return ActorEnd(EXIT_CRASHED, f"{error}; end who listens there, or give the node another address")
     except Exception as error:  # noqa: BLE001  # The supervisor's place: a bug ends this actor here, and only this one.
         traceback.print_exc()
         return ActorEnd(EXIT_CRASHED, "".join(traceback.format_exception_only(error)).strip())
