@@ -14,7 +14,7 @@ from albireo.model.value import ValueType
 from tests.interop.test_tree_orders import NORTH, ROOT, run, shown, up
 from tests.parts.core_pair import aside
 from tests.parts.tree import tree_of
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = pytest.mark.slow
 CO = DataItem(name="co", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=1.0))
@@ -23,23 +23,21 @@ CO = DataItem(name="co", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=1.
 def test_a_case_of_a_site_is_acknowledged_at_the_root(tmp_path: Path) -> None:
     nodes = tree_of(tmp_path, ROOT, NORTH)
 
-    def open_case(client: Any) -> Any:
-        for _ in range(100_000):
-            for one in client.cases(node=NORTH):
-                if one.item == f"{NORTH}:co":
-                    return one
-        raise TimeoutError
+    def open_case(client: Any, *, is_acked: bool) -> Any:
+        def found() -> list[Any]:
+            return [one for one in client.cases(node=NORTH) if (one.item, one.is_acked) == (f"{NORTH}:co", is_acked)]
+
+        return awaited(found)[0]
 
     def story_of() -> list[Any]:
         nodes[NORTH].produce([(0, 5, 2.0, q.GOOD)], items=[CO])
         with connect(nodes[ROOT].endpoint, timeout_s=PATIENCE_S) as client:
-            case = open_case(client)
+            case = open_case(client, is_acked=False)
             with pytest.raises(NodeRefused, match="no open case 4711"):
                 client.act(Action.ACK, 4711, "", node="north")
             told = shown(nodes[ROOT], "cases", "ack", f"north:{case.case_id}", "--user", "ann", "--comment", "seen")
             assert told == {"cases": [], "elsewhere": [f"north:{case.case_id}"]}
-            while not open_case(client).is_acked:
-                pass
+            open_case(client, is_acked=True)
             with connect(nodes[NORTH].endpoint, timeout_s=PATIENCE_S) as there:
                 assert [one.is_acked for one in there.cases() if one.case_id == case.case_id] == [True]
             (course,) = [one for one in client.commands() if one.state == "executed"]

@@ -85,11 +85,11 @@ def test_selections_two_levels_down_are_listed_and_ended_at_the_root(tmp_path: P
     nodes = tree_of(tmp_path, ROOT, NORTH, PUMP)
 
     def listed(count: int) -> list[dict[str, Any]]:
-        for _ in range(10_000):
-            rows: list[dict[str, Any]] = shown(nodes[ROOT], "selections", "list", "pump")["selections"]
-            if len(rows) == count:
-                return rows
-        raise TimeoutError
+        def rows() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = shown(nodes[ROOT], "selections", "list", "pump")["selections"]
+            return found
+
+        return awaited(rows, lambda found: len(found) == count)
 
     def story_of() -> None:
         with device(nodes[PUMP], nodes[ROOT], SIGN), connect(nodes[PUMP].data, name="bob") as bob:

@@ -110,7 +110,8 @@ class Housekeeping:
             self._boot.ask("actors")
         if self._root.config.topology_hash:
             self._boot.ask_topology(now)
-        if (now >= self._snapshot_at or self._is_replay_long()) and not self._is_saving:
+        is_due = now >= self._snapshot_at or self._is_replay_long()
+        if is_due and not (self._is_saving or self._actor.is_stopping):
             self._snapshot_at = Instant(now + self._retention.snapshot_every_s * SECOND)
             self._is_saving = True
             self._saving = self._actor.loop.create_task(self._save_snapshot())
@@ -152,11 +153,11 @@ class Housekeeping:
         self._at = self._snapshot_at = Instant(0)
 
     async def stop(self) -> None:
-        """Save the last snapshot."""
-        self._boot.close()
+        """Save the last snapshot. Ticks go on until it is there and begin no other one: the log is closed behind it."""
         if self._saving is not None:
             await self._saving
         await self._save_snapshot()
+        self._boot.close()
 
     def _room_bytes(self) -> int:
         return max(0, self._files.free_bytes(self._actor.data) - self._config.free_bytes_min)

@@ -86,6 +86,37 @@ def test_a_crash_lets_go_of_the_log_so_that_the_next_run_can_take_it(tmp_path: P
     asyncio.run(story())
 
 
+def test_ticks_go_on_while_the_last_snapshot_is_made(tmp_path: Path) -> None:
+    """That of a large node takes longer than the time between two ticks."""
+    arguments = {**ARGUMENTS, "topology_hash": "a" * 64}
+
+    async def ticking(core: Core, until: asyncio.Event) -> int:
+        """In each turn of a stop a tick is due that has a snapshot to begin and boot to ask; returns their number."""
+        count = 0
+        while not until.is_set():
+            if core._actor.is_stopping:
+                core.save_snapshot()
+                core._house._boot._topology_at = Instant(0)
+                core.wake()
+                count += 1
+            await asyncio.sleep(0)
+        return count
+
+    async def story() -> None:
+        core, has_ended = create(arguments), asyncio.Event()
+        async with running(core, tmp_path):
+            ticks = asyncio.create_task(ticking(core, has_ended))
+        has_ended.set()
+        assert await ticks > 0
+        async with running(create(arguments), tmp_path) as context:
+            assert context.ready.is_set()
+
+    asyncio.run(story())
+    log, report = Log.open(tmp_path / "log", StoreIdentity("c", "root"))
+    log.close()
+    assert report.was_clean
+
+
 def test_the_log_of_another_node_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
         log, _ = Log.open(tmp_path / "log", StoreIdentity("c", "root/north"))
