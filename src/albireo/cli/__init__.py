@@ -75,6 +75,9 @@ class LazyGroup(click.Group):
     ) -> click.Context:
         is_json = "--json" in args
         with _usage_told(is_json=is_json):
+            for one in args:
+                if one != one.encode(errors="replace").decode():  # The bytes of a terminal that speaks Latin-1.
+                    raise click.UsageError(f"{one!a} is not UTF-8: nobody could read it in a record or an answer")
             context = super().make_context(info_name, args, parent, **extra)
         context.meta[JSON_ASKED] = is_json
         return context

@@ -119,6 +119,15 @@ def test_a_table_off_a_terminal_is_tab_separated() -> None:
     assert CliRunner().invoke(sample, []).stdout == "item\tvalue\nco_1\t1.5\n"
 
 
+def test_an_argument_that_is_not_utf_8_is_a_usage_error() -> None:
+    """A terminal that speaks Latin-1 gives such ones; they can't be sent, and were a traceback."""
+    program = [sys.executable, "-c", "from albireo.cli import main; main()"]
+    command = [*program, "write", "fan_1", "on", "--reason", os.fsdecode(b"St\xf6rung")]
+    result = subprocess.run([*command, "--json"], capture_output=True, check=False)
+    assert result.returncode == 2 and b"Traceback" not in result.stderr, result.stderr
+    assert json.loads(result.stdout)["error"].startswith("'St\\udcf6rung' is not UTF-8")
+
+
 @pytest.mark.parametrize("arguments", [["--list", "--json"], ["--json", "--list"]])
 def test_the_list_of_drills_is_one_json_object_too(arguments: list[str]) -> None:
     listed = CliRunner().invoke(cli, ["drill", "--list"]).stdout.splitlines()
