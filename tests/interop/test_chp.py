@@ -152,12 +152,14 @@ class RfcClient:
 
 
 @contextlib.contextmanager
-def face_at(node: AnyTarget, *, is_set_allowed: bool = False) -> Iterator[tuple[ChpFace, int, list[ChpNoted]]]:
-    """A face of the node, in a thread."""
+def face_at(
+    node: AnyTarget, *, is_set_allowed: bool = False, other: str = ""
+) -> Iterator[tuple[ChpFace, int, list[ChpNoted]]]:
+    """A face of the node, or of this other one that it knows, in a thread."""
     port = free_row(3)
     notes: list[ChpNoted] = []
     client = connect(node, waits=False, timeout_s=PATIENCE_S)
-    config = ChpConfig(endpoint=f"tcp://127.0.0.1:{port}", is_set_allowed=is_set_allowed)
+    config = ChpConfig(endpoint=f"tcp://127.0.0.1:{port}", node=other, is_set_allowed=is_set_allowed)
     face = ChpFace(client, config, notes.append)
     thread = threading.Thread(target=face.run)
     thread.start()

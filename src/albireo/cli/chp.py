@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say
 from albireo.cli.place import MEMBERS, is_pair
@@ -16,7 +17,7 @@ from albireo.runtime.errors import AddressTaken, EndpointRefused
 
 if TYPE_CHECKING:
     from albireo.client import Client
-    from albireo.face.chp.face import ChpFace
+    from albireo.face.chp.face import ChpConfig, ChpFace
     from albireo.machine.chp.server import ChpNoted
 
 FIRST_ANSWER_S: Final = 3.0
@@ -31,6 +32,7 @@ FIRST_ANSWER_S: Final = 3.0
     show_default=True,
     help="Address and port for snapshots; the next port publishes, the one after that collects.",
 )
+@click.option("--of", "other", default="", metavar="NODE", help="Serve the items of this other node of the tree.")
 @click.option("--subtree", "subtrees", multiple=True, help="Serve this only: /NODE/ or longer. May be given again.")
 @click.option(
     "--peer", "peers", multiple=True, help="Address or network that may connect, for a --bind that others reach."
@@ -39,17 +41,28 @@ FIRST_ANSWER_S: Final = 3.0
 @place_option
 @json_option
 def command(
-    endpoint: str, subtrees: tuple[str, ...], peers: tuple[str, ...], allow_set: bool, place: Place, as_json: bool
+    endpoint: str,
+    other: str,
+    subtrees: tuple[str, ...],
+    peers: tuple[str, ...],
+    allow_set: bool,
+    place: Place,
+    as_json: bool,
 ) -> None:
-    """Serve a node's own items to CHP clients (ZeroMQ RFC 12), until Ctrl-C or SIGTERM.
+    """Serve a node's own items to CHP clients (ZeroMQ RFC 12), until Ctrl-C or SIGTERM; with --of those of
+    another node that it knows.
 
     The protocol has no security: without --peer only programs of this machine may connect. Exit codes: 0 stopped; 1
     the ports are taken; 2 wrong usage; 69 the node can't be reached.
     """
+    from albireo.face.chp.face import ChpConfig
+
     for one in subtrees:
         if not one or not is_subtree(one.encode()):
             raise Failure(f"{one!r} is no subtree", "it begins and ends with a slash, such as /root/", ExitCode.USAGE)
-    face = _made(place, endpoint, tuple(one.encode() for one in subtrees), peers, is_set_allowed=allow_set)
+    subtree_keys = tuple(one.encode() for one in subtrees)
+    config = ChpConfig(endpoint=endpoint, peers=peers, subtrees=subtree_keys, is_set_allowed=allow_set)
+    face = _made(place, config, other)
     say(f"serving {', '.join(subtrees) or 'all items'} at {endpoint} and the two ports behind it")
     with _ended_by_signals(face):
         face.run()
@@ -57,27 +70,40 @@ def command(
         emit({"chp": endpoint, "exit": 0, **face.machine.describe()})
 
 
-def _made(
-    place: Place, endpoint: str, subtrees: tuple[bytes, ...], peers: tuple[str, ...], *, is_set_allowed: bool
-) -> "ChpFace":
-    """The server, listening.
+def _made(place: Place, config: "ChpConfig", other: str) -> "ChpFace":
+    """The server, listening; of this other node, by its id or the end of it.
 
     Raises:
         Failure: it can't listen there, or its node can't be what is meant.
     """
-    from albireo.face.chp.face import ChpConfig, ChpFace
+    from albireo.face.chp.face import ChpFace
 
-    config = ChpConfig(endpoint=endpoint, peers=peers, subtrees=subtrees, is_set_allowed=is_set_allowed)
     try:
         config.check()
     except EndpointRefused as error:
         raise Failure(str(error), "correct --bind or --peer (docs/chp.md)", ExitCode.USAGE) from error
     client = _connected(place)
     try:
+        if other:
+            config = msgspec.structs.replace(config, node=_id_of(client, other, place))
         return ChpFace(client, config, _tell)
     except AddressTaken as error:
         client.close()
         raise Failure(str(error), "stop the other program, or give --bind another port") from error
+
+
+def _id_of(client: "Client", other: str, place: Place) -> str:
+    from albireo.client import ClientError
+    from albireo.client.requests import nodes_of
+
+    try:
+        found = client.converse(nodes_of([other]))
+    except ClientError as error:
+        raise failure_of(error, place) from error
+    if len(found) != 1:
+        told = ", ".join(found) or "no node"
+        raise Failure(f"{other!r} means {told}", "name one node by its whole id", ExitCode.USAGE)
+    return found[0]
 
 
 def _connected(place: Place) -> "Client":

@@ -7,6 +7,7 @@
 The queue is short: while it is full the client joins what changes. The machine is machine/chp/server.py.
 """
 
+import contextlib
 import queue
 import threading
 import uuid
@@ -36,6 +37,7 @@ from albireo.machine.chp.server import (
     SourceLost,
 )
 from albireo.model.instant import SECOND, TimePassed
+from albireo.model.position import Position
 from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.errors import EndpointRefused
 from albireo.runtime.link.curve import host_and_port
@@ -66,6 +68,8 @@ class ChpConfig(msgspec.Struct, frozen=True, kw_only=True):
     """tcp://ADDRESS:P; P + 1 and P + 2 are taken too."""
     peers: Sequence[str] = ()
     """Addresses or networks that may connect; none: this machine, and only at a loopback address."""
+    node: str = ""
+    """Id of another node whose items are served, of those that the client's node knows; empty: that node's own."""
     subtrees: Sequence[bytes] = ()
     """Subtrees that are served; none: everything."""
     is_set_allowed: bool = False
@@ -90,6 +94,9 @@ class ChpFace:
         """
         self.machine = ChpServer(config.subtrees, is_set_allowed=config.is_set_allowed)
         self._client = client
+        self._node = config.node
+        self._position: Position | None = None
+        """Position from which publications are numbered; None: that of each change."""
         self._tell = tell
         self._told: queue.Queue[Changes] = queue.Queue(TOLD_MAX)
         self._finished: deque[OrderFinished] = deque()
@@ -138,7 +145,9 @@ class ChpFace:
     def _watch(self) -> None:
         """Hand on what changes; the body of the thread."""
         try:
-            for changes in self._client.watch(timeout_s=LOOK_S):
+            for changes in self._client.watch(f"{self._node}:*" if self._node else "*", timeout_s=LOOK_S):
+                if self._node and changes.is_whole:
+                    self._look_at_position()
                 while not self._is_ending.is_set():
                     try:
                         self._told.put(changes, timeout=LOOK_S)
@@ -153,9 +162,16 @@ class ChpFace:
                 self._error = error
                 self._sockets.wake()
 
+    def _look_at_position(self) -> None:
+        """Count from the position of the node that is asked: those of another node's state are of one process only."""
+        while not self._is_ending.is_set():
+            with contextlib.suppress(NodeUnreachable):
+                self._position = Position(sequence=int(self._client.status()["log"]["sequence"]))
+                return
+
     def _turn(self) -> None:
         for _ in range(self._told.qsize()):
-            self._step(_event_of(self._told.get_nowait()))
+            self._step(self._event_of(self._told.get_nowait()))
         self._take_finished()
         for identity, *parts in self._snapshots.drain(MESSAGES_MAX):
             self._step(RequestReceived(identity, parts))
@@ -164,6 +180,14 @@ class ChpFace:
         due = self.machine.deadline()
         if due is not None and due <= boot_ns():
             self._step(TimePassed())
+
+    def _event_of(self, changes: Changes) -> MirrorChanged | SourceLost:
+        if not changes.is_live:
+            return SourceLost()
+        position = self._position or changes.position
+        return MirrorChanged(
+            items=changes.items, readings=changes.readings, position=position, is_whole=changes.is_whole
+        )
 
     def _take_finished(self) -> None:
         for _ in range(len(self._finished)):
@@ -227,14 +251,6 @@ def ports_of(endpoint: str) -> list[str]:
         raise EndpointRefused(endpoint, f"its port, and the two behind it, must be within 1..65535: at most {PORT_MAX}")
     address = endpoint.rpartition(":")[0]
     return [f"{address}:{port + offset}" for offset in range(PORTS)]
-
-
-def _event_of(changes: Changes) -> MirrorChanged | SourceLost:
-    if not changes.is_live:
-        return SourceLost()
-    return MirrorChanged(
-        items=changes.items, readings=changes.readings, position=changes.position, is_whole=changes.is_whole
-    )
 
 
 def _sent(socket: PlainSocket, piece: SnapshotPiece) -> PieceTaken:
