@@ -57,6 +57,7 @@ class ChildLine(msgspec.Struct):
     member: int
     is_bulk: bool
     heard_at: Instant
+    log_id: bytes
     run: bytes
     """Run of the child's process that speaks on it; empty: not told."""
     earlier: bytes = b""
@@ -138,6 +139,8 @@ class Child:
             self._refuse("two nodes say that they are this one; the one that was there first is heard", turn)
             return
         is_new_log = self.hello is not None and hello.log_id != self.hello.log_id
+        for other in [to for to, one in self._lines.items() if _is_of_another(one, hello)]:
+            self.lost(other, moment, turn)  # Not heard any more, so that both links are of one node.
         self.hello = hello
         known = self._lines.get(sender)
         if known is not None:
@@ -153,12 +156,10 @@ class Child:
 
     def _is_rival(self, sender: bytes, hello: ChildHello, now: Instant) -> bool:
         """Whether another node says that it is this child, while the one that was there first is still heard."""
+        heard = {to: one for to, one in self._lines.items() if now - one.heard_at < UNHEARD_NS}
         before = self._line_to(hello.member, is_bulk=hello.is_bulk)
-        if before is None or before == sender or self.hello is None:
-            return False
-        line = self._lines[before]
-        is_other = hello.log_id != self.hello.log_id or (hello.run != b"" and hello.run == line.rival)
-        return is_other and now - line.heard_at < UNHEARD_NS
+        is_copy = hello.run != b"" and before in heard.keys() - {sender} and hello.run == heard[before].rival
+        return is_copy or any(_is_of_another(one, hello) for one in heard.values())
 
     def _new_line(self, hello: ChildHello, now: Instant) -> ChildLine:
         """The line of a hello, in the place of the one before.
@@ -166,7 +167,7 @@ class Child:
         A process that starts anew with the same log speaks on a new link, and its run before speaks no more. If that
         one does, there are two, and the one that came later is the rival.
         """
-        line = ChildLine(hello.member, hello.is_bulk, now, hello.run)
+        line = ChildLine(hello.member, hello.is_bulk, now, hello.log_id, hello.run)
         sender = self._line_to(hello.member, is_bulk=hello.is_bulk)
         if sender is not None:
             before = self._lines.pop(sender)
@@ -284,3 +285,8 @@ class Child:
         self._refused += 1
         self._trouble = why
         turn.note("limited", "child_refused", key=self.config.node, node=self.config.node, why=why)
+
+
+def _is_of_another(line: ChildLine, hello: ChildHello) -> bool:
+    """Whether a link belongs to another node than the hello of the same child, or of the same member of it."""
+    return line.member == hello.member and line.log_id != hello.log_id

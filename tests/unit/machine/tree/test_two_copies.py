@@ -1,5 +1,7 @@
 """Two processes with one id and copies of one store: whoever was there first is heard, and a restart is no rival."""
 
+from itertools import permutations
+
 import pytest
 
 from albireo.codec.tree.hello import ChildHello
@@ -46,3 +48,24 @@ def test_which_of_them_is_heard(hellos: list[Hello], heard: str, refused: int) -
     (row,) = above.asked("tree")
     assert row["refused"] == refused
     assert ("two nodes" in row["trouble"]) is bool(refused)
+
+
+@pytest.mark.parametrize("order", list(permutations(("a state", "a log", "b state", "b log"))))
+def test_both_links_are_of_one_of_two_nodes_after_a_standstill_of_the_parent(order: tuple[str, ...]) -> None:
+    """Two nodes have one id, and logs of their own. The parent stood still, so it had heard neither for long."""
+    above = Above(child(NORTH))
+
+    def say_hello(link: str, after_s: float) -> None:
+        above.now = Instant(above.now + round(after_s * SECOND))
+        hello = ChildHello(node=NORTH, log_id=link[:1].encode() * 16, feature_level=3, is_bulk="log" in link)
+        above.letter(hello, sender=link.encode())
+
+    for link in ("a state", "a log", "b state", "b log"):
+        say_hello(link, 0.1)
+    below = above.root.tree.below
+    assert [link for link in order if below.child_of(link.encode())] == [one for one in order if one[0] == "a"]
+    for after_s in (4.0, 1.0, 1.0):
+        for link in order:
+            say_hello(link, after_s if link == order[0] else 0.0)
+    heard = [link for link in order if below.child_of(link.encode()) == NORTH]
+    assert heard == [link for link in order if link[0] == order[0][0]], "of whom was heard first"
