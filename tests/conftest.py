@@ -1,5 +1,6 @@
 """What holds for every test: a slow machine, or one that stands still for a second, is no failure."""
 
+import signal
 from typing import Final
 
 import pytest
@@ -20,6 +21,9 @@ TOGETHER: Final = (
     "tests/unit/cli/test_history_cli.py",
 )
 """Tests below one of these share what is costly to make, so one worker runs them all."""
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would all that the tests start and press it at.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Both would judge the machine: the time of one example, and the time in which the first ones are drawn.
 settings.register_profile(
