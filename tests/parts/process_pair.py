@@ -168,6 +168,8 @@ class Pair:
         (survivor,) = set(MEMBERS) - {active}
 
         def is_taken_over() -> bool:
+            if self.acting() == survivor:  # They have changed places by themselves.
+                self.pass_lead(active, "switchover", by=survivor)
             self.wait_for(**{active: "active", survivor: "ready"})
             return self._takes_over(survivor, active, *others)
 
