@@ -155,8 +155,7 @@ endpoint = "tcp://127.0.0.1:{site_port}"
                 afterwards.callback(source.stop)
             self._await("the first value of the site at the root", START_S, lambda: self._is_good(sources))
             yield sources
-            for group in self._groups.values():
-                group.stop()
+            self._stop_in_order(*self._groups.values())
 
     def _root(self) -> Client:
         return connect([self._lines[ROOT]], keys=self._keys, timeout_s=HEAL_S)
@@ -256,11 +255,15 @@ endpoint = "tcp://127.0.0.1:{site_port}"
                 time.sleep(FAULT_S)
                 root.start()
             case _:
-                for group in (root, site):
-                    group.stop()
+                self._stop_in_order(root, site)
                 for group in (site, root):
                     group.start()
         return 0
+
+    def _stop_in_order(self, *groups: Group) -> None:
+        for group in groups:
+            if group.stop() != 0:
+                raise DrillError(f"{group.name} did not stop in order")
 
     def _look_for_dead_values(self) -> int:
         """Number of looks that found a good value of a site that is away, after the time to notice it."""
