@@ -134,22 +134,20 @@ def test_a_pair_sees_a_sibling_on_while_the_pair_above_it_is_taken_over_and_whil
             until_live(client, "south:number_1")
             until_item(client, "root:core/turn_ms")
 
-    def both_know() -> bool:
-        mirrors = [core.root.tree.all_mirrors[SOUTH] for core in tree.pairs[NORTH].cores.values()]
-        return len(mirrors) == 2 and all(len(one.dim) > 0 for one in mirrors)
+    def both_know(pair: str) -> bool:
+        """Who never heard of them can't keep them, or give them to others."""
+        mirrors = [core.root.tree.all_mirrors[SOUTH] for core in tree.pairs[pair].cores.values()]
+        return len(mirrors) == 2 and all(one.dim.by_name(f"{SOUTH}:number_1") is not None for one in mirrors)
 
     async def story() -> None:
         async with tree.up():
             source.start()
             source.offer(is_on=True)
             await aside(partial(seen, is_known=False))
-            await tree.kill_acting_of(ROOT)
-            await aside(partial(seen, is_known=True))
-            await until(
-                both_know, "the items of the sibling at both members"
-            )  # Who never heard of them can't keep them.
-            await tree.kill_acting_of(NORTH)
-            await aside(partial(seen, is_known=True))
+            for pair in (ROOT, NORTH):
+                await until(lambda pair=pair: both_know(pair), "the items of the sibling at both members")  # type: ignore[misc]
+                await tree.kill_acting_of(pair)
+                await aside(partial(seen, is_known=True))
             for core in tree.pairs[NORTH].cores.values():
                 assert not any(one.refused for one in core.root.tree.seen())
                 assert {one.node for one in core.root.folds.dim} == {NORTH}
