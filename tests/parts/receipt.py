@@ -21,6 +21,7 @@ from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import AnyMessage, Append, Appended, ProducerWelcome, Successor
 from albireo.codec.record import GapFound, Kind, ProducerForgotten, ProducerOpened, Stream
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.events import (
     Answered,
     Committed,
@@ -36,7 +37,6 @@ from albireo.machine.node.events import (
     Served,
     WakeUpEnded,
 )
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment
 from albireo.machine.producer.producer import Offered, ProducerConfig

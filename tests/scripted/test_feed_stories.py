@@ -49,8 +49,10 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
-from albireo.machine.feed.leader import Given, cut
+from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.pull import Given
 from albireo.machine.node.events import (
     Answered,
     Committed,
@@ -65,7 +67,6 @@ from albireo.machine.node.events import (
     Served,
     WakeUpEnded,
 )
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality

@@ -38,8 +38,10 @@ from albireo.machine.feed.follower import (
     Received,
     TellLeader,
 )
-from albireo.machine.feed.leader import Given, cut
+from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.pull import Given
 from albireo.machine.node.events import (
     Answered,
     Committed,
@@ -53,7 +55,6 @@ from albireo.machine.node.events import (
     WakeUpEnded,
 )
 from albireo.machine.node.events import Event as RootEvent
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.events import Event, Restored
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model.log_view import LogView

@@ -36,9 +36,10 @@ from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.feed.viewing import Viewing
 from albireo.machine.fold.producers import Producers
 from albireo.machine.force.detours import Detours
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.receipts import Receipts
-from albireo.machine.node.role import Role, RootConfig
+from albireo.machine.node.role import Role
 from albireo.machine.node.turn import Turn
 from albireo.machine.producer.asking import AnswerCame, GivenUp, NodeAsker, NotSaid, QuestionAsked, Unanswered
 from albireo.machine.producer.flight import MESSAGE_BYTES

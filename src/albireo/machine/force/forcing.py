@@ -35,11 +35,12 @@ from numpy.typing import NDArray
 from albireo.codec.record import Audited, ForceEnded, ItemDeclared, ItemForced, Record, Stream, may_append
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.orders import OrderText, coerced, value_objection
+from albireo.machine.kernel.config import RootConfig
+from albireo.machine.node.orders import coerced, value_objection
 from albireo.machine.node.owners import NAME_CHARS_MAX, OWN_ADAPTER
 from albireo.machine.node.registry import Registry
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Question, Turn
+from albireo.machine.orders.text import OrderText
 from albireo.model import quality
 from albireo.model.bounded import Signed
 from albireo.model.force import FORCE_MS_MAX, FORCES_MAX, MEASURED, Force, ForcedItem, MeasuredNow

@@ -14,11 +14,10 @@ from msgspec import Meta
 from albireo.codec.tree.records import MessageEnd
 from albireo.machine.force.fold import Forces
 from albireo.machine.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
+from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody
-from albireo.machine.message.writes import command_id_of
-from albireo.machine.node.command_waiters import NOBODY
-from albireo.machine.node.orders import OrderText
-from albireo.machine.node.turn import Moment, Question, Turn
+from albireo.machine.node.turn import NOBODY, Moment, Question, Turn
+from albireo.machine.orders.text import OrderText
 from albireo.model.bounded import Signed64
 from albireo.model.tree.message import FORCE, FORCE_RELEASE, AddCause, MessageOutcome
 

@@ -20,6 +20,7 @@ from albireo.machine.access.refusals import refusal_of
 from albireo.machine.case.answers import CaseAnswers
 from albireo.machine.fold.folds import Folds
 from albireo.machine.force.forcing import Forcing
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics.adapters import AdapterWatch
 from albireo.machine.node.diagnostics.own import CommitTimes
@@ -27,7 +28,7 @@ from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import ForgetAsked, Forgetting
 from albireo.machine.node.orders import Orders
 from albireo.machine.node.registry import Registry
-from albireo.machine.node.role import Role, RootConfig
+from albireo.machine.node.role import Role
 from albireo.machine.node.turn import Described, Moment, NotAnswered, Question, Turn
 from albireo.machine.session.sessions import Sessions
 from albireo.machine.tree.answers_below import (

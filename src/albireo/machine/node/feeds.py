@@ -14,8 +14,8 @@ from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.machine.feed.state import StateFeed
 from albireo.machine.feed.state_piece import PIECE_BYTES
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.owners import reserved_follower
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Turn
 from albireo.machine.tree.mirror import HISTORY, NodeMirror
 from albireo.model.instant import Instant, soonest

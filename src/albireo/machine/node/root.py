@@ -24,11 +24,10 @@ Spec: design/log-and-feed.md, The loop of CORE.
 import itertools
 from typing import Final
 
-from albireo.codec.frame import HEADER_BYTES, FrameHeader
+from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES, FrameHeader
 from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
 from albireo.codec.principal import NEIGHBOUR_WORDS
 from albireo.codec.record import (
-    BODY_BYTES_MAX,
     CaseChanged,
     CommandAccepted,
     CommandFinished,
@@ -44,6 +43,7 @@ from albireo.machine.access.changes import AccessChanges
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.folds import Folds
 from albireo.machine.force.forcing import Forcing
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node import events
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.answers import Answers
@@ -59,7 +59,7 @@ from albireo.machine.node.owners import OWN_ADAPTER
 from albireo.machine.node.pending import Pending
 from albireo.machine.node.receipts import Receipts
 from albireo.machine.node.registry import Registry
-from albireo.machine.node.role import Role, RootConfig
+from albireo.machine.node.role import Role
 from albireo.machine.node.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
 from albireo.machine.selection.fold import SelectionWatch
 from albireo.machine.session.sessions import Sessions
@@ -122,7 +122,7 @@ class Root:
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
         self.adapters = AdapterWatch(self.config.adapters, self.registry, self.folds.cases.messages, moment.now)
-        self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
+        self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders.items_ordered, moment.now)
         self.admission.closed_because = self.role.cause
         self.sessions.begin_afresh(moment.now)
         self.tree.begin_afresh()

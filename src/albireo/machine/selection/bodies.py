@@ -12,9 +12,8 @@ from msgspec import Meta
 
 from albireo.codec.tree.records import MessageEnd
 from albireo.machine.message.events import ExecuteBody, RecoverBody
-from albireo.machine.node.command_waiters import NOBODY
-from albireo.machine.node.orders import OrderText
-from albireo.machine.node.turn import Moment, Question, Turn
+from albireo.machine.node.turn import NOBODY, Moment, Question, Turn
+from albireo.machine.orders.text import OrderText
 from albireo.machine.selection.selecting import EndedBy, Selecting, SelectionRefusal, SelectionWanted
 from albireo.model.bounded import Signed64
 from albireo.model.tree.message import DESELECT, SELECT, AddCause, MessageOutcome

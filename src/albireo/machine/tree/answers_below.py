@@ -10,9 +10,9 @@ from albireo.codec.record import Audited, Stream
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.node.registry import Registry
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree

@@ -13,9 +13,9 @@ from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.forces import encode_force
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.node.admission import Admission
-from albireo.machine.node.orders import TEXT_CHARS_MAX
 from albireo.machine.node.registry import Registry
 from albireo.machine.node.turn import Moment, NotAnswered, Question, Turn
+from albireo.machine.orders.text import TEXT_CHARS_MAX
 from albireo.machine.tree.answers_below import AnswersBelow, RoleNeeded, check_role, not_done
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.node_tree import NodeTree

@@ -21,6 +21,7 @@ from albireo.machine.case.acting import CaseActing
 from albireo.machine.fold.columns import read_slices, sliced, unsliced
 from albireo.machine.fold.folds import Folds
 from albireo.machine.force.forcing import Forcing
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.message.courses import Courses
 from albireo.machine.message.events import MessageLimits, SendAsked, SendRefused
 from albireo.machine.message.forces import MessageForces
@@ -29,10 +30,11 @@ from albireo.machine.message.post import MessageCarrier, MessagePost, ReceiptTol
 from albireo.machine.message.sessions import MessageSessions
 from albireo.machine.message.writes import MessageWrites, encode_write
 from albireo.machine.node.events import MemberSaid
-from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
+from albireo.machine.node.orders import Orders, WriteAsked, WriteRefusal
 from albireo.machine.node.registry import Registry
-from albireo.machine.node.role import Role, RootConfig
+from albireo.machine.node.role import Role
 from albireo.machine.node.turn import Moment, Question, Turn
+from albireo.machine.orders.text import TEXT_CHARS_MAX
 from albireo.machine.pair.handover import FORCE_JUMP
 from albireo.machine.selection.bodies import MessageSelections
 from albireo.machine.session.sessions import Sessions

@@ -9,13 +9,14 @@ from msgspec import Meta
 from albireo.codec.message import Answer
 from albireo.codec.record import Audited, Stream
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.message.courses import COURSES_MAX
+from albireo.machine.message.ends import PREFIX, end_of
 from albireo.machine.message.events import SendRefused
 from albireo.machine.message.outbox import MessageReceipt
-from albireo.machine.message.writes import PREFIX, end_of
-from albireo.machine.node.orders import Orders, OrderText, WriteAsked, WriteRefusal, refusal_of_write
-from albireo.machine.node.role import RootConfig
+from albireo.machine.node.orders import Orders, WriteAsked, WriteRefusal, refusal_of_write
 from albireo.machine.node.turn import NotAnswered, Question, Turn
+from albireo.machine.orders.text import OrderText
 from albireo.machine.tree.answers_below import AnswersBelow, RoleNeeded, check_role
 from albireo.machine.tree.force_answers import ForceAnswers
 from albireo.machine.tree.post_answers import PostAnswers, proof_of

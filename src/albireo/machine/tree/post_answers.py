@@ -8,12 +8,12 @@ from msgspec import Meta
 
 from albireo.codec.message import Answer
 from albireo.machine.access.judge import AccessJudge
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.node.admission import Admission
-from albireo.machine.node.orders import OrderText
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
+from albireo.machine.orders.text import OrderText
 from albireo.machine.tree.answers_below import RoleNeeded, check_role
 from albireo.machine.tree.node_tree import NodeTree
 from albireo.model.bounded import Count, Name

@@ -8,11 +8,12 @@ from msgspec import Meta
 
 from albireo.codec.message import Answer
 from albireo.codec.pieces import InPieces
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
-from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, OrderText
-from albireo.machine.node.role import RootConfig
+from albireo.machine.node.orders import Orders
 from albireo.machine.node.turn import NotAnswered, Question, Turn
+from albireo.machine.orders.text import TEXT_CHARS_MAX, OrderText
 from albireo.machine.selection.bodies import DeselectBody, SelectBody, encode_selection
 from albireo.machine.selection.selecting import EndedBy, SelectionRefusal, SelectionWanted
 from albireo.machine.tree.answers_below import AnswersBelow, RoleNeeded, check_role

@@ -9,12 +9,12 @@ from msgspec import Meta
 from albireo.codec.message import Answer
 from albireo.codec.pieces import InPieces
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.message.sessions import encode_session_end
-from albireo.machine.node.orders import OrderText
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
+from albireo.machine.orders.text import OrderText
 from albireo.machine.session.sessions import EndOrder, EndRefusal, Sessions
 from albireo.machine.tree.answers_below import AnswersBelow, RoleNeeded, check_role, not_done
 from albireo.machine.tree.force_answers import CROWDED, ForcingRoot

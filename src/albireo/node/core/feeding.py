@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 from albireo.codec.message import AnyMessage
 from albireo.log import Corrupted, Pruned, ReadFailed
-from albireo.machine.feed.leader import Given, Pull, cut
+from albireo.machine.feed.leader import cut
+from albireo.machine.kernel.pull import Given, Pull
 from albireo.machine.node.events import DamagePassed, FollowersServed, WakeUpEnded
 from albireo.model.instant import Instant
 from albireo.model.position import Position

@@ -34,6 +34,7 @@ from albireo.codec.pair_message import (
     Voted,
 )
 from albireo.codec.record import Audited
+from albireo.machine.kernel.permit import Permit
 from albireo.machine.node import events as root_events
 from albireo.machine.pair.events import (
     ACTING,
@@ -54,7 +55,6 @@ from albireo.machine.pair.events import (
     MemberStarted,
     MemberStopAsked,
     PeerGone,
-    Permit,
     PersistStore,
     RaiseLevel,
     Refusal,

@@ -8,9 +8,9 @@ from albireo.codec.record import ForceEnded, ItemForced
 from albireo.codec.tree.records import MessageEnd
 from albireo.machine.feed.state_piece import WHOLE, StateSource
 from albireo.machine.force.forcing import ItemForceAsked, ReleaseAsked
+from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.message.forces import MessageForces, encode_force
-from albireo.machine.message.writes import command_id_of
 from albireo.machine.node.turn import Moment, Turn
 from albireo.machine.tree.force_answers import rows_below
 from albireo.machine.tree.mirror import NodeMirror

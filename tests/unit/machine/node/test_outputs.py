@@ -15,6 +15,7 @@ from albireo.codec.message import (
 )
 from albireo.log import StoreIdentity
 from albireo.log.log import Log
+from albireo.machine.kernel.permit import Permit
 from albireo.machine.node.events import (
     Deposed,
     Granted,
@@ -25,7 +26,7 @@ from albireo.machine.node.events import (
     Suspended,
 )
 from albireo.machine.node.outputs import SENDERS_MAX
-from albireo.machine.pair.events import Event, OutputsEnded, Permit
+from albireo.machine.pair.events import Event, OutputsEnded
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry

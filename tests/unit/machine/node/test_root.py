@@ -30,6 +30,7 @@ from albireo.codec.message import (
 from albireo.codec.record import FROZEN_LEVEL, GapFound, Kind, Record, Stream
 from albireo.machine.fold.commands import OPEN_MAX
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.command_waiters import WAITING_MAX
 from albireo.machine.node.diagnostics.adapters import SILENT_NS
 from albireo.machine.node.events import (
@@ -50,7 +51,6 @@ from albireo.machine.node.events import (
 from albireo.machine.node.pending import FOLD_COST_MAX, fold_cost
 from albireo.machine.node.receipts import ANSWERS_MAX
 from albireo.machine.node.registry import Registry
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import RECORDS_BYTES, Moment
 from albireo.model import quality

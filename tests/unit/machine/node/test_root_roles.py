@@ -28,6 +28,8 @@ from albireo.codec.record import Kind, Stream
 from albireo.field.diagnostics import AdapterDiagnostics, Health
 from albireo.machine.fold import cases
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.permit import Permit
 from albireo.machine.node.answers import status_of
 from albireo.machine.node.events import (
     Answered,
@@ -46,10 +48,9 @@ from albireo.machine.node.events import (
     Suspended,
     WakeUpEnded,
 )
-from albireo.machine.node.role import STANDING_BY_MAX, Role, RootConfig
+from albireo.machine.node.role import STANDING_BY_MAX, Role
 from albireo.machine.node.root import Root
 from albireo.machine.node.turn import Moment, Turn
-from albireo.machine.pair.events import Permit
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem

@@ -4,8 +4,8 @@ import pytest
 
 from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello, FeedState
 from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.events import KeysListed, LettersDrained, LevelAgreed
-from albireo.machine.node.role import RootConfig
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND, Instant, TimePassed

@@ -6,8 +6,8 @@ from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, Feed
 from albireo.codec.record import ENVELOPE_LEVEL, Kind
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import OutcomeHeard
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.events import Event, HandoverBegun, LevelAgreed, Served, Suspended
-from albireo.machine.node.role import RootConfig
 from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import Position
 from albireo.model.tree.message import Life, MessageName

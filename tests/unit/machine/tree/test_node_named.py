@@ -5,8 +5,8 @@ from typing import Any, Final
 import pytest
 
 from albireo.codec.message import Answer, Ask, FeedState
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.events import LettersDrained, LevelAgreed
-from albireo.machine.node.role import RootConfig
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import BEGINNING, Position

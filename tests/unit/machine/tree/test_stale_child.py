@@ -8,8 +8,8 @@ from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, Fe
 from albireo.codec.record import ENVELOPE_LEVEL, Kind
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import AcceptedSaid, OutcomeSaid
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.events import LevelAgreed
-from albireo.machine.node.role import RootConfig
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 from albireo.model.tree.message import Life, MessageName, MessageOutcome

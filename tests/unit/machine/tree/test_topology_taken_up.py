@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello, RoleAsked, RoleTold
 from albireo.codec.tree.hello import ChildHello, ParentHello
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.events import LevelAgreed, Measured, TopologyTold
-from albireo.machine.node.role import RootConfig
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.machine.tree.mirror import HISTORY
 from albireo.model import quality as q

@@ -26,8 +26,9 @@ from albireo.log.log import Log
 from albireo.log.store.inspection import quarantined
 from albireo.log.write.appending import Entry
 from albireo.machine.feed.follower import Deliver, Digested, Follower, FollowerConfig, LinkUp, Received, TellLeader
-from albireo.machine.feed.leader import Followed, Leader, Pull
+from albireo.machine.feed.leader import Followed, Leader
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.pull import Pull
 from albireo.machine.node.events import OrdersGiven
 from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed

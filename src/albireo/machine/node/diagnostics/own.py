@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import astuple
 
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.node.events import Measured
 from albireo.machine.node.owners import OWN_ADAPTER
 from albireo.machine.node.registry import Registry
-from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import SECOND
