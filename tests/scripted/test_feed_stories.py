@@ -52,8 +52,7 @@ from albireo.machine.feed.follower import (
 from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.pull import Given
-from albireo.machine.node.events import (
+from albireo.machine.kernel.events import (
     Answered,
     Committed,
     Deposed,
@@ -67,8 +66,9 @@ from albireo.machine.node.events import (
     Served,
     WakeUpEnded,
 )
-from albireo.machine.node.root import Root
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.kernel.pull import Given
+from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.root.root import Root
 from albireo.model import quality
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position

@@ -17,7 +17,7 @@ import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import BODY_BYTES_MAX, RECORDS_MAX
-from albireo.codec.tree.records import (
+from albireo.codec.message_records import (
     LifeBegun,
     LowTold,
     MessageAccepted,

@@ -3,7 +3,7 @@
 import msgspec
 
 from albireo.codec.frame import BODY_BYTES_MAX
-from albireo.machine.node.events import TopologyTold
+from albireo.machine.kernel.events import TopologyTold
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
 

@@ -5,7 +5,7 @@ An order that a message became has the message's name in its command id.
 
 from typing import Final
 
-from albireo.machine.message.outbox import MessageReceipt
+from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.model.command import Outcome, Receipt
 from albireo.model.tree.message import AddCause, MessageName, MessageOutcome
 

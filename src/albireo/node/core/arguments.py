@@ -10,10 +10,10 @@ from albireo.machine.kernel.config import RootConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
-from albireo.node.core.door import DoorArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
-from albireo.node.member.arguments import PairArguments
+from albireo.node.membership.door import DoorArguments
+from albireo.node.membership.pair_arguments import PairArguments
 
 SEED_BYTES: Final = 32
 

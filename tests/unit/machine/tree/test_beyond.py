@@ -16,7 +16,7 @@ from albireo.model.position import BEGINNING, EpochEntry, Position
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ItemId, ValueType
 from tests.parts.history import batch_of
-from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.root.test_root_roles import LOG, Side
 
 SITE, ABOVE, OTHER = "root/site", "root", "root/other"
 RUN = b"R" * 16

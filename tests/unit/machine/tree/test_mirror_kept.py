@@ -16,7 +16,7 @@ from albireo.model.force import Force
 from albireo.model.item import Condition, DataItem, KnownItem
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ItemId, ValueType
-from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.root.test_root_roles import LOG, Side
 from tests.unit.machine.tree.test_topology_taken_up import NORTH, SOUTH, child
 
 WALL = 1_900_000_000_000_000_000
