@@ -16,6 +16,10 @@ Spec: design/pair.md, rule 11; ADR-0127.
 
 from typing import Final
 
+STORE_FORMAT: Final = 1
+"""Number of the format of everything on a disk. It stands in the header of each store, which is refused by it; every
+other file has it too. A change that a feature level does not hold back makes it another number."""
+
 FIRST_LEVEL: Final = 1
 """Level of a log without `FeatureRaised`, and of software that does not tell its level."""
 FEATURE_LEVEL: Final = 3
