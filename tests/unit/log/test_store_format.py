@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from albireo.log.errors import WrongStore
+from albireo.log.inspection import inspect
 from albireo.log.log import Log
-from albireo.log.store.inspection import inspect
 from albireo.model.feature import STORE_FORMAT
 from tests.parts.log import IDENTITY, SMALL
 from tests.parts.other_format import OTHER, make_other, make_strange

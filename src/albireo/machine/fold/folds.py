@@ -18,7 +18,6 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message_records import MessageFact
 from albireo.codec.record import (
-    ENVELOPE_LEVEL,
     AccessGranted,
     AccessRevoked,
     Audited,
@@ -107,7 +106,7 @@ class Folds:
         self.selections = Selections()
         self.sessions = SessionFold()
         self.log_time_ms = 0
-        self.feature_level = self.cases.level = FIRST_LEVEL
+        self.feature_level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
         self.unreadable = 0
         """Frames of a kind that this version does not know: the log keeps them, no fold takes them."""
@@ -209,7 +208,7 @@ class Folds:
             case ProducerForgotten():
                 self.producers.fold_forgotten(record)
             case FeatureRaised(level=level):
-                self.feature_level = self.cases.level = max(self.feature_level, level)
+                self.feature_level = max(self.feature_level, level)
             case Audited():
                 self.audit.fold(record, Position(header.epoch, sequence), header.log_id)
             case AccessGranted() | AccessRevoked():
@@ -234,9 +233,7 @@ class Folds:
             case CommandRequested():
                 self.commands.fold_requested(record, sequence, log_time)
             case CommandAccepted():
-                # Logs of earlier levels fold to the states that earlier releases made of them.
-                wall_ns = header.node_ns if self.feature_level >= ENVELOPE_LEVEL else None
-                self.commands.fold_accepted(record, sequence, header.epoch, wall_ns)
+                self.commands.fold_accepted(record, sequence, header.epoch, header.node_ns)
             case CommandFinished():
                 self.commands.fold_finished(record, sequence)
 
@@ -376,7 +373,6 @@ class Folds:
         self.sessions = SessionFold.restore(sections.get(_SESSIONS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
-        self.cases.level = self.feature_level
         self.log_time_ms = log_time_ms
         return self
 

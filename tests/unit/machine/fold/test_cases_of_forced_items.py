@@ -114,10 +114,3 @@ def test_a_forgotten_item_leaves_no_mark() -> None:
     node.declare("b", AlarmSettings(hi=10.0))
     node.sample("b", 12.0)
     assert told(node)[-1] == ("raised", msgspec.UNSET)
-
-
-def test_below_its_feature_level_a_case_has_no_mark() -> None:
-    event = t.Activated(value=1.0, severity=1, is_latched=False, is_chattering=False, is_forced=True)
-    changed = t.raised(1, Condition.HI, event, is_suppressed=False, at_ns=AlarmNode().wall_ns)
-    assert changed.case.is_forced is True
-    assert t.in_old_form(changed).case.is_forced is msgspec.UNSET

@@ -39,7 +39,7 @@ def said(world: World, hashed: str = OWN, wall_ns: int = 0, member: int = 0) -> 
     if world.root.config.children:
         place = world.root.config.children[0].places[member]
         hello = ChildHello(
-            node=SITE, log_id=b"S" * 16, feature_level=3, member=member, topology_hash=hashed, wall_ns=wall
+            node=SITE, log_id=b"S" * 16, feature_level=1, member=member, topology_hash=hashed, wall_ns=wall
         )
         world.letter(b"site%d" % member, hello, principal=place)
     else:
@@ -100,7 +100,7 @@ def test_a_parent_answers_each_hello_on_the_link_for_what_must_not_wait() -> Non
     said(world)
     (told,) = world.take(ParentHello)
     assert told == ParentHello(node="root", topology_hash=OWN, wall_ns=world.moment().wall)
-    bulk = ChildHello(node=SITE, log_id=b"S" * 16, feature_level=3, is_bulk=True)
+    bulk = ChildHello(node=SITE, log_id=b"S" * 16, feature_level=1, is_bulk=True)
     world.letter(b"log", bulk, principal=f"{SITE}[primary]")
     assert world.take(ParentHello) == []
 

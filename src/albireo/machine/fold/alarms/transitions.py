@@ -43,8 +43,6 @@ from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
 from albireo.model.value import Value
 
-UNASKED_LEVEL: Final = 3
-"""Feature level from which a case may be unasked, have a message, and be judged by a forced value."""
 COMMENT_CHARS_MAX: Final = 1_000
 USER_CHARS_MAX: Final = 100
 _NOTHING_LEFT: Final = "nothing is left to do"
@@ -164,14 +162,6 @@ def is_silent(case: Case) -> bool:
 def asks(case: Case) -> bool:
     """True: the present activation waits for an acknowledgement."""
     return not case.is_acked and case.is_unasked is not True
-
-
-def in_old_form(changed: CaseChanged) -> CaseChanged:
-    """The record as software below UNASKED_LEVEL has it: there what nobody was asked about counts as acknowledged."""
-    case = changed.case
-    is_acked = case.is_acked or case.is_unasked is True
-    unset = {"is_unasked": msgspec.UNSET, "message": msgspec.UNSET, "is_forced": msgspec.UNSET}
-    return CaseChanged(case=msgspec.structs.replace(case, is_acked=is_acked, **unset), cause=changed.cause)
 
 
 def is_closable(case: Case) -> bool:
