@@ -143,7 +143,8 @@ class Member:
         self.step(Granted("test"))
         self.sync()
         self.step(Served())
-        self.sync()
+        while self.durable < self.end.sequence:  # What it says first of its messages follows from serving.
+            self.sync()
 
     def sync(self, frames: int = 1_000_000) -> None:
         """More of the log is on the disk; told as the shell tells it: what is committed by it first."""
