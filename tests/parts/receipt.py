@@ -317,7 +317,12 @@ class Program:
         chosen = machine.chosen if machine.chosen is not None else 0
         last = self.pair.leader.number_at(ids[0], self.pair.leader.committed)
         welcome = ProducerWelcome(
-            producer_id=ids[0], last_sequence=last, item_ids=(1,), epoch=machine.epoch, credit_bytes=1 << 20
+            producer_id=ids[0],
+            last_sequence=last,
+            item_ids=(1,),
+            epoch=machine.epoch,
+            credit_bytes=1 << 20,
+            run=self.life.run,
         )
         effects = machine.step(Heard(chosen, welcome), self.pair.now)
         return [one for one in effects if isinstance(one, SayTo) and isinstance(one.message, Append)]

@@ -302,9 +302,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     filled: int = 0
     """Grows when rows below `position` are added or cut off, or a hole goes; whoever has read files up to there reads
     anew."""
-    enclosed: Enclosed | msgspec.UnsetType = msgspec.UNSET
-    """Only in the history of a node below: where in the log above its records came from. A node's own history has no
-    such field."""
+    enclosed: Enclosed | None = None
+    """Of the history of a node below: where in the log above its records came from; None: it is a node's own."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 

@@ -62,7 +62,7 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_js
                 value_text(case.get("value")),
                 time_text(case["raised_ns"]),
                 case["activations"],
-                case.get("message", ""),
+                case["message"],
             )
             for (before, _), case in zip(found, cases, strict=True)
         ],
@@ -71,14 +71,14 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_js
 
 def state_text(case: dict[str, Any]) -> str:
     """The state in words, as ISA-18.2 names it."""
-    asked = "unasked" if case.get("is_unasked") else "unacked"
+    asked = "unasked" if case["is_unasked"] else "unacked"
     words = ["active" if case["is_active"] else "normal", "acked" if case["is_acked"] else asked]
     if case["is_latched"]:
         words.append("latched")
     if case["shelving"] != Shelving.UNSHELVED:
         words.append("shelved")
     words += [name for name in ("suppressed", "out_of_service", "chattering") if case[f"is_{name}"]]
-    if case.get("is_forced"):
+    if case["is_forced"]:
         words.append("by a forced value")
     if case.get("is_item_forced"):
         words.append("(item forced)")

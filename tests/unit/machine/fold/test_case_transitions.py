@@ -245,7 +245,7 @@ def test_an_unasked_case_asks_when_its_suppression_ends_and_closes_when_its_cond
     assert t.asks(stepped(unasked(active=True), t.SuppressionEnded()))
     assert stepped(unasked(active=True), t.Cleared()).lifecycle_status is LifecycleStatus.CLOSED
     acked = stepped(unasked(active=True), OPERATOR_EVENTS["ack"])
-    assert (acked.is_acked, acked.is_unasked) == (True, msgspec.UNSET)
+    assert (acked.is_acked, acked.is_unasked) == (True, False)
     assert stepped(unasked(active=False), OPERATOR_EVENTS["reset"]).lifecycle_status is LifecycleStatus.CLOSED
 
 

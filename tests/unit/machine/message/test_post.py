@@ -68,7 +68,7 @@ def test_a_write_goes_down_two_levels_and_its_read_back_comes_up() -> None:
     exchange(cores)
     assert (end_told(cores[TOP])["outcome"], end_told(cores[TOP])["read_back"]) == ("verified", 40.0)
     assert not cores[TOP].folds.messages.outbox.open and not cores[SITE].folds.messages.inbox.rows
-    assert not cores[MIDDLE].folds.messages.inbox, "a node on the way keeps nothing"
+    assert not cores[MIDDLE].folds.messages.inbox.origins, "a node on the way keeps nothing"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,9 @@ class Above(Side):
 
     def hear(self, node: str) -> None:
         """A child says hello, on the link that must not wait, and that it acts."""
-        self.letter(ChildHello(node=node, log_id=b"S" * 16, feature_level=1, topology_hash="b" * 64), sender=link(node))
+        wall = self.moment().wall
+        hello = ChildHello(node=node, log_id=b"S" * 16, feature_level=1, topology_hash="b" * 64, wall_ns=wall)
+        self.letter(hello, sender=link(node))
         self.letter(RoleTold(is_acting=True, epoch=1, member=0), sender=link(node))
 
     def give(self, node: str, value: float) -> None:

@@ -65,7 +65,7 @@ def test_folds_keep_the_level_over_a_snapshot() -> None:
 
 
 def test_a_level_in_a_snapshot_that_is_none_is_refused() -> None:
-    with pytest.raises(DecodeError, match="feature"):
+    with pytest.raises(DecodeError, match="snapshot"):
         Folds.restore(folded(2).snapshot() | {"feature": b"\xa1x"}, 0)
 
 

@@ -307,7 +307,7 @@ class Cases:
             severity=settings.severity,
             is_latched=settings.is_latched,
             is_chattering=bool(self._conditions.chatter.flips.is_chattering[row]),
-            message=self.messages.get(item_id, msgspec.UNSET),
+            message=self.messages.get(item_id, ""),
             is_forced=row in self._conditions.rules.by_forced,
         )
 
