@@ -213,15 +213,31 @@ def _place_of(module: str) -> str | None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """What is imported for its types alone counts: who needs the other to be understood is one module with it."""
-    graph = {name_of(path): imported_modules(path) for path in modules()}
+    assert circles({name_of(path): imported_modules(path) for path in modules()}) == {}
+
+
+@pytest.mark.parametrize("room", ["cli"])
+def test_no_folders_of_a_room_import_each_other_in_a_circle(room: str) -> None:
+    """Inside functions as well. The modules that lie in the room itself are one folder."""
+    graph: dict[str, set[str]] = {}
+    for path in (SOURCE / room).rglob("*.py"):
+        imported = {Path(place).parent for module, _ in imports_of(path) if (place := _place_of(module)) is not None}
+        folder = path.parent.relative_to(SOURCE)
+        inside = {one.as_posix() for one in imported if one.parts[0] == room and one != folder}
+        graph.setdefault(folder.as_posix(), set()).update(inside)
+    assert circles(graph) == {}
+
+
+def circles(graph: dict[str, set[str]]) -> dict[str, list[str]]:
+    """The part of the graph in which each is reached from itself, and everything between two such parts."""
     while loose := _outside(graph):
         for name in loose:
             del graph[name]
-    assert {name: sorted(wanted & graph.keys()) for name, wanted in graph.items()} == {}
+    return {name: sorted(wanted & graph.keys()) for name, wanted in graph.items()}
 
 
 def _outside(graph: dict[str, set[str]]) -> list[str]:
-    """Modules that are in no circle, as they import none that is left, or no one that is left imports them."""
+    """Those that are in no circle, as they import none that is left, or no one that is left imports them."""
     imported = {name for wanted in graph.values() for name in wanted}
     return [name for name, wanted in graph.items() if name not in imported or not wanted & graph.keys()]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from albireo.cli.node.status import _votes
-from albireo.cli.pair.witness import show_votes
+from albireo.cli.pair.votes import show_votes
 from albireo.client import connect
 from albireo.model.instant import SECOND
 from albireo.runtime.actor.clock import boot_ns

@@ -53,7 +53,7 @@ def _acting(members: list[Path]) -> Path:
     """The member that acts, of one or two."""
     if len(members) == 1:
         return members[0]
-    from albireo.cli.pair.acting import ActingDirectory
+    from albireo.cli.acting import ActingDirectory
 
     return ActingDirectory(members)()
 

@@ -130,7 +130,7 @@ def far_node(at: str | None, topology_file: Path | None, node_id: str | None, ke
 
 def _doors(file: Path, node_id: str | None) -> str:
     """Endpoints of a node of a topology, each with the name that its key must have."""
-    from albireo.cli.site.topology import read_topology
+    from albireo.cli.topology_file import read_topology
     from albireo.client import TargetRefused, members_of
 
     nodes = {node.id: node for node in read_topology(file).topology.node}

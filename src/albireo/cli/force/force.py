@@ -5,16 +5,14 @@ import getpass
 import click
 import msgspec
 
-from albireo.cli.display import quality_text, time_text, value_text, where_listed
-from albireo.cli.node.timespan import DURATION
+from albireo.cli.display import left_text, quality_text, time_text, value_text, where_listed
 from albireo.cli.node.write import NegativeNumbers, parsed
 from albireo.cli.output import Failure, emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.timespan import DURATION
 from albireo.client import Client
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
-
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 @click.command("force", cls=NegativeNumbers)
@@ -108,15 +106,3 @@ def _told(one: ForcedItem) -> dict[str, object]:
 def _measured_text(one: ForcedItem) -> str:
     text, name = value_text(one.measured.value, one.unit), quality_text(one.measured.quality)
     return text if name == "Good" else f"{text} {name}"
-
-
-def left_text(left_ms: int) -> str:
-    """A duration as people say it, in its two largest units: `2 h 5 min`, `40 s`."""
-    left_s, parts = round(left_ms / 1000), list[str]()
-    for unit, seconds in _UNITS:
-        if left_s >= seconds:
-            parts.append(f"{left_s // seconds} {unit}")
-            left_s %= seconds
-    if left_s or not parts:
-        parts.append(f"{left_s} s")
-    return " ".join(parts[:2])

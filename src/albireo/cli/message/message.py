@@ -8,9 +8,9 @@ from typing import IO
 import click
 import msgspec
 
-from albireo.cli.node.timespan import SecondsType
 from albireo.cli.output import Failure, emit, json_option, progress, say, show
 from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.timespan import SecondsType
 from albireo.client import Client, InboxMessage
 from albireo.client.message.files import FILE, PART_BYTES, new_transfer, read_up_to_one_more, write_durably
 from albireo.machine.tree.post_answers import SEND_BYTES_MAX

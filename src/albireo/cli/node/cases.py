@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from albireo.cli.display import not_heard_text, time_text, value_text
-from albireo.cli.node.timespan import SecondsType
+from albireo.cli.display import not_heard_text, state_text, time_text, value_text
 from albireo.cli.output import emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.timespan import SecondsType
 from albireo.client.requests import nodes_of
-from albireo.model.case import Action, Shelving, case_label, label_parts
+from albireo.model.case import Action, case_label, label_parts
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -67,22 +67,6 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_js
             for (before, _), case in zip(found, cases, strict=True)
         ],
     )
-
-
-def state_text(case: dict[str, Any]) -> str:
-    """The state in words, as ISA-18.2 names it."""
-    asked = "unasked" if case.get("is_unasked") else "unacked"
-    words = ["active" if case["is_active"] else "normal", "acked" if case["is_acked"] else asked]
-    if case["is_latched"]:
-        words.append("latched")
-    if case["shelving"] != Shelving.UNSHELVED:
-        words.append("shelved")
-    words += [name for name in ("suppressed", "out_of_service", "chattering") if case[f"is_{name}"]]
-    if case.get("is_forced"):
-        words.append("by a forced value")
-    if case.get("is_item_forced"):
-        words.append("(item forced)")
-    return " ".join(word.replace("_", " ") for word in words)
 
 
 class CaseLabel(click.ParamType[tuple[str, int, int]]):

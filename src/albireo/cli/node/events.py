@@ -16,9 +16,9 @@ from albireo.cli.node.far_history import (
     far_node,
     refusal_of,
 )
-from albireo.cli.node.timespan import TIME
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.cli.timespan import TIME
 from albireo.client import HistoryCutShort
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.below.folders import node_asked

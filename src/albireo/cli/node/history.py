@@ -25,10 +25,10 @@ from albireo.cli.node.far_history import (
     gaps_of,
     refusal_of,
 )
-from albireo.cli.node.timespan import DURATION, TIME
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
 from albireo.cli.safe_text import cell_text
 from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.cli.timespan import DURATION, TIME
 from albireo.client import HistoryCutShort
 from albireo.model.instant import SECOND
 from albireo.model.value import Value, ValueType

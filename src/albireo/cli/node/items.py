@@ -6,10 +6,17 @@ from typing import Any
 import click
 import msgspec
 
-from albireo.cli.display import not_heard_text, quality_text, time_text, value_text, where_listed
+from albireo.cli.display import (
+    is_diagnostic,
+    natural,
+    not_heard_text,
+    quality_text,
+    time_text,
+    value_text,
+    where_listed,
+)
 from albireo.cli.output import Failure, emit, json_option, show_table, until_interrupted
 from albireo.cli.target import Place, node_client, place_option
-from albireo.cli.view.state import is_diagnostic, natural
 from albireo.client import Client
 
 WATCH_S = 1.0

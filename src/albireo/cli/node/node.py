@@ -10,8 +10,8 @@ import click
 from albireo.cli.output import ExitCode, Failure, say, show
 from albireo.cli.place import VAR, data_option, find_data, topology_option
 from albireo.cli.process import own_keys, run_until_stopped
-from albireo.cli.site.topology import load_again, read_topology
 from albireo.cli.target import node_client
+from albireo.cli.topology_file import load_again, read_topology
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.topology import NodeConfig, Topology, UnknownPlace, find_place, places
 from albireo.node import boot

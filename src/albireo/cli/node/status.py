@@ -23,6 +23,7 @@ from albireo.cli.pair.table import (
     rows_of,
     voter_cells,
 )
+from albireo.cli.pair.votes import show_votes
 from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.client import Client, ClientError
 
@@ -133,8 +134,6 @@ def _show(status: dict[str, Any]) -> None:
         ("follower", "lag", "durable"), [(one["name"], one["lag"], one["durable"]) for one in status["followers"]]
     )
     if status["votes"]:
-        from albireo.cli.pair.witness import show_votes  # It brings the topology, which no other status needs.
-
         show_votes(status["votes"])
     if status["stats"]:
         _show_history(status["stats"])

@@ -10,9 +10,9 @@ import click
 import msgspec
 
 from albireo.cli.display import quality_text, value_text, where_listed
-from albireo.cli.node.timespan import SecondsType
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
 from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.timespan import SecondsType
 from albireo.client import Client, ClientError, ItemReading, ItemSelection, NodeRefused
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import Control

@@ -9,7 +9,7 @@ import click
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
 from albireo.cli.place import VAR, topology_option
 from albireo.cli.process import run_until_stopped, status_of
-from albireo.cli.site.topology import read_topology
+from albireo.cli.topology_file import read_topology
 from albireo.field.contract import ConfigurationError
 from albireo.node.gate import boot as gate_boot
 

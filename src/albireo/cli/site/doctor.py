@@ -36,7 +36,7 @@ def command(ctx: click.Context, data: Path, file: Path | None, as_json: bool) ->
     if ctx.invoked_subcommand is not None:
         return
     from albireo.cli.site import checkup
-    from albireo.cli.site.topology import read_topology
+    from albireo.cli.topology_file import read_topology
 
     topology = read_topology(file).topology if file else None
     findings = checkup.examine(data, topology)

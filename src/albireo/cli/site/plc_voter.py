@@ -41,7 +41,7 @@ def command(file: Path, name: str, cycles_power: bool, rounds: int, as_json: boo
     It writes the voter's 64 registers only, and leaves them as they were found. Both members must be stopped. Run it
     from the machine of each member. Exit code 0 when nothing failed, else 1.
     """
-    from albireo.cli.site.topology import read_topology
+    from albireo.cli.topology_file import read_topology
 
     topology = read_topology(file).topology
     settings = settings_of(topology, name)

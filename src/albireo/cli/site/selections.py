@@ -8,8 +8,7 @@ import getpass
 import click
 import msgspec
 
-from albireo.cli.display import not_heard_text, time_text, where_listed
-from albireo.cli.force.force import left_text
+from albireo.cli.display import left_text, not_heard_text, time_text, where_listed
 from albireo.cli.output import Failure, emit, json_option, show, show_table
 from albireo.cli.target import Place, node_client, place_option
 

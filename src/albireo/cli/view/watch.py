@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from albireo.cli.display import quality_text
-from albireo.cli.node.timespan import SecondsType
 from albireo.cli.output import ExitCode, Failure, emit, json_option, until_interrupted
 from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.cli.timespan import SecondsType
 from albireo.cli.view.state import LiveState, own_number
 from albireo.cli.view.view import BeginScenario, LiveView
 from albireo.client import Client
