@@ -35,6 +35,11 @@ def not_heard_text(since_ns: int | None) -> str:
     return f"  (not heard since {time_text(since_ns)})" if since_ns else "  (not heard in this run)"
 
 
+def who_text(user: str, principal: str) -> str:
+    """The name that somebody gave, and behind it the principal that the link has proven."""
+    return f"{user} ({principal})" if principal else user
+
+
 def where_listed(item: str) -> str:
     """Command that lists the names among which one was not found; a name may have a node before it."""
     node, _, _ = item.rpartition(":")

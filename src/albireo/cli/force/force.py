@@ -1,14 +1,12 @@
 """`albireo force`: put a value to an item for a time, or end that; `albireo forces`: which items are forced."""
 
-import getpass
-
 import click
 import msgspec
 
-from albireo.cli.display import left_text, quality_text, time_text, value_text, where_listed
+from albireo.cli.display import left_text, quality_text, time_text, value_text, where_listed, who_text
 from albireo.cli.node.write import NegativeNumbers, parsed
-from albireo.cli.output import Failure, emit, json_option, show, show_table
-from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.output import Failure, Output, TextTable, printed
+from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.cli.timespan import DURATION
 from albireo.client import Client
 from albireo.model.force import ForcedItem
@@ -21,19 +19,12 @@ from albireo.model.instant import SECOND
 @click.option("--for", "for_ns", type=DURATION, default=None, help="How long, such as 10m or 2h; 7 days at most.")
 @click.option("--reason", default="", help="Why; everybody sees it, and it is kept in the audit journal.")
 @click.option("--release", "is_release", is_flag=True, help="End the force of ITEM now.")
-@click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
+@user_option
 @place_option
-@json_option
+@printed
 def command(
-    item: str,
-    value: str | None,
-    for_ns: int | None,
-    reason: str,
-    is_release: bool,
-    user: str,
-    place: Place,
-    as_json: bool,
-) -> None:
+    item: str, value: str | None, for_ns: int | None, reason: str, is_release: bool, user: str, place: Place
+) -> Output:
     """Put VALUE to ITEM in the place of what its device measures, for a time.
 
     Everybody sees the value with the quality GoodLocalOverride, alarms judge it, and what is measured goes on being
@@ -47,16 +38,10 @@ def command(
     with node_client(place, user) as client:
         if is_release:
             client.release(item, reason)
-            told: object = {"item": item, "released": True}
-            text = f"{item} is released"
-        else:
-            forced = _forced(client, item, value or "", reason, (for_ns or 0) / SECOND)
-            told = msgspec.to_builtins(forced)
-            text = f"{forced.item} is forced to {value_text(forced.value, forced.unit)} for {left_text(forced.left_ms)}"
-    if as_json:
-        emit(told)
-    else:
-        show(text)
+            return Output({"item": item, "released": True}, f"{item} is released")
+        forced = _forced(client, item, value or "", reason, (for_ns or 0) / SECOND)
+    lasts = f"{value_text(forced.value, forced.unit)} for {left_text(forced.left_ms)}"
+    return Output(forced, f"{forced.item} is forced to {lasts}")
 
 
 def _forced(client: Client, item: str, value: str, reason: str, for_s: float) -> ForcedItem:
@@ -68,31 +53,25 @@ def _forced(client: Client, item: str, value: str, reason: str, for_s: float) ->
 
 @click.command("forces")
 @place_option
-@json_option
-def forces(place: Place, as_json: bool) -> None:
+@printed
+def forces(place: Place) -> Output:
     """List forced items here and at the nodes below: to what, what is measured now, by whom, why, how long still."""
     with node_client(place) as client:
         found = client.forces()
-    if as_json:
-        emit({"forces": [_told(one) for one in found]})
-    elif not found:
-        show("nothing is forced")
-    else:
-        show_table(
-            ("item", "value", "measured now", "who", "why", "since (UTC)", "left"),
-            [
-                (
-                    one.item,
-                    value_text(one.value, one.unit),
-                    _measured_text(one),
-                    f"{one.user} ({one.principal})" if one.principal else one.user,
-                    one.reason,
-                    time_text(one.since_ns),
-                    left_text(one.left_ms),
-                )
-                for one in found
-            ],
+    rows = (
+        (
+            one.item,
+            value_text(one.value, one.unit),
+            _measured_text(one),
+            who_text(one.user, one.principal),
+            one.reason,
+            time_text(one.since_ns),
+            left_text(one.left_ms),
         )
+        for one in found
+    )
+    columns = ("item", "value", "measured now", "who", "why", "since (UTC)", "left")
+    return Output({"forces": [_told(one) for one in found]}, TextTable(columns, rows, empty="nothing is forced"))
 
 
 def _told(one: ForcedItem) -> dict[str, object]:

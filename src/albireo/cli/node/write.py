@@ -1,7 +1,6 @@
 """`albireo write`: set one item, and say what became of it."""
 
 import contextlib
-import getpass
 import re
 import sys
 from typing import Final
@@ -10,8 +9,8 @@ import click
 import msgspec
 
 from albireo.cli.display import quality_text, value_text, where_listed
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
-from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.output import ExitCode, Failure, Output, printed, say
+from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.cli.timespan import SecondsType
 from albireo.client import Client, ClientError, ItemReading, ItemSelection, NodeRefused
 from albireo.model.command import Outcome, Receipt
@@ -52,7 +51,7 @@ class OrderOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("item")
 @click.argument("value")
 @click.option("--reason", default="", help="Why; kept in the audit journal.")
-@click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
+@user_option
 @click.option(
     "--expires",
     "expires_s",
@@ -63,10 +62,8 @@ class OrderOptions(msgspec.Struct, frozen=True, kw_only=True):
 )
 @click.option("--yes", "is_sure", is_flag=True, help="Write an item that asks to be selected first without asking.")
 @place_option
-@json_option
-def command(
-    item: str, value: str, reason: str, user: str, expires_s: float, is_sure: bool, place: Place, as_json: bool
-) -> None:
+@printed
+def command(item: str, value: str, reason: str, user: str, expires_s: float, is_sure: bool, place: Place) -> Output:
     """Set ITEM to VALUE: a number, true or false (on, off), or text, as the item's type asks.
 
     An item whose table says `control` = `select` is selected first: nobody else can write it then. Its present value
@@ -97,10 +94,7 @@ def command(
         raise Failure(
             text, remedy_of(receipt.outcome, item, receipt.command_id, elsewhere), details={**step, "receipt": told}
         )
-    if as_json:
-        emit({**step, **told})
-    else:
-        show(text)
+    return Output({**step, **told}, text)
 
 
 def _selected_and_written(

@@ -1,23 +1,24 @@
 """Promises of a voter as text: of a witness, or of a node that votes for pairs above it."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from albireo.cli.output import show, show_table
+from albireo.cli.output import Shown, TextTable
 from albireo.cli.place import MEMBERS
 
 
-def show_votes(status: dict[str, Any]) -> None:
-    """Show the promises of a voter to each pair: a witness, or a node that votes for pairs above it."""
+def votes_text(status: dict[str, Any]) -> Iterator[Shown]:
+    """The promises to each pair."""
     columns = ("pair", "state", "promised", "holder", "epoch", "set", "lease left", "floor", "members", "refused")
-    show_table(columns, [_row(pair) for pair in status["pairs"]], title=status["voter"])
+    yield TextTable(columns, map(_row, status["pairs"]), title=status["voter"])
     for pair in status["pairs"]:
         if pair["lists_differ"]:
-            show(f"{pair['node']}: the topology lists other voters than the members agreed on")
+            yield f"{pair['node']}: the topology lists other voters than the members agreed on"
         if pair["store"]["is_damaged"]:
-            show(f"{pair['node']}: its store is unreadable, so it votes for nobody until it is admitted again")
+            yield f"{pair['node']}: its store is unreadable, so it votes for nobody until it is admitted again"
     strays = ", ".join(f"{count} {reason}" for reason, count in status["stray"].items() if count)
     if strays:
-        show(f"not taken: {strays}")
+        yield f"not taken: {strays}"
 
 
 def _row(pair: dict[str, Any]) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from albireo.cli.output import ExitCode, Failure
-from albireo.cli.place import VAR, runs
+from albireo.cli.place import DIRECTORY, VAR, runs
 from albireo.runtime import Keys, KeysRefused
 from albireo.runtime.link.key_files import OWN_FILE
 
@@ -20,13 +20,13 @@ def place_options(function: _Function) -> _Function:
     for option in (
         click.option(
             "--data",
-            type=click.Path(path_type=Path, file_okay=False),
+            type=DIRECTORY,
             help="Data directory of a node or witness; its keys are in DATA/keys.",
         ),
         click.option(
             "--keys",
             "directory",
-            type=click.Path(path_type=Path, file_okay=False),
+            type=DIRECTORY,
             help="Directory of the keys. Without both: the only one in ./var, or of the only process that runs.",
         ),
     ):
