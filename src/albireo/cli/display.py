@@ -40,6 +40,11 @@ def who_text(user: str, principal: str) -> str:
     return f"{user} ({principal})" if principal else user
 
 
+def role_text(role: str = "", node: str = "") -> str:
+    """A role, if there is one, and where it counts; an empty node is every node."""
+    return f"{role} at {node}" if node else role
+
+
 def where_listed(item: str) -> str:
     """Command that lists the names among which one was not found; a name may have a node before it."""
     node, _, _ = item.rpartition(":")

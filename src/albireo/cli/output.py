@@ -73,6 +73,7 @@ class TextTable(msgspec.Struct, frozen=True):
     """Rows for people."""
 
     columns: Sequence[str]
+    """Their heads; none: the rows stand alone."""
     rows: Iterable[Sequence[object]]
     title: str = ""
     empty: str = ""
@@ -199,12 +200,12 @@ def say(text: str) -> None:
 
 def show_table(table: TextTable) -> None:
     """A table on standard output; tab-separated where no human sits in front of it."""
-    columns, *rows = [[plain(str(cell)) for cell in row] for row in (table.columns, *table.rows)]
+    head, *rows = [[plain(str(cell)) for cell in row] for row in (table.columns, *table.rows)]
     if not rows and table.empty:
         show(table.empty)
         return
     if not sys.stdout.isatty():
-        for row in (columns, *rows):
+        for row in (head, *rows) if head else rows:
             click.echo("\t".join(row))
         return
     from rich.console import Console
@@ -212,7 +213,8 @@ def show_table(table: TextTable) -> None:
     from rich.text import Text
 
     drawn = Table(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for column in columns:
+    drawn.show_header = bool(head)
+    for column in head or [""] * max(map(len, rows), default=0):
         drawn.add_column(column, overflow="fold")  # A narrow terminal breaks names and ids, and leaves nothing out.
     for row in rows:
         drawn.add_row(*map(Text, row))

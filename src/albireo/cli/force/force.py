@@ -3,12 +3,11 @@
 import click
 import msgspec
 
-from albireo.cli.display import left_text, quality_text, time_text, value_text, where_listed, who_text
-from albireo.cli.node.write import NegativeNumbers, parsed
-from albireo.cli.output import Failure, Output, TextTable, printed
+from albireo.cli.display import left_text, quality_text, time_text, value_text, who_text
+from albireo.cli.node.write import NegativeNumbers, known_item, parsed
+from albireo.cli.output import Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.cli.timespan import DURATION
-from albireo.client import Client
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
 
@@ -39,16 +38,10 @@ def command(
         if is_release:
             client.release(item, reason)
             return Output({"item": item, "released": True}, f"{item} is released")
-        forced = _forced(client, item, value or "", reason, (for_ns or 0) / SECOND)
+        wanted = parsed(value or "", known_item(client, item).item.value_type)
+        forced = client.force(item, wanted, reason, for_s=(for_ns or 0) / SECOND)
     lasts = f"{value_text(forced.value, forced.unit)} for {left_text(forced.left_ms)}"
     return Output(forced, f"{forced.item} is forced to {lasts}")
-
-
-def _forced(client: Client, item: str, value: str, reason: str, for_s: float) -> ForcedItem:
-    known = client.items(item)
-    if not known:
-        raise Failure(f"no item {item}", where_listed(item))
-    return client.force(item, parsed(value, known[0].item.value_type), reason, for_s=for_s)
 
 
 @click.command("forces")

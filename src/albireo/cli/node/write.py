@@ -74,15 +74,13 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, is_
     order = OrderOptions(item=item, reason=reason, expires_s=expires_s)
     selection: ItemSelection | None = None
     with node_client(place, user) as client:
-        known = client.items(item)
-        if not known:
-            raise Failure(f"no item {item}", where_listed(item))
-        wanted = parsed(value, known[0].item.value_type)
-        if known[0].item.control is Control.SELECT:
-            selection, receipt = _selected_and_written(client, order, known[0], wanted, is_sure=is_sure)
+        known = known_item(client, item)
+        wanted = parsed(value, known.item.value_type)
+        if known.item.control is Control.SELECT:
+            selection, receipt = _selected_and_written(client, order, known, wanted, is_sure=is_sure)
         else:
             receipt = client.write(item, wanted, reason, expires_s=expires_s)
-        elsewhere = _elsewhere(client, known[0].name) if receipt.outcome is Outcome.EXPIRED else ""
+        elsewhere = _elsewhere(client, known.name) if receipt.outcome is Outcome.EXPIRED else ""
     text = f"{item} = {value}: {receipt.outcome}"
     if receipt.read_back is not None:
         text += f", read back {value_text(receipt.read_back)}"
@@ -95,6 +93,14 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, is_
             text, remedy_of(receipt.outcome, item, receipt.command_id, elsewhere), details={**step, "receipt": told}
         )
     return Output({**step, **told}, text)
+
+
+def known_item(client: Client, item: str) -> ItemReading:
+    """The item of this name as the node has it now; Failure if there is none."""
+    known = client.items(item)
+    if not known:
+        raise Failure(f"no item {item}", where_listed(item))
+    return known[0]
 
 
 def _selected_and_written(

@@ -26,7 +26,7 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
         faults = {name: entry.what for name, entry in FAULTS.items()} | lone.FAULTS
         faults |= {name: one.what for name, one in SHAPES.items()} | {unruly.NAME: unruly.WHAT}
-        tell(Output({"faults": faults}, [f"{name}  {what}" for name, what in faults.items()]))
+        tell(Output({"faults": faults}, TextTable((), faults.items())))
         context.exit()
 
 

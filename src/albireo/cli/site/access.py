@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import click
 
+from albireo.cli.display import role_text
 from albireo.cli.output import Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.model.access import ROLE_WORDS
@@ -37,7 +38,7 @@ def list_access(place: Place) -> Output:
         (
             row["principal"],
             row["role"],
-            ", ".join(role_text(one) for one in row["grants"]) or "none",
+            ", ".join(role_text(**one) for one in row["grants"]) or "none",
             SOURCES[row["is_on_record"]],
             {True: "trusted", False: "not trusted", None: ""}[row["has_key"]],
         )
@@ -92,8 +93,4 @@ def _change(place: Place, what: str, **arguments: Any) -> Output:
         hints.append(f"An order that is given at {own} needs the role at {own} as well: docs/access.md")
         if node not in known:
             hints.append(f"No node {node} is known here: albireo tree")
-    return Output(row, f"{name}: {', '.join(role_text(one) for one in row['grants']) or 'view'}", hints)
-
-
-def role_text(grant: dict[str, str]) -> str:
-    return f"{grant['role']} at {grant['node']}" if grant["node"] else grant["role"]
+    return Output(row, f"{name}: {', '.join(role_text(**one) for one in row['grants']) or 'view'}", hints)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from albireo.cli.output import ExitCode, Failure, Output, printed, say
-from albireo.cli.site.key_place import loaded, place_options, told
+from albireo.cli.site.key_place import check_role_said, loaded, place_options, place_said, told
 from albireo.model.access import ROLE_WORDS
 from albireo.model.topology import NODE_ID_PATTERN
 from albireo.runtime import Keys
@@ -31,11 +31,8 @@ def invite(name: str, role: str | None, node: str, directory: Path | None, data:
     Gather the lines of all machines of the site in one file, and on each of them: albireo keys join FILE. A node, or
     witness, is introduced by its --data, a program or person by --keys: without --role it may view.
     """
-    where = directory or (data / "keys" if data is not None else None)
-    if where is None:
-        raise Failure("it is not said where", "name a place with --data DIR or --keys DIR", ExitCode.USAGE)
-    if node and not role:
-        raise Failure("--node says where, and no --role says what", "give both, or neither", ExitCode.USAGE)
+    where = place_said(directory, data)
+    check_role_said(role, node)
     asked = role or (LONE if data is not None and re.fullmatch(NODE_ID_PATTERN[1:-1], name) else "")
     with told():
         check_invite(Invite(name, "", asked, node))

@@ -7,9 +7,10 @@ from typing import Final
 
 import click
 
+from albireo.cli.display import role_text
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, say
 from albireo.cli.site import introduce
-from albireo.cli.site.key_place import loaded, place_options, told
+from albireo.cli.site.key_place import check_role_said, loaded, place_options, place_said, told
 from albireo.model.access import ROLE_WORDS, RoleGrant, role_from
 from albireo.runtime import Keys
 from albireo.runtime.link.key_files import KeyPair, KnownKey
@@ -36,9 +37,7 @@ command.add_command(introduce.join)
 @printed
 def new(name: str, directory: Path | None, data: Path | None) -> Output:
     """Make a pair; NAME is how the others list it."""
-    where = directory or (data / "keys" if data is not None else None)
-    if where is None:
-        raise Failure("it is not said where", "name a place with --data DIR or --keys DIR", ExitCode.USAGE)
+    where = place_said(directory, data)
     with told():
         keys = Keys.new(where, name)
     say(f"Keys of {keys.name} are in {keys.directory}. Tell the other side:")
@@ -52,20 +51,22 @@ def new(name: str, directory: Path | None, data: Path | None) -> Output:
 def list_(directory: Path | None, data: Path | None) -> Output:
     """Our own public key, the trusted ones, the revoked ones."""
     keys = loaded(directory, data)
-    own = [("own", keys.name, keys.own.pair), *([("own, next", keys.name, keys.own.next)] if keys.own.next else [])]
-    rows = [(what, name, pair.public, day(pair.made_ns), "") for what, name, pair in own]
-    rows += [
-        ("trusted", one.name, one.public, day(one.since_ns), role_text(keys, one)) for one in keys.trust_list.trusted
-    ]
-    rows += [("revoked", one.name, one.public, day(one.since_ns), "") for one in keys.trust_list.revoked]
+    own, following = keys.own.pair, keys.own.next
+    trusted, revoked = keys.trust_list.trusted, keys.trust_list.revoked
     value = {
         "name": keys.name,
         "directory": str(keys.directory),
-        "own": pair_of(keys.own.pair),
-        "next": pair_of(keys.own.next) if keys.own.next else None,
-        "trusted": [known_of(one) | role_of(keys, one) for one in keys.trust_list.trusted],
-        "revoked": [known_of(one) for one in keys.trust_list.revoked],
+        "own": pair_of(own),
+        "next": pair_of(following) if following else None,
+        "trusted": [known_of(one) | role_of(keys, one.name) for one in trusted],
+        "revoked": [known_of(one) for one in revoked],
     }
+    rows = [("own", keys.name, own.public, day(own.made_ns), "")]
+    rows += [("own, next", keys.name, one.public, day(one.made_ns), "") for one in (following,) if one]
+    rows += [
+        ("trusted", one.name, one.public, day(one.since_ns), role_text(**role_of(keys, one.name))) for one in trusted
+    ]
+    rows += [("revoked", one.name, one.public, day(one.since_ns), "") for one in revoked]
     return Output(value, TextTable(("what", "name", "public key", "since", "role"), rows))
 
 
@@ -83,15 +84,13 @@ def trust(name: str, public: str, word: str | None, node: str, directory: Path |
     see everything and change nothing, unless it is given a role: operate, engineer or admin. Trust the key again to
     give another one; what `albireo access` has put on record counts before it.
     """
-    if node and word is None:
-        raise Failure("--node says where, and no --role says what", "give both, or neither", ExitCode.USAGE)
+    check_role_said(word, node)
     role = role_from(word) if word is not None else None
     keys = loaded(directory, data)
     with told():
         keys.trust(name, public, None if role is None else RoleGrant(role, node))
     listed = keys.keys_of(name)
-    role_now = keys.roles.get(name)
-    value = {"name": name, "keys": listed, **({} if role_now is None else grant_of(role_now))}
+    value = {"name": name, "keys": listed, **role_of(keys, name)}
     return Output(value, f"{name} is trusted with {'this key' if len(listed) == 1 else 'two keys, the new one first'}.")
 
 
@@ -155,18 +154,7 @@ def known_of(one: KnownKey) -> dict[str, object]:
     return {"name": one.name, "public": one.public, "since_ns": one.since_ns}
 
 
-def grant_of(grant: RoleGrant) -> dict[str, object]:
-    return {"role": grant.role.word, "node": grant.node}
-
-
-def role_of(keys: Keys, one: KnownKey) -> dict[str, object]:
+def role_of(keys: Keys, name: str) -> dict[str, str]:
     """Role that the directory gives the holder of a key; nothing for members and witnesses."""
-    grant = keys.roles.get(one.name)
-    return {} if grant is None else grant_of(grant)
-
-
-def role_text(keys: Keys, one: KnownKey) -> str:
-    grant = keys.roles.get(one.name)
-    if grant is None:
-        return ""
-    return f"{grant.role.word} at {grant.node}" if grant.node else grant.role.word
+    grant = keys.roles.get(name)
+    return {} if grant is None else {"role": grant.role.word, "node": grant.node}

@@ -5,7 +5,8 @@ Spec: docs/messages.md, Select before operate.
 
 import click
 
-from albireo.cli.display import left_text, not_heard_text, time_text, where_listed, who_text
+from albireo.cli.display import left_text, not_heard_text, time_text, who_text
+from albireo.cli.node.write import known_item
 from albireo.cli.output import Failure, Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
 
@@ -55,12 +56,10 @@ def end(item: str, reason: str, user: str, place: Place) -> Output:
     It needs the role admin at the node that owns the item. Whoever had it is refused with the next order.
     """
     with node_client(place, user) as client:
-        known = client.items(item)
-        if not known:
-            raise Failure(f"no item {item}", f"{where_listed(item)}; `albireo selections list` what is selected")
-        selected = [one for one in client.selections() if one.item == known[0].name]
+        name = known_item(client, item).name
+        selected = [one for one in client.selections() if one.item == name]
         if not selected:
-            raise Failure(f"{known[0].name} is not selected", "`albireo selections list` shows what is")
+            raise Failure(f"{name} is not selected", "`albireo selections list` shows what is")
         client.end_selection(selected[0], reason)
     text = f"{selected[0].item} is not selected any more; {selected[0].user} had it"
     return Output({"ended": True, "selection": selected[0]}, text)
