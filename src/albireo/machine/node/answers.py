@@ -22,6 +22,7 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.force.forcing import Forcing
 from albireo.machine.node.admission import Admission
 from albireo.machine.node.diagnostics.adapters import AdapterWatch
+from albireo.machine.node.diagnostics.faces import FaceWatch
 from albireo.machine.node.diagnostics.own import CommitTimes
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import ForgetAsked, Forgetting
@@ -74,6 +75,7 @@ class AnsweringRoot(Protocol):
     role: Role
     feeds: Feeds
     adapters: AdapterWatch
+    faces: FaceWatch
     tree: NodeTree
     commit_times: CommitTimes
     samples_committed: int
@@ -260,6 +262,7 @@ def status_of(
         "credit_cut": root.feeds.credit_cut,
         "acquire_to_commit_ms": {"p50": _known(times.quantile(0.5)), "p99": _known(times.quantile(0.99))},
         "adapters": _adapters(root, moment),
+        "faces": root.faces.rows(),
         "producers": _producers(root),
         "audit": _audit(folds),
         "followers": _followers(root),

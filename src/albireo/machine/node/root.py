@@ -49,6 +49,7 @@ from albireo.machine.node.admission import Admission
 from albireo.machine.node.answers import Answers
 from albireo.machine.node.command_waiters import CommandWaiters
 from albireo.machine.node.diagnostics.adapters import SILENT_NS, TICK_NS, AdapterWatch
+from albireo.machine.node.diagnostics.faces import FaceWatch
 from albireo.machine.node.diagnostics.own import CommitTimes, Diagnostics
 from albireo.machine.node.feeds import Feeds
 from albireo.machine.node.forgetting import Forgetting
@@ -122,6 +123,7 @@ class Root:
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
         self.adapters = AdapterWatch(self.config.adapters, self.registry, self.folds.cases.messages, moment.now)
+        self.faces = FaceWatch(self.config.faces, self.registry, self.folds.cases.messages)
         self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
         self.admission.closed_because = self.role.cause
         self.sessions.begin_afresh(moment.now)
@@ -151,6 +153,7 @@ class Root:
                 self.outputs.not_taken(unsent)
             case events.ActorsTold(actors):
                 self.adapters.told(actors)
+                self.faces.told(actors)
             case events.TopologyTold():
                 self._take_up(event, moment, turn)
             case _ if isinstance(event, events.OfTheHouse):
@@ -262,7 +265,8 @@ class Root:
         if self.role.is_new_tenure():
             self._begin_afresh(moment)
             self.folds.forget_pending()
-            watched = (*self.adapters.declare(turn, moment.now), *self.forcing.begin(moment, turn))
+            watches = (*self.adapters.declare(turn, moment.now), *self.faces.declare(turn, moment.now))
+            watched = (*watches, *self.forcing.begin(moment, turn))
             self.diagnostics.begin(self.registry, self.config, watched, moment, turn)
             self._hellos.leave(self.config.adapters)
             self.sessions.begin(turn)
@@ -447,6 +451,7 @@ class Root:
                 self.registry.find_silent(moment, SILENT_NS, turn)
                 if not self.admission.closed_because:
                     self.adapters.time_passed(moment, turn)
+                    self.faces.time_passed(moment, turn)
                     self.forgetting.time_passed(moment, turn)
                 self.sessions.time_passed(moment, turn)
             elif self.role.is_handing_over:  # Who is gone is noticed when it is told something.
