@@ -37,7 +37,7 @@ class FacePlace(msgspec.Struct, frozen=True, kw_only=True):
     """Directory of the keys of the place; empty: none."""
 
     def target(self, data: Path) -> tuple[LineTo, ...]:
-        """What `connect` and `aconnect` are given: the doors, the own one by the data directory of the place."""
+        """Target for `connect` and `aconnect`: the doors, the own one by the data directory of the place."""
         return tuple(one if one.endpoint else LineTo(str(data)) for one in self.doors)
 
 

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
 OFFERED = Path(__file__).parent / "offered"
 ALBIREO = [sys.executable, "-c", "from albireo.cli import main; main()"]
+NODE = "root"
 TOPOLOGY = """cluster = "11111111-2222-3333-4444-555555555555"
 [[node]]
 id = "root"
@@ -156,18 +157,18 @@ def test_faces_of_both_members_follow_the_lead(tmp_path: Path) -> None:
 
 def test_chp_is_a_face_of_the_topology(tmp_path: Path) -> None:
     port = free_row(3)
-    chp = f'[[node.face]]\nname = "map"\nkind = "chp"\nbind = "tcp://127.0.0.1:{port}"\nsubtrees = ["/root/map/"]\n'
+    chp = f'[[node.face]]\nname = "map"\nkind = "chp"\nbind = "tcp://127.0.0.1:{port}"\nsubtrees = ["/{NODE}/map/"]\n'
     with node(tmp_path, TOPOLOGY + chp), zmq.Context() as context, context.socket(zmq.DEALER) as dealer:
         dealer.linger = 0
         dealer.connect(f"tcp://127.0.0.1:{port}")
 
         def shows_itself() -> bool:
-            dealer.send_multipart([b"ICANHAZ?", b"/root/map/"])
+            dealer.send_multipart([b"ICANHAZ?", f"/{NODE}/map/".encode()])
             found: dict[bytes, dict[str, Any]] = {}
             while dealer.poll(1000):
                 key, _, _, _, body = dealer.recv_multipart()
                 if key == b"KTHXBAI":
-                    return found.get(b"/root/map/running", {}).get("value") is True
+                    return found.get(f"/{NODE}/map/running".encode(), {}).get("value") is True
                 found[key] = json.loads(body)
             return False
 

@@ -1,4 +1,4 @@
-"""What a struct says, as JSON values: a key that says the default says nothing."""
+"""JSON values that a struct says: a key that says the default says nothing."""
 
 from enum import Enum
 from typing import Any

@@ -3,11 +3,20 @@
 from typing import Any
 
 from albireo.machine.node.diagnostics.faces import LOST_NS, STEADY_NS
-from albireo.machine.node.events import ActorsTold, ActorTold
+from albireo.machine.node.events import ActorsTold, ActorTold, LevelAgreed
 from albireo.model import quality
+from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.item import Condition
 from tests.unit.machine.node.test_root import World
+
+
+def world() -> World:
+    one = World(faces=frozenset({"desk"}))
+    for level in range(2, FEATURE_LEVEL + 1):
+        one.step(LevelAgreed(level))
+        one.sync()
+    return one
 
 
 def told(one: World, seconds: int, state: str, **facts: Any) -> None:
@@ -35,7 +44,7 @@ def trouble(one: World) -> str:
 
 
 def test_a_face_that_boot_says_nothing_of_is_neither_well_nor_a_case() -> None:
-    one = World(faces=frozenset({"desk"}))
+    one = world()
     assert one.root.faces.asks_boot and not World().root.faces.asks_boot
     one.pass_time(2 * LOST_NS)
     assert (running(one), cases(one)) == (None, [])
@@ -44,7 +53,7 @@ def test_a_face_that_boot_says_nothing_of_is_neither_well_nor_a_case() -> None:
 
 
 def test_a_face_that_dies_once_and_comes_again_is_no_case() -> None:
-    one = World(faces=frozenset({"desk"}))
+    one = world()
     told(one, 2, "running")
     told(one, LOST_NS // SECOND - 2, "starting", last_end="exit code 3", ends_lately=1)
     told(one, 4, "running", last_end="exit code 3", ends_lately=1, since_ns=one.now - STEADY_NS)
@@ -52,7 +61,7 @@ def test_a_face_that_dies_once_and_comes_again_is_no_case() -> None:
 
 
 def test_a_face_that_does_not_come_is_a_case_until_it_was_up_for_a_while() -> None:
-    one = World(faces=frozenset({"desk"}))
+    one = world()
     told(one, 2, "running")
     told(one, LOST_NS // SECOND + 1, "waiting", last_end="ValueError: no", ends_lately=3)
     said = "does not run: ValueError: no"
@@ -65,6 +74,6 @@ def test_a_face_that_does_not_come_is_a_case_until_it_was_up_for_a_while() -> No
 
 
 def test_a_face_that_dies_at_each_start_is_a_case_at_once() -> None:
-    one = World(faces=frozenset({"desk"}))
+    one = world()
     told(one, 1, "starting", last_end="ValueError: no", ends_lately=4)
     assert trouble(one) == "restarts in a loop, at least 4 times a minute: ValueError: no"
