@@ -39,7 +39,7 @@ from albireo.machine.chp.server import (
 )
 from albireo.model.instant import SECOND, TimePassed
 from albireo.model.position import Position
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.link import LinkLimits
 from albireo.runtime.link.plain import Fate, PlainSocket, PlainSockets
 from albireo.runtime.link.sockets import Sockets

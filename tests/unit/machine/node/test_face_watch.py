@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from albireo.machine.kernel.events import ActorsTold, ActorTold, LevelAgreed
 from albireo.machine.node.diagnostics.faces import LOST_NS, STEADY_NS
-from albireo.machine.node.events import ActorsTold, ActorTold, LevelAgreed
 from albireo.model import quality
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.item import Condition
-from tests.unit.machine.node.test_root import World
+from tests.unit.machine.root.test_root import World
 
 
 def world() -> World:

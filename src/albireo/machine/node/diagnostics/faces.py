@@ -11,11 +11,11 @@ Not done here: what a face serves, and to whom. Decision: ADR-0231.
 from collections.abc import Sequence
 from typing import Final
 
-from albireo.machine.node.diagnostics.adapters import LOOP_STARTS, MESSAGE_CHARS_MAX, samples_of_running
-from albireo.machine.node.events import ActorTold
-from albireo.machine.node.owners import OWN_ADAPTER
-from albireo.machine.node.registry import Registry
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.desk.owners import OWN_ADAPTER
+from albireo.machine.desk.registry import Registry
+from albireo.machine.diagnostics.adapters import LOOP_STARTS, MESSAGE_CHARS_MAX, samples_of_running
+from albireo.machine.kernel.events import ActorTold
+from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
