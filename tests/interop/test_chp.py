@@ -25,7 +25,7 @@ from albireo.codec.frame import body_crc
 from albireo.codec.message import Append, AppendEntry, ProducerHello, ProducerWelcome, WriteDone, WriteOrder
 from albireo.codec.record import Kind, Stream
 from albireo.face.chp.face import ChpFace
-from albireo.face.chp.kind import ChpSettings
+from albireo.face.chp.settings import ChpSettings
 from albireo.machine.chp.server import ChpNoted
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND

@@ -17,7 +17,7 @@ from albireo.runtime.errors import AddressTaken
 if TYPE_CHECKING:
     from albireo.client import Client
     from albireo.face.chp.face import ChpFace
-    from albireo.face.chp.kind import ChpSettings
+    from albireo.face.chp.settings import ChpSettings
     from albireo.machine.chp.server import ChpNoted
 
 FIRST_ANSWER_S: Final = 3.0
@@ -55,7 +55,7 @@ def command(
     The protocol has no security: without --peer only programs of this machine may connect. Exit codes: 0 stopped; 1
     the ports are taken; 2 wrong usage; 69 the node can't be reached.
     """
-    from albireo.face.chp.kind import ChpSettings
+    from albireo.face.chp.settings import ChpSettings
 
     try:
         settings = ChpSettings(bind=endpoint, of=other, subtrees=subtrees, peers=peers, allow_set=allow_set)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from albireo.client import connect
 from albireo.face.chp.face import ChpFace
-from albireo.face.chp.kind import ChpSettings
+from albireo.face.chp.settings import ChpSettings
 from albireo.face.kinds import FacePlace
 from albireo.machine.chp.server import ChpNoted
 from albireo.model.instant import Instant

@@ -20,7 +20,7 @@ import msgspec
 
 from albireo.client import Changes, Client, ClientError, NodeRefused, NodeUnreachable, OutcomeUnknown
 from albireo.codec.chp import PART_BYTES_MAX, encode
-from albireo.face.chp.kind import ChpSettings, ports_of
+from albireo.face.chp.settings import ChpSettings, ports_of
 from albireo.machine.chp.answering import SnapshotPiece
 from albireo.machine.chp.server import (
     ORDERS_MAX,

@@ -63,7 +63,6 @@ class AdapterWatch:
         """Last sample of each, of this tenure."""
         self._actors: dict[str, ActorTold] = {}
         self._messages = messages
-        messages.clear()
         self.asks_boot = False
         """True: boot's word on the actors is wanted."""
 

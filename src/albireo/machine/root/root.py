@@ -24,12 +24,11 @@ Spec: design/log-and-feed.md, The loop of CORE.
 import itertools
 from typing import Final
 
-from albireo.codec.frame import HEADER_BYTES, FrameHeader
+from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES, FrameHeader
 from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
 from albireo.codec.message_records import MessageFact
 from albireo.codec.principal import NEIGHBOUR_WORDS
 from albireo.codec.record import (
-    BODY_BYTES_MAX,
     CaseChanged,
     CommandAccepted,
     CommandFinished,
@@ -52,15 +51,16 @@ from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.pending import Pending
 from albireo.machine.desk.receipts import Receipts
 from albireo.machine.desk.registry import Registry
-from albireo.machine.desk.role import Role, RootConfig
-from albireo.machine.diagnostics.adapters import SILENT_NS, TICK_NS, AdapterWatch
+from albireo.machine.desk.role import Role
+from albireo.machine.diagnostics.actors import ActorWatch
+from albireo.machine.diagnostics.adapters import TICK_NS
 from albireo.machine.diagnostics.own import CommitTimes, Diagnostics
 from albireo.machine.fold.commands.selections import SelectionWatch
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.origins import Enveloped
 from albireo.machine.kernel import events
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
-from albireo.machine.node.diagnostics.faces import FaceWatch
 from albireo.machine.orders.force.forcing import Forcing
 from albireo.machine.orders.session.sessions import Sessions
 from albireo.machine.orders.write.command_waiters import CommandWaiters
@@ -122,9 +122,8 @@ class Root:
         self.access_changes = AccessChanges(self.access)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
-        self.adapters = AdapterWatch(self.config.adapters, self.registry, self.folds.cases.messages, moment.now)
-        self.faces = FaceWatch(self.config.faces, self.registry, self.folds.cases.messages)
-        self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
+        self.actors = ActorWatch(self.config, self.registry, self.folds.cases.messages, moment.now)
+        self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders.items_ordered, moment.now)
         self.admission.closed_because = self.role.cause
         self.sessions.begin_afresh(moment.now)
         self.tree.begin_afresh()
@@ -152,8 +151,7 @@ class Root:
                 self.tree.lost(sender, moment, turn)
                 self.outputs.not_taken(unsent)
             case events.ActorsTold(actors):
-                self.adapters.told(actors)
-                self.faces.told(actors)
+                self.actors.told(actors)
             case events.TopologyTold():
                 self._take_up(event, moment, turn)
             case _ if isinstance(event, events.OfTheHouse):
@@ -265,8 +263,7 @@ class Root:
         if self.role.is_new_tenure():
             self._begin_afresh(moment)
             self.folds.forget_pending()
-            watches = (*self.adapters.declare(turn, moment.now), *self.faces.declare(turn, moment.now))
-            watched = (*watches, *self.forcing.begin(moment, turn))
+            watched = (*self.actors.declare(turn, moment.now), *self.forcing.begin(moment, turn))
             self.diagnostics.begin(self.registry, self.config, watched, moment, turn)
             self._hellos.leave(self.config.adapters)
             self.sessions.begin(turn)
@@ -448,10 +445,8 @@ class Root:
             self._tick_at = Instant(now + TICK_NS)
             self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
             if is_serving:
-                self.registry.find_silent(moment, SILENT_NS, turn)
-                if not self.admission.closed_because:
-                    self.adapters.time_passed(moment, turn)
-                    self.faces.time_passed(moment, turn)
+                self.actors.time_passed(moment, turn, is_open=(is_open := not self.admission.closed_because))
+                if is_open:
                     self.forgetting.time_passed(moment, turn)
                 self.sessions.time_passed(moment, turn)
             elif self.role.is_handing_over:  # Who is gone is noticed when it is told something.

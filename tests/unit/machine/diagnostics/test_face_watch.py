@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from albireo.machine.diagnostics.faces import LOST_NS, STEADY_NS
 from albireo.machine.kernel.events import ActorsTold, ActorTold, LevelAgreed
-from albireo.machine.node.diagnostics.faces import LOST_NS, STEADY_NS
 from albireo.model import quality
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
@@ -45,7 +45,7 @@ def trouble(one: World) -> str:
 
 def test_a_face_that_boot_says_nothing_of_is_neither_well_nor_a_case() -> None:
     one = world()
-    assert one.root.faces.asks_boot and not World().root.faces.asks_boot
+    assert one.root.actors.asks_boot and not World().root.actors.asks_boot
     one.pass_time(2 * LOST_NS)
     assert (running(one), cases(one)) == (None, [])
     told(one, 1, "running")
