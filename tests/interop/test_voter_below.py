@@ -14,7 +14,7 @@ from albireo.cli.output import Output, tell
 from albireo.cli.pair.votes import votes_text
 from albireo.client import connect
 from albireo.model.instant import SECOND
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.core_pair import SITE, Plant, aside, plant_over_a_site, until
 from tests.parts.waiting import awaited
 

@@ -49,9 +49,10 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
-from albireo.machine.feed.leader import Given, cut
+from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.events import (
+from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.events import (
     Answered,
     Committed,
     Deposed,
@@ -65,9 +66,9 @@ from albireo.machine.node.events import (
     Served,
     WakeUpEnded,
 )
-from albireo.machine.node.role import RootConfig
-from albireo.machine.node.root import Root
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.kernel.pull import Given
+from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.root.root import Root
 from albireo.model import quality
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position

@@ -9,6 +9,7 @@ from albireo.cli.adapters import adapter_kinds
 from albireo.cli.output import ExitCode, Failure, say
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
+from albireo.face.kinds import settings_of_kinds
 
 SHOWN_MAX: Final = 50
 """Mistakes on the screen; `--json` gives them all."""
@@ -33,7 +34,7 @@ class TextReader:
 
 def load_again(path: Path) -> LoadedTopology | list[Mistake]:
     """The topology in `path`, or all mistakes in it."""
-    return load_topology(path.name, TextReader(path.parent), adapter_kinds())
+    return load_topology(path.name, TextReader(path.parent), adapter_kinds(), settings_of_kinds())
 
 
 def read_topology(path: Path) -> LoadedTopology:

@@ -119,7 +119,7 @@ def show_tree(file: Path, data: Path | None, at: str | None, node_id: str | None
     If a node is asked, its health stands there, and that of the others as it sees them.
     """
     from albireo.cli.site.tree import health_of, seen_health, tree_of
-    from albireo.runtime.actor.clock import wall_ns
+    from albireo.runtime.clock import wall_ns
 
     loaded = read_topology(file)
     asked, health = None, {}

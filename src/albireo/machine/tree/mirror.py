@@ -21,7 +21,10 @@ from numpy.typing import NDArray
 
 from albireo.codec import samples
 from albireo.codec.message import FeedState
-from albireo.machine.feed.state_piece import (
+from albireo.machine.feed.viewing import decode_state
+from albireo.machine.fold.columns import SLICE_ROWS
+from albireo.machine.fold.items.dim import Dim
+from albireo.machine.fold.state_piece import (
     START,
     WHOLE,
     Changed,
@@ -30,9 +33,6 @@ from albireo.machine.feed.state_piece import (
     cut,
     ids_without_value,
 )
-from albireo.machine.feed.viewing import decode_state
-from albireo.machine.fold.columns import SLICE_ROWS
-from albireo.machine.fold.dim import Dim
 from albireo.model import quality as q
 from albireo.model.case import Case
 from albireo.model.command import SELECTIONS_MAX, Selection
