@@ -1,6 +1,6 @@
 """Records with extreme values: what admission refuses, and that nothing in a log stops folds or history.
 
-A log may hold more than admission takes today, because version 0.1.0 had no bounds.
+A log may hold more than admission takes: an envelope has what another node wrote.
 """
 
 import types

@@ -186,8 +186,8 @@ async def test_rows_are_sealed_acknowledged_and_survive_a_restart(tmp_path: Path
 
 @in_a_loop
 async def test_a_record_that_no_file_can_hold_is_an_event_and_stops_nothing(tmp_path: Path) -> None:
-    """Version 0.1.0 took any gap record: its numbers have one bit more than those of Parquet. The error of the seal
-    ended the history at each start."""
+    """Numbers of a record have one bit more than those of Parquet, and a node below may write any into its log. The
+    error of a seal would end the history at each start."""
     log = some_log()
     gap = GapFound(source="p1", reason="overflow", from_ns=DAY_ZERO, to_ns=2**63, item_ids=(2**64 - 1,), lost=1)
     log.records(Stream.SAMPLES, [gap, msgspec.structs.replace(gap, to_ns=DAY_ZERO + 1, item_ids=())], DAY_ZERO)
