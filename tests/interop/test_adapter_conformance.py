@@ -104,9 +104,9 @@ class ModbusWorld:
 
 class HostWorld:
     kind = "host"
-    quality = FIELD / "host.quality.yaml"
+    quality = FIELD / "host" / "quality.yaml"
     writes: Mapping[str, Value] = {}
-    wrong_arguments: tuple[dict[str, object], ...] = ({"node_pid": "me"}, {"name": 5})
+    wrong_arguments: tuple[dict[str, object], ...] = ({"device_id": 1}, {"name": 5})
 
     def arguments(self) -> dict[str, object]:
         return {"name": "a1", "kind": self.kind, "poll_ms": 20}
@@ -138,7 +138,7 @@ def needs(world: World, rule: str) -> None:
 
 
 def make(world: World, data: Path, **more: object) -> Adapter:
-    return create_adapter(world.kind, {**world.arguments(), **more}, Surroundings(data, boot_ns))
+    return create_adapter({**world.arguments(), **more}, Surroundings(data, boot_ns))
 
 
 def test_quality_yaml_answers_every_rule_and_reasons_every_exemption(world: World) -> None:
@@ -304,7 +304,7 @@ def test_arguments_that_cannot_work_are_refused_in_words(world: World, tmp_path:
 
 def test_an_unknown_kind_is_refused_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="host, modbus"):
-        create_adapter("telepathy", {}, Surroundings(tmp_path, boot_ns))
+        create_adapter({"kind": "telepathy"}, Surroundings(tmp_path, boot_ns))
 
 
 @pytest.mark.slow

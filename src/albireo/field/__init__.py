@@ -3,4 +3,4 @@
 from typing import Final
 
 ENTRY_POINTS: Final = "albireo.adapters"
-"""Group under which another distribution offers adapters of its own: `kind = "module:create"`."""
+"""Group under which another distribution offers kinds of adapters: `kind = "module:KIND"`, an AdapterKind."""

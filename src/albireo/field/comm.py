@@ -37,14 +37,14 @@ from albireo.field.contract import Adapter, ConfigurationError, PairAdapter, Pol
 from albireo.field.dead_band import DeadBand, PollNews
 from albireo.field.device import Device
 from albireo.field.diagnostics import AdapterDiagnostics, Health
-from albireo.field.kinds import Surroundings, create_adapter
+from albireo.field.kinds import Surroundings, create_adapter, settings_of
 from albireo.field.role import BOUNDED_BY_TIME, AdapterRole
 from albireo.field.voter_line import VoterLine
 from albireo.machine.producer.producer import Event, LinkOpened, Offered, Producer, ProducerConfig
 from albireo.machine.producer.starts import RANDOM_BITS, run_of_start
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime, soonest
 from albireo.model.item import DataItem
-from albireo.model.topology import Guard
+from albireo.model.topology import AdapterConfig, Guard
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.errors import ConfigurationRefused
 from albireo.runtime.link.sockets import Letter, Link
@@ -60,9 +60,11 @@ SAMPLES_WITHIN: Final = 4
 class Comm:
     """Behaviour of the actor."""
 
-    def __init__(self, config: CommConfig, arguments: Mapping[str, object]) -> None:
-        self.name = f"comm.{config.name}"
+    def __init__(self, config: CommConfig, settings: AdapterConfig, arguments: Mapping[str, object]) -> None:
+        """`arguments`: those of the adapter, its settings among them."""
+        self.name = f"comm.{settings.name}"
         self._config = config
+        self._settings = settings
         self._arguments = arguments
         self._is_all_acknowledged = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -85,23 +87,22 @@ class Comm:
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
-        config = self._config
+        config, settings = self._config, self._settings
         try:
-            surroundings = Surroundings(actor.data, actor.now)
-            self._adapter = create_adapter(config.kind, self._arguments, surroundings)
-            self._pair_adapter = pair_part(config, self._adapter)
+            self._adapter = create_adapter(self._arguments, Surroundings(actor.data, actor.now))
+            self._pair_adapter = pair_part(settings, self._adapter)
         except ConfigurationError as error:
-            raise ConfigurationRefused(f"adapter {config.name}: {error}") from error
+            raise ConfigurationRefused(f"adapter {settings.name}: {error}") from error
         self._core: Link = actor.connect("core")
         own = len(self._adapter.items)
         conditions = tuple(self._pair_adapter.conditions()) if self._pair_adapter else ()
-        self._diagnostics = AdapterDiagnostics(config.name, tuple(self._adapter.counters()), own, conditions)
-        write_max_ns = config.write_max_ms * MS if config.guard in BOUNDED_BY_TIME else 0
+        self._diagnostics = AdapterDiagnostics(settings.name, tuple(self._adapter.counters()), own, conditions)
+        write_max_ns = settings.write_max_ms * MS if settings.guard in BOUNDED_BY_TIME else 0
         self._carrier = Carrier(
             self._adapter, actor, self._core.send, lambda item_id: self._producer.row_of(item_id), write_max_ns
         )
         draw = random.Random(secrets.randbits(64) if config.seed is None else config.seed)
-        self._device = Device(self._adapter, config, actor, self, draw)
+        self._device = Device(self._adapter, settings, actor, self, draw)
         self._carrier.role = self._device.role = self._role
         actor.at_end(self._leave)
         self._begin_run()
@@ -112,9 +113,9 @@ class Comm:
         else:
             self._ask_role()
         jobs = [self._device.live(), self._carrier.serve()]
-        if config.voter_address is not None and self._pair_adapter is not None:
+        if settings.voter_waits is not None and self._pair_adapter is not None:
             first, hung_up = secrets.randbits(31), self._device.hung_up
-            self._line = VoterLine(config.name, self._pair_adapter, self._voter_says, actor.now, first, hung_up)
+            self._line = VoterLine(settings.name, self._pair_adapter, self._voter_says, actor.now, first, hung_up)
             self._device.line = self._line
             jobs.append(self._line.serve())
         self._tasks = [actor.loop.create_task(job) for job in jobs]
@@ -132,7 +133,7 @@ class Comm:
         )
         self._run = run_of_start(self._actor.now(), secrets.randbits(RANDOM_BITS), self._run)
         self._producer = Producer(
-            self._config.name,
+            self._settings.name,
             (*own, *self._diagnostics.items),
             run=self._run,
             config=ProducerConfig(queue_bytes_max=self._config.queue_mib << 20),
@@ -181,7 +182,7 @@ class Comm:
             await asyncio.wait_for(self._is_all_acknowledged.wait(), STOP_WAIT_NS / SECOND)
         self._actor.log.info(
             "adapter_stopped",
-            adapter=self._config.name,
+            adapter=self._settings.name,
             acquired=self._acquired,
             dropped=self._producer.dropped,
             uncommitted_bytes=self._producer.queue_bytes,
@@ -217,7 +218,7 @@ class Comm:
         """No sample, no write; CORE has the log of another holder now, and what waited here belongs to none."""
         self._actor.log.info(
             "standing_by",
-            adapter=self._config.name,
+            adapter=self._settings.name,
             epoch=self._role.epoch,
             uncommitted_bytes=self._producer.queue_bytes,
         )
@@ -228,7 +229,7 @@ class Comm:
 
     def _act(self) -> None:
         """A new run: the first poll is on its way at once, what is lost already is said at once."""
-        self._actor.log.info("acting", adapter=self._config.name, epoch=self._role.epoch)
+        self._actor.log.info("acting", adapter=self._settings.name, epoch=self._role.epoch)
         self._begin_run()
         self._step(LinkOpened())
         now, at_ns = self._actor.now(), self._actor.wall_ns()
@@ -241,7 +242,7 @@ class Comm:
 
     def _ask_role(self) -> None:
         self._role_due = Instant(self._actor.now() + ROLE_ASKED_NS)
-        self._core.send(RoleAsked(adapter=self._config.name, reaches=self._device.is_connected))
+        self._core.send(RoleAsked(adapter=self._settings.name, reaches=self._device.is_connected))
         self._arm()
 
     # Towards CORE.
@@ -251,7 +252,7 @@ class Comm:
             # A full pipe needs no care here: what gets no answer is sent again.
             self._core.send(send.message, send.raw)
         if self._producer.last_word is not None:
-            self._actor.fail(_refusal(self._config.name, self._producer.last_word))
+            self._actor.fail(_refusal(self._settings.name, self._producer.last_word))
         if self._producer.is_all_acknowledged:
             self._is_all_acknowledged.set()
         else:
@@ -269,7 +270,7 @@ class Comm:
     def _voter_says(self, message: AnyMessage) -> None:
         if isinstance(message, VoterLost) and self._line is not None:
             reason = self._line.lost_reason
-            self._actor.log.limited("voter_line_lost", reason, adapter=self._config.name, reason=reason)
+            self._actor.log.limited("voter_line_lost", reason, adapter=self._settings.name, reason=reason)
         self._core.send(message)
         self._arm()
 
@@ -325,9 +326,9 @@ class Comm:
         if is_connected:
             self._reconnects += self._is_known
             event = "device_returned" if self._is_known else "device_connected"
-            self._actor.log.info(event, adapter=self._config.name)
+            self._actor.log.info(event, adapter=self._settings.name)
         else:
-            self._actor.log.warning("device_lost", adapter=self._config.name, reason=reason)
+            self._actor.log.warning("device_lost", adapter=self._settings.name, reason=reason)
         self._is_known = True
         if not self._role.is_acting:
             self._ask_role()
@@ -337,7 +338,7 @@ class Comm:
         self._publish()
 
 
-def pair_part(config: CommConfig, adapter: Adapter) -> PairAdapter | None:
+def pair_part(settings: AdapterConfig, adapter: Adapter) -> PairAdapter | None:
     """The adapter, if it can do what only a pair needs.
 
     Raises:
@@ -345,10 +346,11 @@ def pair_part(config: CommConfig, adapter: Adapter) -> PairAdapter | None:
     """
     if isinstance(adapter, PairAdapter):
         return adapter
-    if config.voter_address is not None:
-        raise ConfigurationError(f"voter_address: an adapter of kind {config.kind!r} reaches no voter; remove it")
-    if config.guard not in (Guard.LEASE, Guard.GATE):
-        raise ConfigurationError(f"guard = {config.guard.value!r}: kind {config.kind!r} has none; write lease or gate")
+    if settings.voter_waits is not None:
+        raise ConfigurationError(f"an adapter of kind {settings.kind!r} reaches no voter")
+    if settings.guard not in (Guard.LEASE, Guard.GATE):
+        guard, kind = settings.guard.value, settings.kind
+        raise ConfigurationError(f"guard = {guard!r}: kind {kind!r} has none; write lease or gate")
     return None
 
 
@@ -374,6 +376,8 @@ def create(arguments: Mapping[str, object]) -> Comm:
         ConfigurationRefused: the arguments can't work.
     """
     try:
-        return Comm(msgspec.convert(arguments, CommConfig), arguments)
-    except (msgspec.ValidationError, ValueError) as error:
+        config = msgspec.convert(arguments, CommConfig)
+        of_adapter = {key: one for key, one in arguments.items() if key not in config.__struct_fields__}
+        return Comm(config, settings_of(of_adapter), of_adapter)
+    except ValueError as error:  # So are msgspec.ValidationError and ConfigurationError.
         raise ConfigurationRefused(f"adapter {arguments.get('name', '?')}: {error}") from error

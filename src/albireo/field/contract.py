@@ -24,10 +24,6 @@ from albireo.model.value import Value, ValueType
 GOES_ON: Final = ""
 """Answer of a `SendGuard` when nothing speaks against the write."""
 
-WRITE_MAX_MS: Final = 300
-"""Longest way of a write to its device in a pair, unless the adapter says otherwise: half the default lease. A write
-starts only if so much is left of the lease, and what the device has not taken by then the kernel throws away."""
-
 SendGuard = Callable[[], str]
 """Asked right before the bytes of a write leave: GOES_ON, or why it must not be sent any more."""
 

@@ -9,6 +9,7 @@ from albireo.field import ENTRY_POINTS
 MODULE = """
 import threading
 import msgspec
+from albireo.codec.topology.adapter_kind import AdapterKind
 
 COUNT, THREADS = 200, 4
 TOGETHER = threading.Barrier(THREADS)
@@ -21,7 +22,9 @@ class Inner{number}(msgspec.Struct):
     outer: "Outer{number} | None" = None
 ''')
 
-def create(arguments, surroundings):
+KIND = AdapterKind(create="offered_adapter:create")
+
+def create(settings, rows, surroundings):
     for number in range(COUNT):
         TOGETHER.wait()
         msgspec.convert({"inner": [{"outer": {}}]}, type=globals()[f"Outer{number}"])
@@ -34,7 +37,8 @@ from albireo.runtime.clock import boot_ns
 
 sys.setswitchinterval(1e-6)
 surroundings = Surroundings(Path(), boot_ns)
-threads = [threading.Thread(target=create_adapter, args=("offered", {}, surroundings)) for _ in range(4)]
+arguments = {"name": "a1", "kind": "offered"}
+threads = [threading.Thread(target=create_adapter, args=(arguments, surroundings)) for _ in range(4)]
 for thread in threads:
     thread.start()
 for thread in threads:
@@ -49,7 +53,7 @@ def test_adapters_that_read_their_arguments_at_once_end_no_process(tmp_path: Pat
     offering = tmp_path / "offered-1.0.dist-info"
     offering.mkdir()
     (offering / "METADATA").write_text("Metadata-Version: 2.1\nName: offered\nVersion: 1.0\n")
-    (offering / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\noffered = offered_adapter:create\n")
+    (offering / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\noffered = offered_adapter:KIND\n")
     (tmp_path / "offered_adapter.py").write_text(MODULE)
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{PROGRAM}"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, text=True)

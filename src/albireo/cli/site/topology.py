@@ -9,12 +9,12 @@ import msgspec
 
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
 from albireo.cli.place import data_option, find_data
-from albireo.cli.site.adapters import adapter_kinds
 from albireo.cli.target import Place, far_node, node_client
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
 from albireo.face.kinds import settings_of_kinds
+from albireo.field.kinds import KnownKinds
 
 if TYPE_CHECKING:
     from albireo.client.requests import TreeRow
@@ -45,7 +45,7 @@ class TextReader:
 
 def load_again(path: Path) -> LoadedTopology | list[Mistake]:
     """The topology in `path`, or all mistakes in it."""
-    return load_topology(path.name, TextReader(path.parent), adapter_kinds(), settings_of_kinds())
+    return load_topology(path.name, TextReader(path.parent), KnownKinds(), settings_of_kinds())
 
 
 def read_topology(path: Path) -> LoadedTopology:
@@ -170,7 +170,9 @@ def schema() -> None:
     from albireo.codec.topology.schema import schema_text
     from albireo.model import settings, topology
 
-    click.echo(schema_text(inspect.getsource(topology), inspect.getsource(settings)), nl=False)
+    kinds = {name: kind.settings for name, kind in KnownKinds().items()}
+    modules = dict.fromkeys((topology, settings, *(inspect.getmodule(one) for one in kinds.values())))
+    click.echo(schema_text(kinds, [inspect.getsource(one) for one in modules if one is not None]), nl=False)
 
 
 @command.command("show")
