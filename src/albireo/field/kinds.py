@@ -14,9 +14,9 @@ import msgspec
 
 from albireo.codec.topology.adapter_kind import AdapterKind
 from albireo.field import ENTRY_POINTS
-from albireo.field.contract import Adapter, ConfigurationError
+from albireo.field.contract import Adapter, ConfigurationError, PairAdapter
 from albireo.model.instant import Instant
-from albireo.model.topology import AdapterConfig
+from albireo.model.topology import AdapterConfig, Guard
 from albireo.runtime.actor.first_use import settle_types
 
 _OWN: Final = {"modbus": "albireo.field.modbus.kind:KIND", "host": "albireo.field.host.kind:KIND"}
@@ -80,7 +80,19 @@ def create_adapter(arguments: Mapping[str, object], surroundings: Surroundings) 
         raise ConfigurationError(f"{ROWS}: {error}") from error
     create = cast(Create, _at(_kind(arguments).create))
     settle_types()
-    return create(settings, rows, surroundings)
+    adapter = create(settings, rows, surroundings)
+    if not isinstance(adapter, PairAdapter):
+        _check_alone(settings)
+    return adapter
+
+
+def _check_alone(settings: AdapterConfig) -> None:
+    """Nothing is configured that only a PairAdapter can do."""
+    kind, guard = settings.kind, settings.guard.value
+    if settings.voter_waits is not None:
+        raise ConfigurationError(f"an adapter of kind {kind!r} reaches no voter")
+    if settings.guard not in (Guard.LEASE, Guard.GATE):
+        raise ConfigurationError(f"guard = {guard!r}: kind {kind!r} has none; write lease or gate")
 
 
 def _kind(arguments: Mapping[str, object]) -> AdapterKind:

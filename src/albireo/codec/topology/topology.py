@@ -136,8 +136,9 @@ class _Loading:
             topology = check_faces(topology, self._faces, self._found)
         return topology
 
-    def _settings_of(self, kind: str) -> type[AdapterConfig] | None:
-        return self._kinds[kind].settings if kind in self._kinds else None
+    def _settings_of(self, name: str) -> type[AdapterConfig] | None:
+        kind = self._kinds.get(name)
+        return None if kind is None or kind.trouble else kind.settings
 
     def all_arguments(self, topology: Topology) -> dict[str, tuple[dict[str, Any], ...]]:
         given = {node.id: self._arguments(node, ("node", index)) for index, node in enumerate(topology.node)}
@@ -426,6 +427,7 @@ def check_adapters(topology: Topology, kinds: Mapping[str, AdapterKind], found: 
             if kind.trouble:
                 text = f"the kind {shown(adapter.kind)} can't be had: {kind.trouble}"
                 found.add((*path, "kind"), text, "Mend the distribution that offers it.")
+                continue
             if kind.needs_url and not adapter.url:
                 found.add(path, f"the adapter {adapter.name} has no url", 'Add url = "tcp://HOST:PORT".')
             if kind.needs_url is False and adapter.url:
