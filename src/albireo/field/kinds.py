@@ -1,25 +1,19 @@
-"""Kinds of adapters that this installation has, by name: our own, and those that other distributions offer.
+"""Making of adapters: the one that its arguments describe, by the kind that they name (offered.py)."""
 
-A kind is declared in the folder of its adapter (`kind.py`, codec/topology/adapter_kind.py) and imported when somebody
-asks for it, so that a process pays for the protocols that it speaks. The loader of topologies is handed all of them.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
 
 from albireo.codec.topology.adapter_kind import AdapterKind
-from albireo.field import ENTRY_POINTS
 from albireo.field.contract import Adapter, ConfigurationError, PairAdapter
+from albireo.field.offered import KnownKinds
 from albireo.model.instant import Instant
 from albireo.model.topology import AdapterConfig, Guard
 from albireo.runtime.actor.first_use import settle_types
+from albireo.runtime.kind_offers import object_at
 
-_OWN: Final = {"modbus": "albireo.field.modbus.kind:KIND", "host": "albireo.field.host.kind:KIND"}
 ROWS: Final = "items"
 """Key of an adapter's item rows among its arguments; in the file it names their table."""
 
@@ -37,21 +31,6 @@ Rows = Sequence[Mapping[str, str]]
 """Cells of each row of the item table."""
 Create = Callable[[Any, Rows, Surroundings], Adapter]
 """Makes the adapter of the given settings, which are of the kind's own struct. Raises ConfigurationError."""
-
-
-class KnownKinds(Mapping[str, AdapterKind]):
-    """Kinds by name, each imported when it is asked for."""
-
-    def __getitem__(self, name: str) -> AdapterKind:
-        if name in _OWN:
-            return cast(AdapterKind, _at(_OWN[name]))
-        return _declared(_offered()[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**_OWN, **_offered()})
-
-    def __len__(self) -> int:
-        return len({**_OWN, **_offered()})
 
 
 def settings_of(arguments: Mapping[str, object]) -> AdapterConfig:
@@ -78,7 +57,7 @@ def create_adapter(arguments: Mapping[str, object], surroundings: Surroundings) 
         rows = msgspec.convert(arguments.get(ROWS, []), list[dict[str, str]])
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"{ROWS}: {error}") from error
-    create = cast(Create, _at(_kind(arguments).create))
+    create = cast(Create, object_at(_kind(arguments).create))
     settle_types()
     adapter = create(settings, rows, surroundings)
     if not isinstance(adapter, PairAdapter):
@@ -99,34 +78,8 @@ def _kind(arguments: Mapping[str, object]) -> AdapterKind:
     known = KnownKinds()
     name = str(arguments.get("kind", ""))
     if name not in known:
-        raise ConfigurationError(f"no adapter of kind {name!r}; there are {', '.join(sorted(known))}")
+        raise ConfigurationError(f"no adapter of kind {name!r}; there are {', '.join(known)}")
     kind = known[name]
     if kind.trouble:
         raise ConfigurationError(f"the kind {name!r} can't be had: {kind.trouble}")
-    return kind
-
-
-def _at(place: str) -> object:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
-
-
-def _offered() -> Mapping[str, Any]:
-    """Entry points of other distributions, by kind."""
-    from importlib.metadata import entry_points  # Takes 3 MB, which adapters of our own are spared.
-
-    return {one.name: one for one in entry_points(group=ENTRY_POINTS) if one.name not in _OWN}
-
-
-@cache
-def _declared(offered: Any) -> AdapterKind:
-    """The kind that an entry point names. Whatever its module raises is a mistake of the file that asks for it: a node
-    that runs reads a file anew, and must not end of it."""
-    try:
-        kind = offered.load()
-    except Exception as error:  # noqa: BLE001  # Foreign code is imported here, which may raise anything.
-        return AdapterKind(trouble=f"{offered.value} raises {type(error).__name__}: {error}")
-    if not isinstance(kind, AdapterKind) or not issubclass(kind.settings, AdapterConfig):
-        return AdapterKind(trouble=f"{offered.value} is no AdapterKind with settings of its own")
-    settle_types()
     return kind

@@ -16,10 +16,10 @@ from albireo.cli.site.checkup import Finding, disk, ports, sync_latency
 from albireo.cli.site.survey import rows_of, write_files
 from albireo.cli.site.topology import TextReader, read_topology
 from albireo.codec.topology.topology import LoadedTopology, load_topology
-from albireo.field.kinds import KnownKinds
 from albireo.field.modbus.guessing import Guess
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.survey import Survey
+from albireo.field.offered import KnownKinds
 from tests.parts.port import free_port
 
 TOPOLOGY = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"

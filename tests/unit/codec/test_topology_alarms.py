@@ -4,7 +4,7 @@ import pytest
 
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import LoadedTopology, load_topology
-from albireo.field.kinds import KnownKinds
+from albireo.field.offered import KnownKinds
 
 TOPOLOGY = """
 cluster = "7d0e5a4e-3a51-4a3f-9d3f-0d6a1d0b6a55"

@@ -10,9 +10,9 @@ import pytest
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.schema import topology_schema
 from albireo.codec.topology.topology import LoadedTopology, load_topology
-from albireo.field import ENTRY_POINTS
 from albireo.field.contract import ConfigurationError
-from albireo.field.kinds import KnownKinds, settings_of
+from albireo.field.kinds import settings_of
+from albireo.field.offered import ENTRY_POINTS, KnownKinds
 from tests.parts.told.kind import ToldConfig
 
 MODULE = """
@@ -123,9 +123,9 @@ def test_settings_of_a_kind_of_others_are_checked_with_the_file() -> None:
         ("device_id = 1\n", "told", "name,type\na,float\n", "node[0].adapter[0].device_id", 10, "is not known here"),
         ("", "told", "name,type\na,colour\n", "type", 2, "no type 'colour'"),
         ("device_id = 1\n", "tolt", "name\na\n", "node[0].adapter[0].kind", 7, "no adapter of kind 'tolt'"),
-        ("device_id = 1\n", "gone", "name\na\n", "node[0].adapter[0].kind", 7, "raises ModuleNotFoundError"),
+        ("device_id = 1\n", "gone", "name\na\n", "node[0].adapter[0].kind", 7, "ModuleNotFoundError"),
         ("", "broken", "name\na\n", "node[0].adapter[0].kind", 7, "RuntimeError: it is broken"),
-        ("", "other", "name\na\n", "node[0].adapter[0].kind", 7, "is no AdapterKind"),
+        ("", "other", "name\na\n", "node[0].adapter[0].kind", 7, "no AdapterKind"),
     ],
 )
 def test_what_is_wrong_in_the_settings_of_a_kind_is_told_with_its_line(

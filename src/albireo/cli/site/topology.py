@@ -14,7 +14,7 @@ from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
 from albireo.face.kinds import settings_of_kinds
-from albireo.field.kinds import KnownKinds
+from albireo.field.offered import KnownKinds
 
 if TYPE_CHECKING:
     from albireo.client.requests import TreeRow
