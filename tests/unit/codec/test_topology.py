@@ -477,7 +477,7 @@ def test_hostile_numbers_of_mistakes_are_bounded() -> None:
 
 def test_the_published_schema_is_current() -> None:
     published = (ROOT / "docs" / "topology.schema.json").read_text()
-    kinds = {"modbus": ModbusConfig, "host": model.AdapterConfig}
+    kinds = {"host": model.AdapterConfig, "modbus": ModbusConfig}
     assert published == schema_text(kinds, map(inspect.getsource, (model, settings, modbus))), (
         "albireo topology schema > docs/topology.schema.json"
     )
