@@ -420,10 +420,12 @@ async def hosted(world: TellingWorld, data: Path, **more: object) -> AsyncIterat
     """The adapter in a real COMM, at a core that records; the device is heard."""
     core, behaviour = RecordingCore(), comm({**world.arguments(), **more})
     await world.begin()
-    async with running(core, data), running(behaviour, data):
-        await until(lambda: world.is_heard and core.items, "the device is heard")
-        yield core, behaviour
-    await world.end()
+    try:
+        async with running(core, data), running(behaviour, data):
+            await until(lambda: world.is_heard and all(core.history(name) for name in world.told), "it is heard")
+            yield core, behaviour
+    finally:
+        await world.end()
 
 
 def counted(core: RecordingCore, name: str) -> Value | None:
