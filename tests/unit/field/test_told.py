@@ -55,7 +55,9 @@ class Site:
             self.welcome()
 
     def welcome(self) -> None:
-        self.hear(ProducerWelcome(producer_id=3, last_sequence=0, item_ids=(1, 2, 3), epoch=1, credit_bytes=CREDIT))
+        self.hear(
+            ProducerWelcome(producer_id=3, last_sequence=0, item_ids=(1, 2, 3), epoch=1, credit_bytes=CREDIT, run=1)
+        )
 
     def give(self, *rows: int, value: float = 1.0) -> int:
         """One arrival for each row, in columns of their own."""
@@ -169,7 +171,7 @@ def test_what_core_cannot_take_is_let_go_and_what_follows_is_committed() -> None
     one.give(0)
     one.give(1)
     one.hear(AppendRefused(producer_id=3, producer_sequence=1, reason="malformed"))
-    one.hear(ProducerWelcome(producer_id=3, last_sequence=0, item_ids=(1, 2, 3), epoch=1, credit_bytes=CREDIT))
+    one.hear(ProducerWelcome(producer_id=3, last_sequence=0, item_ids=(1, 2, 3), epoch=1, credit_bytes=CREDIT, run=1))
     one.receipt(2)
     assert sorted(one.words) == [("committed", 2), ("let_go", 1)]
 
@@ -188,7 +190,7 @@ def test_another_run_lets_go_of_what_was_not_committed(rows: Sequence[int]) -> N
 def test_a_restart_of_core_changes_nothing_but_the_time() -> None:
     one = Site()
     one.give(0)
-    one.hear(ProducerWelcome(producer_id=3, last_sequence=1, item_ids=(1, 2, 3), epoch=2, credit_bytes=CREDIT))
+    one.hear(ProducerWelcome(producer_id=3, last_sequence=1, item_ids=(1, 2, 3), epoch=2, credit_bytes=CREDIT, run=1))
     assert one.words == [], "it knows the number, and has not said yet that it is committed"
     one.receipt(1)
     assert one.words == committed(1)
