@@ -413,7 +413,8 @@ class Holder:
         """State that this tenure amounts to at `now`."""
         if self.has_yielded or not (now < self.lease.until or self.is_alone):
             return State.SUSPENDED
-        if not self.noop or self.own.log.told.sequence < self.noop:
+        noop = self.noop
+        if not noop or self.own.log.told.sequence < noop:
             return State.RECOVERING
         return State.SOLO if self.changes.confirmed == (self.own.index,) else State.ACTIVE
 
