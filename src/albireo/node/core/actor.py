@@ -118,6 +118,8 @@ class Core:
         self._is_disk_awaited = True
         self._durable_told = Position()
         self._is_folding_posted = False
+        self._has_folded = False
+        """True: this wake-up has folded already, and may fold only what it has left of its budget."""
         self._may_fold = False
         """True behind a sync or a tick: a follower may fold, though more of its log waits for the disk."""
         self._admission = ""
@@ -358,7 +360,8 @@ class Core:
             self._fold()
 
     def _fold(self) -> None:
-        self.tell(Committed())
+        self.tell(Committed(is_first=not self._has_folded))
+        self._has_folded = True
         self.tell(Answered())
 
     def _fold_more(self) -> None:
@@ -427,7 +430,7 @@ class Core:
         is_behind = self.root.folded_to < self.log.committed and not self._is_folding_posted
         if is_behind and not self.root.has_unfolded and (self._may_fold or self.log.durable == self.log.end):
             self._fold()
-        self._may_fold = False
+        self._may_fold = self._has_folded = False
         self._feeding.look()
         if self.root.has_unfolded and not self._is_folding_posted:
             self._is_folding_posted = True
