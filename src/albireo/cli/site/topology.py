@@ -14,6 +14,7 @@ from albireo.cli.target import Place, far_node, node_client
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
+from albireo.face.kinds import settings_of_kinds
 
 if TYPE_CHECKING:
     from albireo.client.requests import TreeRow
@@ -44,7 +45,7 @@ class TextReader:
 
 def load_again(path: Path) -> LoadedTopology | list[Mistake]:
     """The topology in `path`, or all mistakes in it."""
-    return load_topology(path.name, TextReader(path.parent), adapter_kinds())
+    return load_topology(path.name, TextReader(path.parent), adapter_kinds(), settings_of_kinds())
 
 
 def read_topology(path: Path) -> LoadedTopology:

@@ -33,7 +33,7 @@ from albireo.machine.desk.feeds import Feeds
 from albireo.machine.desk.forgetting import ForgetAsked, Forgetting
 from albireo.machine.desk.registry import Registry
 from albireo.machine.desk.role import Role
-from albireo.machine.diagnostics.adapters import AdapterWatch
+from albireo.machine.diagnostics.actors import ActorWatch
 from albireo.machine.diagnostics.own import CommitTimes
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.config import RootConfig
@@ -74,7 +74,7 @@ class AnsweringRoot(Protocol):
     forgetting: Forgetting
     role: Role
     feeds: Feeds
-    adapters: AdapterWatch
+    actors: ActorWatch
     tree: NodeTree
     commit_times: CommitTimes
     samples_committed: int
@@ -261,6 +261,7 @@ def status_of(
         "credit_cut": root.feeds.credit_cut,
         "acquire_to_commit_ms": {"p50": _known(times.quantile(0.5)), "p99": _known(times.quantile(0.99))},
         "adapters": _adapters(root, moment),
+        "faces": root.actors.faces.rows(),
         "producers": _producers(root),
         "audit": _audit(folds),
         "followers": _followers(root),
@@ -308,7 +309,7 @@ def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
                 "heard": is_heard,
                 "device": device,
                 "silent_ms": max(0, moment.now - one.heard_at) // MS,
-                "trouble": root.adapters.trouble_of(one.name),
+                "trouble": root.actors.adapters.trouble_of(one.name),
             }
         )
     return rows

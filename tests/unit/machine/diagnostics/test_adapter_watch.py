@@ -112,7 +112,7 @@ def test_an_adapter_that_was_heard_and_is_no_more_is_a_case_that_says_why(
     began(one)
     goes_on(one, STEPS - 1)
     assert (lost(one), running(one)) == ([], (True, quality.GOOD))
-    assert one.root.adapters.asks_boot
+    assert one.root.actors.asks_boot
     if told is not None:
         one.step(told)
     goes_on(one, 1)
@@ -127,7 +127,7 @@ def test_an_adapter_that_was_heard_and_is_no_more_is_a_case_that_says_why(
     ((_, _, is_active),) = lost(one)
     assert not is_active
     assert running(one) == (True, quality.GOOD)
-    assert not one.root.adapters.asks_boot
+    assert not one.root.actors.asks_boot
 
 
 def status(one: World) -> list[dict[str, Any]]:
@@ -164,7 +164,7 @@ def test_an_adapter_that_says_hello_and_dies_again_and_again_is_a_case_until_it_
         began(one)
         goes_on(one, 1, ["p2", "plc"])
         assert lost(one) == []
-    assert one.root.adapters.asks_boot
+    assert one.root.actors.asks_boot
     began(one)
     goes_on(one, 1, ["p2", "plc"])
     assert [(item, is_active) for item, _, is_active in lost(one)] == [("root:p1/running", True)]
