@@ -234,7 +234,7 @@ class Watched(Core):
         self.waited = 0
 
     def commit(self, position: Position) -> None:
-        waits, before = self._is_folding_posted, self.root.folded_to
+        waits, before = self._folding._is_posted, self.root.folded_to
         super().commit(position)
         if waits:
             assert self.root.folded_to == before, "folded beside the fold that was due"
