@@ -148,7 +148,6 @@ class Core:
         check_level(folds, self._uncommitted(), self.feature_level)
         config = root_config(arguments, self.log.log_id, self.entropy, self.lacks_to)
         self.root = Root(config, folds, self.log.committed, self._moment(), has_folds=self.is_complete)
-        self._folding = Folding(actor, self, self._end_turn)
         if reason := self.root.tree.take_kept(kept):
             actor.log.warning("mirrors_unusable", reason=reason)
         settings = (self.root, arguments.log, arguments.retention)
@@ -157,7 +156,7 @@ class Core:
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
-        self._feeding = Feeding(actor, self, self._feed, self._arm)
+        self._folding, self._feeding = Folding(actor, self, self._end_turn), Feeding(actor, self, self._feed, self._arm)
         self.tell(FramesFollowed(self._uncommitted()))
         self._membership.begin()
         self._membership.door.let_in(self.root.config.child_places)
@@ -264,7 +263,10 @@ class Core:
             await done
 
     def drained(self, letters: Sequence[Letter]) -> None:
-        self._look_at_disk()
+        if (
+            self._is_disk_awaited
+        ):  # Else nothing follows from a sync before the letters, and they are what it waits for.
+            self._look_at_disk()
         own: list[OneLetter] = []
         addresses: dict[bytes, str] = {}
         door = self._membership.door.link
@@ -335,7 +337,6 @@ class Core:
 
     def _durable(self) -> None:
         self._is_durable_posted = False
-        self._look_at_disk()
         self._end_turn()
 
     def _look_at_disk(self) -> None:
@@ -406,7 +407,8 @@ class Core:
             self._lost.append(PeerLost(send.to, unsent))
 
     def _end_turn(self) -> None:
-        """End a wake-up: look at the admission, fold, serve followers, arm the next deadline."""
+        """End a wake-up: look at disk and admission, fold, serve followers, arm the next deadline."""
+        self._look_at_disk()
         admission = self.log.admission() or ("" if self.private is None else self.private.log.admission())
         if admission != self._admission:
             self._admission = admission
