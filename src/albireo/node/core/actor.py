@@ -423,8 +423,8 @@ class Core:
         self._arm()
 
     def _arm(self) -> None:
-        parts = (self.root, self._house, self._membership, self._feeding, self._history, self._uplinks)
-        deadlines = [one.deadline() for one in parts]
+        owners = (self.root, self._house, self._membership, self._folding, self._feeding, self._history, self._uplinks)
+        deadlines = [one.deadline() for one in owners]
         self._actor.arm(soonest(*deadlines))
 
 
