@@ -25,7 +25,7 @@ class SetChanges:
         self._proposals = [Proposal(1, members, set())]
         self.confirmed: tuple[int, ...] = ()
         """Set of the newest confirmed version; empty while nothing is confirmed."""
-        self.required = frozenset(members)
+        self.required = self._required()
         """Members that must have a record durable before it is acknowledged."""
         self._confirm()
 
@@ -60,14 +60,14 @@ class SetChanges:
                 del self._proposals[:index]
                 self.confirmed = proposal.members
                 break
-        self._require()
+        self.required = self._required()
         return is_new
 
-    def _require(self) -> None:
-        self.required = frozenset(member for proposal in self._proposals for member in proposal.members)
+    def _required(self) -> frozenset[int]:
+        return frozenset(member for proposal in self._proposals for member in proposal.members)
 
     def decide(self) -> None:
         """Confirm the latest version by the operator's word (force), or because there are no voters to ask."""
         del self._proposals[:-1]
         self.confirmed = self.latest.members
-        self._require()
+        self.required = self._required()
