@@ -35,20 +35,15 @@ Visitor = tuple[bytes, str]
 """Link and principal."""
 
 
-class SaidBack(msgspec.Struct, frozen=True):
-    """A message to a visitor."""
+class DoorSays(msgspec.Struct, frozen=True):
+    """A message to a visitor, or a question to CORE."""
 
     to: bytes
+    """Link of the visitor; empty: CORE."""
     message: AnyMessage
 
 
-class AskCore(msgspec.Struct, frozen=True):
-    """A question to CORE."""
-
-    ask: Ask
-
-
-Effects = Sequence[SaidBack | AskCore]
+Effects = Sequence[DoorSays]
 
 
 class Entrance(msgspec.Struct, frozen=True):
@@ -147,7 +142,7 @@ class DoorKeeper:
             return ()
         self._heard_at, self._is_awaited = now, False
         asked, self._asked = self._asked, []
-        effects: list[SaidBack | AskCore] = []
+        effects: list[DoorSays] = []
         for (visitor, entrance), word in zip(asked, judged, strict=False):
             if self._visitors.get(visitor) is entrance:
                 effects += self._judged(visitor, entrance, word)
@@ -161,7 +156,7 @@ class DoorKeeper:
         )
         if entrance.request_id == UNASKED:
             return ()
-        return [SaidBack(visitor[0], Answer(request_id=entrance.request_id, result=msgspec.to_builtins(word)))]
+        return [DoorSays(visitor[0], Answer(request_id=entrance.request_id, result=msgspec.to_builtins(word)))]
 
     def time_passed(self, now: Instant) -> Effects:
         """Ask again, each second."""
@@ -171,7 +166,7 @@ class DoorKeeper:
             gone = [self._out(visitor, words) for visitor in list(self._visitors)]
         return [*gone, *self._ask(now)] if now >= self._ask_at else gone
 
-    def _out(self, visitor: Visitor, words: str) -> SaidBack:
+    def _out(self, visitor: Visitor, words: str) -> DoorSays:
         return _refusal(visitor[0], self._visitors.pop(visitor).request_id, words)
 
     def _ask(self, now: Instant) -> Effects:
@@ -180,8 +175,9 @@ class DoorKeeper:
         self._is_awaited, self._is_shown = True, False
         self._asked = list(self._visitors.items())
         shown = [(one.number, one.digest, principal) for (_, principal), one in self._asked]
-        return [AskCore(Ask(request_id=self._number, what="tickets_shown", arguments={**self._told, "shown": shown}))]
+        ask = Ask(request_id=self._number, what="tickets_shown", arguments={**self._told, "shown": shown})
+        return [DoorSays(b"", ask)]
 
 
-def _refusal(to: bytes, request_id: int, words: str) -> SaidBack:
-    return SaidBack(to, Answer(request_id=request_id, error=words))
+def _refusal(to: bytes, request_id: int, words: str) -> DoorSays:
+    return DoorSays(to, Answer(request_id=request_id, error=words))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from albireo.codec.message import Answer
 from albireo.codec.principal import Audience, KeyedEnd
-from albireo.machine.access.door_keeper import AskCore, DoorKeeper, Effects, Entrance
+from albireo.machine.access.door_keeper import DoorKeeper, Effects, Entrance
 from albireo.model.access import AccessRole
 from albireo.model.instant import Instant
 from albireo.runtime.actor.actor import ActorContext
@@ -81,7 +81,4 @@ class TicketDoor:
 
     def _perform(self, effects: Effects) -> None:
         for one in effects:
-            if isinstance(one, AskCore):
-                self._core.send(one.ask)
-            else:
-                self.link.send(one.message, to=one.to)
+            (self.link if one.to else self._core).send(one.message, to=one.to)

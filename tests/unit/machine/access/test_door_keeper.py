@@ -4,7 +4,7 @@ from typing import Any
 
 from albireo.codec.message import Answer, Ask, FeedHello
 from albireo.codec.ticket import Ticket, digest_of, encode_ticket
-from albireo.machine.access.door_keeper import ASK_NS, SHOW, SILENT_NS, VISITORS_MAX, AskCore, DoorKeeper, Effects
+from albireo.machine.access.door_keeper import ASK_NS, SHOW, SILENT_NS, VISITORS_MAX, DoorKeeper, Effects
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
 from albireo.model.principal import ANYBODY
@@ -24,8 +24,9 @@ class Door:
 
     def perform(self, effects: Effects) -> None:
         for one in effects:
-            if isinstance(one, AskCore):
-                self.asked.append(one.ask)
+            if isinstance(one.message, Ask):
+                assert not one.to
+                self.asked.append(one.message)
             else:
                 self.said.append((one.to, one.message))
 
