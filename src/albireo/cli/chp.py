@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say
+from albireo.cli.output import ExitCode, Failure, Output, printed, say
 from albireo.cli.place import MEMBERS, is_pair
 from albireo.cli.target import FarNode, Place, failure_of, place_option
 from albireo.runtime.errors import AddressTaken
@@ -39,16 +39,10 @@ FIRST_ANSWER_S: Final = 3.0
 )
 @click.option("--allow-set", is_flag=True, help="A KVSET of a client is an order to the node.")
 @place_option
-@json_option
+@printed
 def command(
-    endpoint: str,
-    other: str,
-    subtrees: tuple[str, ...],
-    peers: tuple[str, ...],
-    allow_set: bool,
-    place: Place,
-    as_json: bool,
-) -> None:
+    endpoint: str, other: str, subtrees: tuple[str, ...], peers: tuple[str, ...], allow_set: bool, place: Place
+) -> Output:
     """Serve a node's own items to CHP clients (ZeroMQ RFC 12), until Ctrl-C or SIGTERM; with --of those of
     another node that it knows.
 
@@ -65,8 +59,7 @@ def command(
     say(f"serving {', '.join(subtrees) or 'all items'} at {endpoint} and the two ports behind it")
     with _ended_by_signals(face):
         face.run()
-    if as_json:
-        emit({"chp": endpoint, "exit": 0, **face.machine.describe()})
+    return Output({"chp": endpoint, "exit": 0, **face.machine.describe()})
 
 
 def _made(place: Place, settings: "ChpSettings") -> "ChpFace":

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albireo.cli.node.cases import CaseLabel, state_text
+from albireo.cli.display import state_text
+from albireo.cli.node.cases import CaseLabel
 from albireo.model.case import Shelving, case_label, label_parts
 
 NUMBERS = st.integers(1, 2**63 - 1)
