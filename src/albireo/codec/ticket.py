@@ -16,7 +16,6 @@ from albireo.codec.errors import DecodeError
 from albireo.model.bounded import INT64_MAX
 
 TICKET_CHARS_MAX: Final = 512
-SECRET_BYTES: Final = 32
 _FORM: Final = re.compile(r"(?P<node>[^:]+):(?P<door>[^:]+):(?P<number>[0-9]{1,19}):(?P<secret>[0-9a-f]{64})")
 
 

@@ -13,7 +13,6 @@ from albireo.machine.kernel.events import KeysListed, Suspended
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND
 from tests.parts.present import ANNA, MES, asked, present, said
-from tests.unit.machine.desk.test_retired_items import world
 from tests.unit.machine.root.test_root import World
 
 KEY = b"k" * 32
@@ -22,7 +21,7 @@ ENDPOINT = "tcp://10.0.0.5:7800"
 
 def up(needs: str = "operate") -> World:
     """A node with an open door; anna may operate."""
-    one = world(ticket_key=KEY)
+    one = World(ticket_key=KEY)
     one.step(KeysListed({ANNA: RoleGrant(AccessRole.OPERATE), MES: RoleGrant(AccessRole.VIEW)}))
     asked(one)
     assert shown(one, needs=needs) == []
@@ -154,7 +153,7 @@ def test_a_ticket_needs_an_open_door_a_role_and_a_session() -> None:
 
 
 def up_without_key() -> World:
-    one = world()
+    one = World()
     one.step(KeysListed({ANNA: RoleGrant(AccessRole.OPERATE)}))
     asked(one)
     shown(one)
