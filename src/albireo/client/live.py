@@ -21,7 +21,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.machine.feed.follower import Deliver, Digested, Noted
 from albireo.machine.feed.roaming import Fed
-from albireo.machine.feed.viewing import Effects, StatePieces, Viewing, decode_state
+from albireo.machine.feed.viewing import Effects, StateChange, StatePieces, Viewing, decode_state
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.case import Case
@@ -35,13 +35,6 @@ from albireo.runtime.link.lines import LineNews
 
 STATES_MAX: Final = 64
 """Deltas that wait for a reader of whole deltas; a slower one begins anew with a snapshot."""
-
-
-class StateChange(msgspec.Struct, frozen=True, eq=False):
-    """One delta of the live state, decoded."""
-
-    state: FeedState
-    batches: Sequence[SampleBatch]
 
 
 class ItemCase(Case, frozen=True, kw_only=True, gc=False):
@@ -292,17 +285,17 @@ class StateView:
 
     def _delivered(self, state: FeedState, raw: Sequence[bytes | memoryview]) -> None:
         try:
-            batches: Sequence[SampleBatch] = decode_state(state, raw)
+            piece = decode_state(state, raw)
         except DecodeError as error:
             log.warning("live view: a delta can't be read, so it begins anew: %s", error)
             self._perform(self._machine.restart(boot_ns()), ())
             return
-        whole = self._pieces.add(state, batches)
+        whole = self._pieces.add(piece)
         if whole is None:
             self._perform(self._machine.step(Digested(state.position), boot_ns()), ())
             return
-        state, batches = whole
-        readings, cases = self._taken(state, batches)
+        state = whole.state
+        readings, cases = self._taken(state, whole.batches)
         self._hear(is_live=True)
         told = Changes(
             items=list(state.items),
@@ -315,8 +308,7 @@ class StateView:
         )
         for watching in self._watching:
             watching.put(self._node, told)
-        change = StateChange(state, batches)
-        are_kept = [one.put(change) for one in self._states]
+        are_kept = [one.put(whole) for one in self._states]
         self._perform(self._machine.step(Digested(state.position), boot_ns()), ())
         if not all(are_kept):
             self._perform(self._machine.restart(boot_ns()), ())

@@ -22,7 +22,7 @@ from albireo.codec.tree.letters import TreeMessage
 from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model import bounded
 from albireo.model.case import Case
-from albireo.model.command import Receipt, Selection
+from albireo.model.command import Receipt
 from albireo.model.force import Force
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
@@ -267,6 +267,20 @@ class FeedData(FeedMessage, frozen=True, tag="feed_data"):
     """Last position sent before `first` through this filter, by which the follower finds gaps."""
 
 
+TABLES_MAX: Final = 64
+"""Most tables of one state."""
+TableKey = bounded.Count | bounded.Name
+
+
+class TablePart(msgspec.Struct, frozen=True, array_like=True):
+    """Changes of one table (machine/table)."""
+
+    rows: msgspec.Raw
+    """Rows that came or changed, each in the shape of its table; only who knows the table looks into them."""
+    gone: Annotated[tuple[TableKey, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    """Keys of rows that are not there any more."""
+
+
 class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     """Mode state: what changed up to `position`, latest value per key, encoded once per tick for all followers."""
 
@@ -287,9 +301,8 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     sessions: Annotated[tuple[Session, ...], Meta(max_length=ENTRIES_MAX)] = ()
     ended: Annotated[tuple[bounded.Count, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Ids of sessions that are over; `sessions` began or changed."""
-    selections: Annotated[tuple[Selection, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    deselected: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Ids of items that are not selected any more; `selections` began."""
+    tables: Annotated[dict[bounded.Name, TablePart], Meta(max_length=TABLES_MAX)] = {}
+    """Changes of tables, by name; who does not know a table passes over it."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()
     """(value type, row count) of each raw part: sample columns as in codec.samples. Under a bad quality a value is
     the last usable one."""

@@ -5,10 +5,12 @@ to be selected first: somebody has the item to himself for a moment, looks at it
 """
 
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
+from albireo.model.bounded import Name, Number32, Signed64, Text
 from albireo.model.value import Value
 
 ID_REUSED: Final = "was given to an order with another"
@@ -94,18 +96,18 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """An item is selected."""
 
-    item_id: int
-    selection_id: str
+    item_id: Number32
+    selection_id: Text
     """Drawn by whoever selects; the order that uses the selection names it."""
-    user: str
+    user: Text
     """Who was claimed to select it."""
-    principal: str
+    principal: Name
     """Name of the key, or the local user, behind it (model.principal)."""
-    since_ns: int
+    since_ns: Signed64
     """Wall time at the node that owns the item."""
-    for_ms: int
+    for_ms: Annotated[int, Meta(ge=0, le=SELECT_MS_MAX)]
     """Elapsed time after which it ends by itself."""
-    reason: str = ""
+    reason: Text = ""
 
 
 class ItemSelection(msgspec.Struct, frozen=True, kw_only=True):

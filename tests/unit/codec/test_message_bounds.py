@@ -18,9 +18,11 @@ from albireo.codec.record import Audited
 from albireo.machine.case.acting import CaseActBody
 from albireo.machine.case.answers import CaseActionAsked, CasesAsked
 from albireo.machine.fold import ActionAsked
+from albireo.machine.fold.declared import shapes
 from albireo.machine.force.forcing import ItemForceAsked, ReleaseAsked
 from albireo.machine.node.answers import ItemsAsked, Nothing
 from albireo.machine.node.orders import WriteAsked
+from albireo.machine.table.told import AnyShape
 from albireo.machine.tree.force_answers import ForcesAsked
 from albireo.machine.tree.order_answers import CancelAsked, CommandAsked, CommandsAsked
 from albireo.machine.tree.post_answers import BecomeAsked, MessageAsked, ReceiveAsked, TakeAsked
@@ -28,7 +30,7 @@ from albireo.machine.tree.select_answers import DeselectAsked, SelectAsked, Sele
 from albireo.machine.tree.session_answers import OwnSessionAsked, SessionEndAsked, SessionsAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
-from albireo.model.command import Receipt, Selection
+from albireo.model.command import Receipt
 from albireo.model.force import Force
 from albireo.model.item import DataItem
 from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion
@@ -45,6 +47,7 @@ REASONS = {
     "FoldsSent.payload": "the raw part takes its place",
     "RangeSent.payload": "the raw part takes its place",
     "WriteOrder.value": "CORE's own word to its adapters: a committed command",
+    "TablePart.rows": "bounded by the rows of its table (test_every_field_of_every_row_has_a_bound)",
     "KnownItem.item_id": "a CORE's word to its followers, of what it has recorded",
     "KnownItem.node": "a CORE's word to its followers, of what it has recorded",
 }
@@ -54,7 +57,6 @@ RECORDED: dict[type, str] = {
     Audited: "AuditTrail.heard: bounds.objection (test_audit_trail.py)",
     Case: "a CORE's word to its followers, of what it has recorded",
     Force: "a CORE's word to its followers, of what it has recorded",
-    Selection: "a CORE's word to its followers, of what it has recorded",
 }
 """Types of the log in messages. They have no bounds of their own, because older logs may hold records beyond them."""
 SHAPES: tuple[type, ...] = (
@@ -74,6 +76,12 @@ MESSAGES = structs(AnyMessage)
 def test_every_field_of_every_message_has_a_bound_or_a_reason() -> None:
     found = {where for message in MESSAGES for where in unbounded(message, "", frozenset(RECORDED))}
     assert found == REASONS.keys()
+
+
+@pytest.mark.parametrize("kind", shapes().values(), ids=shapes())
+def test_every_field_of_every_row_has_a_bound(kind: AnyShape) -> None:
+    (found,) = structs(kind.row)
+    assert list(unbounded(found, "", frozenset())) == []
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda one: one.__name__)

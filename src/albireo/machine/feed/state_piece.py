@@ -1,7 +1,7 @@
 """State piece: what changed of a node since a position, cut so that no message and no turn is long.
 
     items and values by row --> cases by number --> receipts by the record that told of them --> forces by item
-        --> sessions by id --> selections by item
+        --> sessions by id --> each table, by key
 
 A cursor says how far the pieces of one delta have gone; nothing is kept of the state as it was when the delta began.
 What changes behind the cursor has changed after the position that the delta leads to, so it is in the next delta. A
@@ -12,18 +12,19 @@ Spec: design/log-and-feed.md, Feed, mode `state`; ADR-0200.
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec import samples
-from albireo.codec.message import FeedState
+from albireo.codec.message import FeedState, TableKey, TablePart
 from albireo.machine.fold.dim import Dim, Rows
 from albireo.machine.fold.live import VACANT
+from albireo.machine.table.told import AnyTable, cut_table
 from albireo.model.case import Case
-from albireo.model.command import Receipt, Selection
+from albireo.model.command import Receipt
 from albireo.model.force import Force
 from albireo.model.position import Position
 from albireo.model.tree.session import Session
@@ -46,9 +47,9 @@ class StateCursor(msgspec.Struct, frozen=True, array_like=True):
     """How far the pieces of a delta have gone."""
 
     stage: int = 0
-    """0: rows of items, 1: cases, 2: receipts, 3: forces, 4: sessions, 5: selections."""
-    at: int = -1
-    """Last row, case number, sequence of a receipt, item of a force, session, or item of a selection that went."""
+    """0: rows of items, 1: cases, 2: receipts, 3: forces, 4: sessions; above: the tables, in their order."""
+    at: TableKey | None = None
+    """Last row, case number, sequence of a receipt, item of a force, session or key that went; None: none did."""
 
 
 START: Final = StateCursor()
@@ -106,8 +107,7 @@ class Changed(msgspec.Struct, frozen=True, eq=False):
     """As in `FeedState`."""
     sessions: Callable[[], Sequence[tuple[int, Session | None]]] = tuple
     """Sessions by id; None: it ended."""
-    selections: Callable[[], Sequence[tuple[int, Selection | None]]] = tuple
-    """Selections by item; None: it ended."""
+    tables: Sequence[AnyTable] = ()
 
     def cases_by_id(self) -> list[tuple[int, Case]]:
         return [(one.case_id, one) for one in self.cases()]
@@ -118,19 +118,28 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
     room, stage, at = asked.bytes_max, asked.after.stage, asked.after.at
     rows, after = _PieceRows(changed.dim, changed.since), None
     if stage == 0:
-        room, last = rows.take(at, room)
+        room, last = rows.take(-1 if at is None else cast(int, at), room)
         after = None if last is None else StateCursor(0, last)
-    lists = (changed.cases_by_id, changed.receipts, changed.forces, changed.sessions, changed.selections)
+    lists = (changed.cases_by_id, changed.receipts, changed.forces, changed.sessions)
     taken: list[Sequence[tuple[int, Any]]] = [() for _ in lists]
     for number, listed in enumerate(lists, 1):
         if after is None and number >= stage:
-            behind = at if number == stage else -1
+            behind = cast(int, at) if number == stage and at is not None else -1
             entries = sorted((one for one in listed() if one[0] > behind), key=itemgetter(0))
             fitting, room = _fitting(entries, room, is_first=room == asked.bytes_max)
             taken[number - 1] = fitting
             if len(fitting) < len(entries):
                 after = StateCursor(number, fitting[-1][0] if fitting else behind)
-    cases, receipts, forces, sessions, selections = taken
+    tables: dict[str, TablePart] = {}
+    for number, table in enumerate(changed.tables, len(lists) + 1):
+        if after is None and number >= stage:
+            key = at if number == stage else None
+            found = cut_table(table, changed.since, key, room, is_first=room == asked.bytes_max)
+            room = found.room
+            if found.part is not None:
+                tables[table.shape.name] = found.part
+            after = None if found.is_all else StateCursor(number, found.last)
+    cases, receipts, forces, sessions = taken
     batches = changed.dim.batches(rows.changed)
     state = FeedState(
         epoch=asked.epoch,
@@ -144,8 +153,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         released=tuple(item_id for item_id, force in forces if force is None),
         sessions=tuple(session for _, session in sessions if session is not None),
         ended=tuple(session_id for session_id, session in sessions if session is None),
-        selections=tuple(selection for _, selection in selections if selection is not None),
-        deselected=tuple(item_id for item_id, selection in selections if selection is None),
+        tables=tables,
         value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         without_value=ids_without_value(changed.dim, rows.changed),
         piece=asked.number,

@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import CaseChanged
+from albireo.codec.slices import list_slices, read_slices, sliced, unsliced
 from albireo.machine.fold import transitions as t
-from albireo.machine.fold.columns import NEVER, list_slices, read_slices, sliced, unsliced
+from albireo.machine.fold.columns import NEVER
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.flood import Flood, FloodMetrics, FloodSnapshot
 from albireo.machine.fold.rules import NotedRules

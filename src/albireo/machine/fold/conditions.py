@@ -44,8 +44,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.slices import read_slices, sliced, unsliced
 from albireo.machine.fold.chatter import Chatter
-from albireo.machine.fold.columns import NEVER, Packed, read_slices, sliced, unsliced
+from albireo.machine.fold.columns import NEVER, Packed
 from albireo.machine.fold.dim import Dim, Fresh
 from albireo.machine.fold.rules import (
     FLAGS,

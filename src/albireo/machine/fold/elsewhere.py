@@ -19,8 +19,9 @@ from typing import Final
 import numpy as np
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.slices import read_slices, sliced, unsliced
 from albireo.machine.fold.cases import Cases
-from albireo.machine.fold.columns import NEVER, read_slices, sliced, unsliced
+from albireo.machine.fold.columns import NEVER
 from albireo.machine.fold.conditions import Conditions
 from albireo.machine.fold.dim import Dim
 from albireo.machine.fold.rules import IS_STALE, SLOT_OF, fold_bands

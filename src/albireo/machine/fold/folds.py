@@ -8,7 +8,7 @@ Spec: design/log-and-feed.md, The loop of CORE, Snapshots.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final, assert_never
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -32,7 +32,6 @@ from albireo.codec.record import (
     ItemDeclared,
     ItemForced,
     ItemForgotten,
-    ItemSelected,
     Kind,
     LowWater,
     Marked,
@@ -43,7 +42,6 @@ from albireo.codec.record import (
     ProducerForgotten,
     ProducerOpened,
     Record,
-    SelectionEnded,
     SessionBegan,
     SessionEnded,
     SessionRoleChanged,
@@ -52,7 +50,7 @@ from albireo.codec.record import (
 from albireo.codec.tree.records import MessageFact
 from albireo.machine.access.fold import AccessFold
 from albireo.machine.feed.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
-from albireo.machine.fold import stretch
+from albireo.machine.fold import declared, stretch
 from albireo.machine.fold.audit import AuditChain
 from albireo.machine.fold.cases import Cases
 from albireo.machine.fold.commands import Commands
@@ -63,8 +61,8 @@ from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.transitions import ActionAsked, ActionRefused
 from albireo.machine.force.fold import Forces
 from albireo.machine.message.fold import INBOX, OUTBOX, MessageFold
-from albireo.machine.selection.fold import Selections
 from albireo.machine.session.fold import SessionFold
+from albireo.machine.table.fold import TableFold
 from albireo.machine.tree.origins import Enveloped, Origins, read_envelope
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
@@ -72,6 +70,7 @@ from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 
+F = TypeVar("F", bound=TableFold[Any, Any])
 Content = SampleBatch | Enveloped | Sequence[Record]
 _SECTIONS: Final = ("dim", "conditions", "cases", "commands", "producers")
 _FEATURE: Final = "feature"
@@ -84,7 +83,6 @@ _HEARD: Final = "heard"
 _ACCESS: Final = "access"
 _ORIGINS: Final = "origins"
 _FORCES: Final = "forces"
-_SELECTIONS: Final = "selections"
 _SESSIONS: Final = "sessions"
 """Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
@@ -104,7 +102,12 @@ class Folds:
         self.origins = Origins()
         self.messages = MessageFold()
         self.forces = Forces()
-        self.selections = Selections()
+        self._tables: dict[type[TableFold[Any, Any]], TableFold[Any, Any]] = {one: one() for one in declared.FOLDS}
+        self._takers: dict[type[Record], list[TableFold[Any, Any]]] = {}
+        """Folds of tables that a record changes, by its type."""
+        for one in self._tables.values():
+            for kind in one.records:
+                self._takers.setdefault(kind, []).append(one)
         self.sessions = SessionFold()
         self.log_time_ms = 0
         self.feature_level = self.cases.level = FIRST_LEVEL
@@ -187,18 +190,17 @@ class Folds:
             self.cases.redefined(one.item_id for one in declared)
 
     def _fold_record(self, record: Record, sequence: int, header: FrameHeader, log_time: LogTime) -> None:
+        for table in self._takers.get(type(record), ()):
+            table.fold(record, sequence, header)
         match record:
             case ItemDeclared():
                 self.dim.fold_item(record, sequence)
             case ItemForced() | ForceEnded():
                 self._fold_force(record, sequence, log_time)
-            case ItemSelected() | SelectionEnded():
-                self.selections.fold(record, log_time, sequence)
             case SessionBegan() | SessionRoleChanged() | SessionEnded():
                 self.sessions.fold(record, sequence)
             case ItemForgotten(item_ids=item_ids):
                 self.forces.fold_ended(item_ids, sequence)
-                self.selections.fold_forgotten(item_ids, sequence)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
             case CaseChanged():
                 self.cases.fold(record, sequence)
@@ -221,7 +223,7 @@ class Folds:
             case GapFound() | EpochGranted() | NodeStopped() | Marked() | LowWater():
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
-                assert_never(record)
+                assert type(record) in self._takers, f"no fold takes {record}"
 
     def _fold_command(
         self,
@@ -255,6 +257,12 @@ class Folds:
         if index is not None:
             self.conditions.force(index, is_forced=is_forced)
 
+    def of(self, which: type[F]) -> F:
+        """The fold of a table."""
+        found = self._tables[which]
+        assert isinstance(found, which)
+        return found
+
     def forget_pending(self) -> None:
         """Nothing is appended above the committed records: a new tenure begins."""
         self.producers.forget_pending()
@@ -287,7 +295,9 @@ class Folds:
         A viewer that may show what is forgotten, an item or an ended session, gets the whole state: that comes seldom.
         """
         since = asked.since
-        is_told = since >= max(self.dim.forgotten_at, self.sessions.forgotten_at)
+        tables = [one.table for one in self._tables.values()]
+        forgotten_at = max(self.dim.forgotten_at, self.sessions.forgotten_at, *(one.forgotten_at for one in tables))
+        is_told = since >= forgotten_at
         cases = self.cases.changed_since(since) if is_told else None
         if cases is None and since >= 0:
             if asked.after != START:
@@ -304,7 +314,7 @@ class Folds:
             ],
             lambda: self.forces.changed_since(since),
             sessions=lambda: self.sessions.changed_since(since),
-            selections=lambda: self.selections.changed_since(since),
+            tables=tables,
         )
         return cut(asked, changed)
 
@@ -337,10 +347,10 @@ class Folds:
             sliced.append((_ORIGINS, self.origins.snapshot_slices()))
         if len(self.forces):
             whole.append((_FORCES, self.forces.snapshot()))
-        if len(self.selections):
-            whole.append((_SELECTIONS, self.selections.snapshot()))
         if self.sessions:
             whole.append((_SESSIONS, self.sessions.snapshot()))
+        tables = (one.table for one in self._tables.values() if not one.table.is_blank)
+        sliced += [(one.shape.name, one.snapshot_slices()) for one in tables]
         messages = self.messages.snapshot_slices()
         return chain(((name, one) for name, slices in sliced for one in slices), whole, messages)
 
@@ -372,7 +382,8 @@ class Folds:
         self.origins = Origins.restore(sections.get(_ORIGINS, b""))
         self.messages = MessageFold.restore(sections.get(OUTBOX, b""), sections.get(INBOX, b""))
         self.forces = Forces.restore(sections.get(_FORCES, b""))
-        self.selections = Selections.restore(sections.get(_SELECTIONS, b""))
+        for one in self._tables.values():
+            one.restore(sections.get(one.shape.name, b""))
         self.sessions = SessionFold.restore(sections.get(_SESSIONS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])

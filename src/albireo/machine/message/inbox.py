@@ -20,8 +20,8 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec.slices import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
 from albireo.codec.tree.records import LowTold, MessageAccepted, MessageDone, MessageEnd, MessageLeased, MessageRefused
-from albireo.machine.fold.columns import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
 from albireo.machine.message.outbox import MessageReceipt, MessageReceipts, asked_of
 from albireo.model.instant import MS, LogTime
 from albireo.model.tree.message import Life, MessageName

@@ -13,7 +13,7 @@ Spec: design/tree.md, Links.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from albireo.codec import samples
 from albireo.codec.message import FeedState
+from albireo.codec.slices import SLICE_ROWS
 from albireo.machine.feed.state_piece import (
     START,
     WHOLE,
@@ -30,12 +31,14 @@ from albireo.machine.feed.state_piece import (
     cut,
     ids_without_value,
 )
-from albireo.machine.feed.viewing import decode_state
-from albireo.machine.fold.columns import SLICE_ROWS
+from albireo.machine.feed.viewing import StateChange, decode_state
+from albireo.machine.fold.declared import shapes
 from albireo.machine.fold.dim import Dim
+from albireo.machine.table.shape import GONE_MAX, K, R, TableShape
+from albireo.machine.table.table import Table
+from albireo.machine.table.told import AnyTable, TableChange
 from albireo.model import quality as q
 from albireo.model.case import Case
-from albireo.model.command import SELECTIONS_MAX, Selection
 from albireo.model.force import Force
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
@@ -102,9 +105,9 @@ class _Mirrored:
         """Change that brought each session as it is, by id; of those that go on and of those in `_ended`."""
         self._ended: dict[int, None] = {}
         """Ids of sessions that ended lately, the one that ended first coming first."""
-        self.selections: dict[int, Selection] = {}
-        self._selected_at: dict[int, int] = {}
-        """Change that selected each item, or ended that, by id."""
+        self.tables: dict[str, AnyTable] = {
+            name: Table(shape, GONE_MAX) for name, shape in shapes().items() if shape.is_shown_above
+        }
         self.refused = 0
         self._marked: list[_Marked] = []
 
@@ -127,17 +130,16 @@ class _Mirrored:
             live.changed_at[one.rows] = change
         self._marked.clear()
 
-    def take(
-        self, node: str, state: FeedState, batches: Iterable[SampleBatch], declared: DeclaredItems, change: int
-    ) -> int:
+    def take(self, node: str, told: StateChange, declared: DeclaredItems, change: int) -> int:
         """Take what a state brings; returns the last change of which something was forgotten."""
+        state = told.state
         for item in state.items:
             if item.node == node:
                 before = declared(item.item_id)
                 self.dim.enter(before if before == item else _of_node(node, item), change)
             else:
                 self.refused += 1
-        for batch in batches:
+        for batch in told.batches:
             self._store(batch, state.without_value, change)
         forgotten_at = 0
         for case in state.cases:
@@ -151,12 +153,9 @@ class _Mirrored:
             self._present(session, change)
         for session_id in state.ended:
             forgotten_at = max(forgotten_at, self._end(session_id, change))
-        for selection in state.selections:
-            self._select(selection, change)
-        for item_id in state.deselected:
-            if self.selections.pop(item_id, None) is not None:
-                self._selected_at[item_id] = change
-        return forgotten_at
+        for table in self.tables.values():
+            self._take(table, told.tables.of(table.shape), change)
+        return max(forgotten_at, *(one.forgotten_at for one in self.tables.values()))
 
     def take_kept(self, kept: KeptState, batches: Iterable[SampleBatch], change: int) -> None:
         """Take what a process before kept, with no value that looks live."""
@@ -169,15 +168,15 @@ class _Mirrored:
         for force in kept.forces:
             self._force(force, change)
 
-    def _select(self, selection: Selection, change: int) -> None:
-        item_id = selection.item_id
-        if (item_id not in self.selections and len(self.selections) >= SELECTIONS_MAX) or self.dim.by_id(
-            item_id
-        ) is None:
-            self.refused += 1
-            return
-        self.selections[item_id] = selection
-        self._selected_at[item_id] = change
+    def _take(self, table: Table[K, R], told: TableChange[K, R], change: int) -> None:
+        for row in told.rows:
+            key = table.shape.key(row)
+            if key in table or len(table) < table.shape.rows_max or table.shape.is_over(row):
+                table.put(row, change)
+            else:
+                self.refused += 1
+        for key in told.gone:
+            table.remove(key, change)
 
     def _present(self, session: Session, change: int) -> None:
         number = session.session_id
@@ -249,12 +248,6 @@ class _Mirrored:
             return list(self.sessions.items())
         return [(one, self.sessions.get(one)) for one, at in self._present_at.items() if at > change]
 
-    def selections_since(self, change: int) -> list[tuple[int, Selection | None]]:
-        """Selections that began after `change`, by item; None: it ended."""
-        if change == WHOLE:
-            return list(self.selections.items())
-        return [(one, self.selections.get(one)) for one, at in self._selected_at.items() if at > change]
-
 
 def _of_node(node: str, item: KnownItem) -> KnownItem:
     """The declaration with the one text of its node's name that all of them have."""
@@ -308,10 +301,9 @@ class NodeMirror:
         """Sessions by id."""
         return self._table.sessions
 
-    @property
-    def selections(self) -> dict[int, Selection]:
-        """Selected items by id."""
-        return self._table.selections
+    def table(self, shape: TableShape[K, R]) -> Table[K, R]:
+        """Rows of a table, as far as they are shown."""
+        return cast(Table[K, R], self._table.tables[shape.name])
 
     @property
     def position(self) -> Position:
@@ -327,13 +319,13 @@ class NodeMirror:
         Raises:
             DecodeError: the parts do not fit their description; nothing was taken.
         """
-        batches = decode_state(state, raw)
+        told = decode_state(state, raw)
         self._changes += 1
         if state.piece == 0:
             self._coming = _Mirrored() if state.is_snapshot else None
         table = self._coming or self._table
         shown = self.dim.by_id
-        forgotten_at = table.take(self.node, state, batches, lambda one: declared(one) or shown(one), self._changes)
+        forgotten_at = table.take(self.node, told, lambda one: declared(one) or shown(one), self._changes)
         self.refused, table.refused = self.refused + table.refused, 0
         self._is_marked = False
         if not state.goes_on:
@@ -396,6 +388,6 @@ class NodeMirror:
             forces=lambda: table.forces_since(since),
             stale_since_ns=self.stale_since_ns,
             sessions=lambda: table.sessions_since(since),
-            selections=lambda: table.selections_since(since),
+            tables=list(table.tables.values()),
         )
         return cut(asked, changed)

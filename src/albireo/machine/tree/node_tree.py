@@ -14,11 +14,11 @@ from typing import Final, Protocol
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import CommandAccepted
+from albireo.codec.slices import read_slices, sliced, unsliced
 from albireo.codec.tree.hello import ParentHello
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.codec.tree.records import MessageFact
 from albireo.machine.case.acting import CaseActing
-from albireo.machine.fold.columns import read_slices, sliced, unsliced
 from albireo.machine.fold.folds import Folds
 from albireo.machine.force.forcing import Forcing
 from albireo.machine.message.courses import Courses

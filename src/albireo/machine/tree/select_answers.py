@@ -1,6 +1,7 @@
 """Answers about selections: of items of this node, and of those of the nodes below."""
 
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Annotated, Final, Protocol
 
 import msgspec
@@ -14,6 +15,7 @@ from albireo.machine.node.orders import TEXT_CHARS_MAX, Orders, OrderText
 from albireo.machine.node.role import RootConfig
 from albireo.machine.node.turn import NotAnswered, Question, Turn
 from albireo.machine.selection.bodies import DeselectBody, SelectBody, encode_selection
+from albireo.machine.selection.fold import SELECTIONS
 from albireo.machine.selection.selecting import EndedBy, SelectionRefusal, SelectionWanted
 from albireo.machine.tree.answers_below import AnswersBelow, RoleNeeded, check_role
 from albireo.machine.tree.force_answers import CROWDED, ForcingRoot
@@ -167,7 +169,7 @@ def selections_below(mirror: NodeMirror, after: int, wall: WallTime) -> Iterator
 
     What is left is reckoned by the wall clocks of both nodes: elapsed time there is not known here.
     """
-    for item_id, one in sorted(mirror.selections.items()):
+    for item_id, one in sorted(((each.item_id, each) for each in mirror.table(SELECTIONS)), key=itemgetter(0)):
         known = mirror.dim.by_id(item_id)
         if item_id > after and known is not None:
             left_ms = min(one.for_ms, max(0, one.for_ms - (wall - one.since_ns) // MS))

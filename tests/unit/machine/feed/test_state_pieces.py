@@ -240,7 +240,7 @@ def test_pieces_are_joined_to_the_same_state() -> None:
     take = way.shown.take
 
     def collect(state: FeedState, raw: list[bytes | memoryview]) -> None:
-        whole = pieces.add(state, decode_state(state, raw))
+        whole = pieces.add(decode_state(state, raw))
         if whole is not None:
             joined.append(whole)
         take(state, raw)
@@ -248,7 +248,8 @@ def test_pieces_are_joined_to_the_same_state() -> None:
     way.shown.take = collect  # type: ignore[method-assign,assignment]  # A tap on the way.
     way.begin()
     way.until_level()
-    ((state, batches),) = joined
+    (whole,) = joined
+    state, batches = whole.state, whole.batches
     assert state.is_snapshot
     assert [one.item_id for one in state.items] == list(range(1, COUNT + 1))
     assert np.concatenate([one.item_id for one in batches]).tolist() == list(range(1, COUNT + 1))
@@ -260,10 +261,10 @@ def test_forces_of_all_pieces_are_told() -> None:
     first = FeedState(epoch=1, position=Position(1, 2), previous=Position(1, 1), forces=(force,), goes_on=True)
     last = msgspec.structs.replace(first, forces=(), released=(3, 4), piece=1, goes_on=False)
     pieces = StatePieces()
-    assert pieces.add(first, []) is None
-    whole = pieces.add(last, [])
+    assert pieces.add(decode_state(first, [])) is None
+    whole = pieces.add(decode_state(last, []))
     assert whole is not None
-    assert (whole[0].forces, whole[0].released) == ((force,), (3, 4))
+    assert (whole.state.forces, whole.state.released) == ((force,), (3, 4))
 
 
 def test_every_list_of_all_pieces_is_told() -> None:

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.slices import sliced
 from albireo.machine.fold import AlarmConfig
 from albireo.machine.fold import transitions as t
-from albireo.machine.fold.columns import sliced
 from albireo.machine.fold.conditions import Conditions
 from albireo.model import quality as q
 from albireo.model.case import Action

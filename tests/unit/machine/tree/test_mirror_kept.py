@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from albireo.codec import samples
 from albireo.codec.message import FeedState
-from albireo.machine.fold.columns import SLICE_ROWS
+from albireo.codec.slices import SLICE_ROWS
 from albireo.machine.node.role import RootConfig
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model import quality as q

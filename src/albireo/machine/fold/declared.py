@@ -1,0 +1,18 @@
+"""The tables that there are, each declared in the folder of its owner.
+
+Whoever folds, tells, mirrors or watches goes through this list, so that a further table is one more line here.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from albireo.machine.selection.fold import Selections
+from albireo.machine.table.fold import TableFold
+from albireo.machine.table.told import AnyShape
+
+FOLDS: tuple[type[TableFold[Any, Any]], ...] = (Selections,)
+
+
+def shapes() -> Mapping[str, AnyShape]:
+    """Declarations of the tables, by name."""
+    return {one.shape.name: one.shape for one in FOLDS}
