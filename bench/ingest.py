@@ -32,7 +32,7 @@ from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.plant.tunnel import start_tunnel, write_site
 from albireo.runtime import SyncLink
-from albireo.runtime.actor.clock import boot_ns, wall_ns
+from albireo.runtime.clock import boot_ns, wall_ns
 from bench import Case, Progress, Result, case, median, result
 from bench._node import cpu_seconds, family, longest_turn_ms, running_node, write_topology
 

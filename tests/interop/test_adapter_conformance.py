@@ -25,7 +25,7 @@ from albireo.model.value import Value
 from albireo.plant.unruly.cases import ADDRESSES, cases
 from albireo.plant.unruly.manners import honest
 from albireo.runtime.actor.actor import running
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.field import LONG_MS, Plc, RecordingCore, comm, in_loop, until
 from tests.parts.port import free_port
 from tests.parts.steady import run_steadily

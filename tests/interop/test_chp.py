@@ -32,7 +32,7 @@ from albireo.model.item import DataItem
 from albireo.model.value import ValueType
 from albireo.node.core.actor import create
 from albireo.runtime import SyncLink, running
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.core_pair import aside, plant, until
 from tests.parts.foreign import ForeignSockets
 from tests.parts.port import free_row

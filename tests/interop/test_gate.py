@@ -26,7 +26,7 @@ from albireo.node.gate.store import GateDisk
 from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import PlcFaults
+from albireo.plant.tunnel.plc.wire import PlcFaults
 from albireo.plant.unruly.device import UnrulyDevice
 from albireo.plant.unruly.manners import honest, silent
 from albireo.runtime.actor.actor import running

@@ -24,9 +24,9 @@ from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import PlcFaults, Restart
+from albireo.plant.tunnel.plc.wire import PlcFaults, Restart
 from albireo.runtime.actor.actor import running
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.sockets import Letter
 from tests.parts.field import LONG_MS, SILENCE_MS, RawDevice, RecordingCore, comm, in_loop, registers_answer, until
 from tests.parts.plc import CYCLE_MS, PlcCycles

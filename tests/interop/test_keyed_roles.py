@@ -17,7 +17,7 @@ from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, ValueType
 from albireo.node.member.audit_trail import audits_at_end
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 from tests.parts.core_pair import PLACES, Plant, aside, keyed_plant, until
 from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S

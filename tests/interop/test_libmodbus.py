@@ -20,7 +20,7 @@ from albireo.model.command import Outcome
 from albireo.model.quality import BAD_CONFIGURATION_ERROR, GOOD
 from albireo.model.samples import Strings
 from albireo.model.value import Value
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.field import LONG_MS, in_loop
 from tests.parts.port import free_port
 

@@ -13,7 +13,7 @@ from albireo.field.kinds import Surroundings, create_adapter
 from albireo.model.command import Outcome
 from albireo.model.samples import Strings
 from albireo.plant.tunnel.processes import Tunnel, start_tunnel
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.field import LONG_MS, Plc, in_loop
 from tests.parts.port import free_port
 from tests.parts.waiting import PATIENCE_S

@@ -10,7 +10,7 @@ from albireo.field.kinds import Surroundings
 from albireo.field.modbus.adapter import create
 from albireo.model.command import Outcome
 from albireo.model.value import Value
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.field import LONG_MS, RawDevice, in_loop
 
 VERIFIED, MISMATCHED = Outcome.VERIFIED, Outcome.MISMATCHED

@@ -29,7 +29,7 @@ from albireo.node.vote.plc_voters import Outside, PlcVoters
 from albireo.plant.tunnel.plc.pair_area import PLAIN_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import ResetConnections, Restart
+from albireo.plant.tunnel.plc.wire import ResetConnections, Restart
 from albireo.runtime.actor.actor import ActorContext, running
 from albireo.runtime.link.sockets import Letter
 from tests.parts.field import LONG_MS, RawDevice, RecordingCore, comm, in_loop, registers_answer, until

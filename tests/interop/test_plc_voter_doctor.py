@@ -25,7 +25,7 @@ from albireo.plant.tunnel.plc.memory import Retained
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, PLAIN_REGISTERS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import PlcFaults, ResetConnections, Restart
+from albireo.plant.tunnel.plc.wire import PlcFaults, ResetConnections, Restart
 from tests.parts.plc import patient_site
 from tests.parts.steady import run_steadily
 from tests.parts.waiting import PATIENCE_S

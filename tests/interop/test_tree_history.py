@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from albireo.cli import cli
 from albireo.model import quality as q
 from albireo.node.history.actor import Historian
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 from tests.parts.core_pair import aside
 from tests.parts.history import Sample, iso, stored_rows
 from tests.parts.lone import asked_until

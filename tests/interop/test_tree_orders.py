@@ -16,10 +16,10 @@ from albireo.cli import cli
 from albireo.client import NodeRefused, aconnect, connect
 from albireo.codec.frame import frames
 from albireo.codec.message import ProducerHello, WriteDone, WriteOrder
+from albireo.codec.message_records import MessageDone, MessageEnded
 from albireo.codec.record import Kind, Record, Stream, decode_records
-from albireo.codec.tree.records import MessageDone, MessageEnded
 from albireo.log.log import Log
-from albireo.machine.tree import force_answers
+from albireo.machine.answers import forces as force_answers
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import DataItem
 from albireo.model.quality import name as quality_name

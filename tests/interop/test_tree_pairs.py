@@ -16,7 +16,7 @@ import pytest
 
 from albireo.client import Client, NodeRefused, OutcomeUnknown, connect
 from albireo.codec.frame import Frame, frames
-from albireo.codec.tree.records import MessageDone, MessageEnded
+from albireo.codec.message_records import MessageDone, MessageEnded
 from albireo.drill.account import judge
 from albireo.drill.load import ConsumedMessages, ProducerWorker
 from albireo.log.log import Log

@@ -13,7 +13,7 @@ from albireo.cli.node.status import _votes
 from albireo.cli.pair.witness import show_votes
 from albireo.client import connect
 from albireo.model.instant import SECOND
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.core_pair import SITE, Plant, aside, plant_over_a_site, until
 from tests.parts.waiting import awaited
 

@@ -20,13 +20,13 @@ from albireo.node.core.actor import Core
 from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
-from albireo.node.member.arguments import PairArguments
 from albireo.node.member.member import PairMembership
+from albireo.node.membership.pair_arguments import PairArguments
 from albireo.node.vote.node_voter import NodeVoter, NodeVoterArguments
 from albireo.node.vote.seats import AskingMember, AskingPair
 from albireo.node.vote.witness import Witness, WitnessArguments
 from albireo.runtime import run_actor, running
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.keys import Keys, introduce
 from albireo.runtime.link.lines import LineTo
 from tests.parts.port import free_ports

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from albireo.codec.frame import Frame, FrameHeader
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model.log_view import Beginning, LogView
 from albireo.model.position import BEGINNING, EpochHistory, Position
 

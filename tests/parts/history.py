@@ -18,8 +18,8 @@ from albireo.model.instant import SECOND
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import Value, ValueType
 from albireo.node.history.files import parquet
+from albireo.node.history.files.hot import HotTail
 from albireo.node.history.files.store import HistoryStore, read_manifest
-from albireo.node.history.hot import HotTail
 
 LOG_ID = bytes(range(16))
 DAY_ZERO = 1_700_006_400 * SECOND

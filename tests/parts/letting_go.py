@@ -10,7 +10,7 @@ from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.core.housekeeping import Retention
 from albireo.node.history.actor import Historian
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 from tests.parts.core_pair import aside
 from tests.parts.history import Sample
 from tests.parts.tree import TreeNode

@@ -15,8 +15,8 @@ from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.core.arguments import CoreArguments
-from albireo.node.core.door import DoorArguments
 from albireo.node.history.actor import Historian, HistoryArguments
+from albireo.node.membership.door import DoorArguments
 from albireo.runtime import Keys, SyncLink, running
 from albireo.runtime.link.keys import introduce
 from albireo.runtime.link.lines import LineTo

@@ -7,17 +7,17 @@ from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message import Answer, AnyMessage, WriteDone, WriteOrder
 from albireo.codec.record import CommandAccepted, CommandFinished, CommandRequested, ItemDeclared, Stream
 from albireo.codec.tree.letters import FromOrigin, FromOwner, TreeMessage
+from albireo.machine.desk.registry import Registry
+from albireo.machine.fold.commands.selections import SelectionWatch
 from albireo.machine.fold.folds import Folds, decode_content
+from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.post import MessagePost
-from albireo.machine.message.writes import MessageWrites
-from albireo.machine.node.command_waiters import CommandWaiters
-from albireo.machine.node.orders import Orders
-from albireo.machine.node.registry import Registry
-from albireo.machine.node.turn import Moment, Question, Turn
-from albireo.machine.selection.bodies import MessageSelections
-from albireo.machine.selection.fold import SelectionWatch
+from albireo.machine.orders.selection.bodies import MessageSelections
+from albireo.machine.orders.write.bodies import MessageWrites
+from albireo.machine.orders.write.command_waiters import CommandWaiters
+from albireo.machine.orders.write.orders import Orders
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime, WallTime
 from albireo.model.item import DataItem, KnownItem

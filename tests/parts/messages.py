@@ -5,9 +5,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from albireo.codec.message_records import MessageEnd, MessageRecord
 from albireo.codec.record import LEVELS
 from albireo.codec.tree.letters import TreeMessage
-from albireo.codec.tree.records import MessageEnd, MessageRecord
+from albireo.machine.fold.letters.letters import MessageFold
+from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.message.events import (
     ExecuteBody,
     MessageDoubt,
@@ -21,9 +23,7 @@ from albireo.machine.message.events import (
     SendLetter,
     SendRefused,
 )
-from albireo.machine.message.fold import MessageFold
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.message.outbox import MessageReceipt
 from albireo.model.instant import MS, Instant, LogTime, WallTime
 from albireo.model.tree.message import Life, MessageName, MessageOutcome
 

@@ -16,8 +16,8 @@ from albireo.codec.frame import Frame, FrameHeader, body_crc
 from albireo.codec.message import Ask
 from albireo.codec.pair_message import Frames, Heartbeat, PeerMessage, Question, Voted
 from albireo.codec.record import Audited, Kind, Stream, encode_records
-from albireo.machine.access.fold import AccessFold
 from albireo.machine.access.judge import AccessJudge, RefusedAccess
+from albireo.machine.fold.people.access import AccessFold
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import (
     ACTING,
@@ -54,9 +54,9 @@ from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.node.member.admin_actions import ActionContext, AdminActions
-from albireo.node.member.arguments import Seats
 from albireo.node.member.marks import Marks
 from albireo.node.member.status import MemberStatus
+from albireo.node.membership.pair_arguments import Seats
 
 CLUSTER = "3f0c/root"
 STEP_NS = 20 * MS

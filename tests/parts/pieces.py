@@ -2,7 +2,7 @@
 
 import msgspec
 
-from albireo.machine.feed.state_piece import PIECE_BYTES, StateAsked, StatePiece, StateSource
+from albireo.machine.fold.state_piece import PIECE_BYTES, StateAsked, StatePiece, StateSource
 from albireo.model.position import BEGINNING, Position
 
 

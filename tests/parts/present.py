@@ -4,8 +4,8 @@ from typing import Any
 
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.record import Record, SessionBegan, SessionEnded
-from albireo.machine.node.events import LettersDrained
-from tests.unit.machine.node.test_root import World
+from albireo.machine.kernel.events import LettersDrained
+from tests.unit.machine.root.test_root import World
 
 ANNA, MES = "anna@desk", "mes-1"
 DESK, PLANT = "10.0.0.4", "10.0.0.9"

@@ -17,9 +17,9 @@ from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem, KnownItem
 from albireo.model.position import Position
 from albireo.model.value import ItemId, Value, ValueType
-from albireo.node.history import hot as hot_tail
+from albireo.node.history.files import hot as hot_tail
+from albireo.node.history.files.hot import HotRows, HotTail
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.hot import HotRows, HotTail
 from albireo.node.history.query import StoredHistory
 from tests.parts.history import LOG_ID, MemoryLog, fill, hot_of
 from tests.parts.history_copy import Copy, merge_once

@@ -20,8 +20,9 @@ from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import AnyMessage, Append, Appended, ProducerWelcome, Successor
 from albireo.codec.record import GapFound, Kind, ProducerForgotten, ProducerOpened, Stream
+from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.events import (
+from albireo.machine.kernel.events import (
     Answered,
     Committed,
     Deposed,
@@ -36,12 +37,11 @@ from albireo.machine.node.events import (
     Served,
     WakeUpEnded,
 )
-from albireo.machine.node.role import RootConfig
-from albireo.machine.node.root import Root
-from albireo.machine.node.turn import Moment
+from albireo.machine.kernel.turn import Moment
 from albireo.machine.producer.producer import Offered, ProducerConfig
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, SayTo, Superseded
+from albireo.machine.root.root import Root
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import DataItem
 from albireo.model.log_view import LogView

@@ -11,9 +11,9 @@ from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.core.arguments import CoreArguments
-from albireo.node.core.door import DoorArguments
 from albireo.node.core.uplinks import UplinkArguments
 from albireo.node.history.actor import Historian, HistoryArguments
+from albireo.node.membership.door import DoorArguments
 from albireo.runtime import running
 from albireo.runtime.link.lines import LineTo
 from tests.parts.history import Sample, batch_of

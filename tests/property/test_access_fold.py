@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import AccessGranted, AccessRevoked
-from albireo.machine.access.fold import AccessFold
+from albireo.machine.fold.people.access import AccessFold
 from albireo.model.access import ROLE_WORDS, AccessRole, highest, role_from
 
 NODES = ("", "root", "root/north", "root/north/x", "rooted")

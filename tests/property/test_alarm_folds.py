@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases, Conditions, Dim
-from albireo.machine.fold.transitions import asks
+from albireo.machine.fold.alarms.transitions import asks
 from albireo.model import quality as q
 from albireo.model.case import Action, LifecycleStatus
 from albireo.model.instant import MS

@@ -24,21 +24,21 @@ from albireo.codec.message import (
     WriteDone,
     WritesEnded,
 )
+from albireo.machine.desk.hellos import DECLARING_MAX
+from albireo.machine.desk.receipts import ANSWERS_MAX
+from albireo.machine.desk.role import STANDING_BY_MAX
 from albireo.machine.feed.leader import FOLLOWERS_MAX
 from albireo.machine.fold.producers import EARLIER_MAX
-from albireo.machine.node.events import LettersDrained, LevelAgreed
-from albireo.machine.node.hellos import DECLARING_MAX
-from albireo.machine.node.outputs import SENDERS_MAX
-from albireo.machine.node.receipts import ANSWERS_MAX
-from albireo.machine.node.role import STANDING_BY_MAX
-from albireo.machine.session.sessions import LINKS_MAX, TURNED_AWAY_MAX
+from albireo.machine.kernel.events import LettersDrained, LevelAgreed
+from albireo.machine.orders.session.sessions import LINKS_MAX, TURNED_AWAY_MAX
+from albireo.machine.orders.write.outputs import SENDERS_MAX
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.session import SESSIONS_MAX
 from tests.long_form import IS_LONG
-from tests.unit.machine.node.test_root import World, append, hello
+from tests.unit.machine.root.test_root import World, append, hello
 
 pytestmark = pytest.mark.slow
 

@@ -21,6 +21,19 @@ from albireo.codec import bounds, record, samples
 from albireo.codec.crc import crc32c
 from albireo.codec.history import BUCKET_NS, FileKind
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
+from albireo.codec.message_records import (
+    LifeBegun,
+    LowTold,
+    MessageAccepted,
+    MessageDone,
+    MessageEnd,
+    MessageEnded,
+    MessageLeased,
+    MessageRefused,
+    MessageRequested,
+    MessageStopped,
+    OwnerHeard,
+)
 from albireo.codec.record import (
     AccessGranted,
     AccessRevoked,
@@ -53,19 +66,6 @@ from albireo.codec.record import (
     SessionRoleChanged,
     Stream,
 )
-from albireo.codec.tree.records import (
-    LifeBegun,
-    LowTold,
-    MessageAccepted,
-    MessageDone,
-    MessageEnd,
-    MessageEnded,
-    MessageLeased,
-    MessageRefused,
-    MessageRequested,
-    MessageStopped,
-    OwnerHeard,
-)
 from albireo.machine.fold.folds import Folds
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
 from albireo.machine.history.trace import AggregateSettings
@@ -77,13 +77,13 @@ from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 from albireo.model.value import ItemId, ValueType
+from albireo.node.history.files.hot import HotTail
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.hot import HotTail
 from albireo.node.history.query import StoredHistory, TimeRange
 from albireo.node.history.questions import HotQuestion, hot_answer
 from tests.long_form import IS_LONG
 from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, fill, hot_of, stored
-from tests.unit.machine.node.test_root import World, hello
+from tests.unit.machine.root.test_root import World, hello
 
 LIFE = Life(1, 1)
 NAME = MessageName("root", "root/a", LIFE, 1)

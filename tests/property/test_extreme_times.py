@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import example, given, settings
 
 from albireo.machine.fold.columns import OLDEST
-from albireo.machine.fold.dim import CLOCK_BACK_NS, REPLAY_FACTOR
+from albireo.machine.fold.items.dim import CLOCK_BACK_NS, REPLAY_FACTOR
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition
 from tests.long_form import examples
@@ -25,7 +25,7 @@ values = st.sampled_from([0.0, 5.0, 9.0, 18.0])
 
 
 class ClockOracle:
-    """Late samples and set-back clocks of one item, as `machine/fold/dim.py` tells it."""
+    """Late samples and set-back clocks of one item, as `machine/fold/items/dim.py` tells it."""
 
     def __init__(self) -> None:
         self.newest: int | None = None

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from albireo.codec import samples
 from albireo.codec.message import Answer
 from albireo.codec.record import ForceEnded, ItemForced, Kind, Stream, decode_producer, decode_records
+from albireo.machine.desk.detours import Detours
 from albireo.machine.fold.folds import Folds
-from albireo.machine.force.detours import Detours
-from albireo.machine.force.fold import Forces
+from albireo.machine.fold.items.forces import Forces
 from albireo.model import quality
 from albireo.model.force import Force
 from albireo.model.instant import MS, SECOND, LogTime
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from tests.parts.history import batch_of
-from tests.unit.machine.force.test_forcing import hello, order, shown
-from tests.unit.machine.node.test_retired_items import again, world
-from tests.unit.machine.node.test_root import World, append
+from tests.unit.machine.desk.test_retired_items import again, world
+from tests.unit.machine.orders.force.test_forcing import hello, order, shown
+from tests.unit.machine.root.test_root import World, append
 
 SHORT_MS = 3_000
 steps = st.lists(

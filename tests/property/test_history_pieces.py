@@ -16,12 +16,12 @@ from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
-from albireo.node.history import hot as hot_tail
 from albireo.node.history import paging
 from albireo.node.history.errors import QueryRefused, UnknownItem
+from albireo.node.history.files import hot as hot_tail
 from albireo.node.history.files import merging, sweep
+from albireo.node.history.files.hot import HotContent, HotRows
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.hot import HotContent, HotRows
 from albireo.node.history.paging import AnswerPiece, PagedHistory
 from albireo.node.history.per_interval import AGGREGATES, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange

@@ -12,9 +12,8 @@ from albireo.machine.history.aggregate import PARTIAL_COLUMNS, merge, partials_o
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
 from albireo.model.value import Value, ValueType
-from albireo.node.history import hot
-from albireo.node.history.files import parquet
-from albireo.node.history.hot import HotTail, samples_table
+from albireo.node.history.files import hot, parquet
+from albireo.node.history.files.hot import HotTail, samples_table
 from albireo.node.history.questions import HotQuestion, hot_answer
 from tests.parts.history import DAY_ZERO, MemoryLog, fill
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from albireo.codec.message import Ask
 from albireo.codec.record import SessionBegan
 from albireo.machine.fold.folds import Folds
-from albireo.machine.session.sessions import SILENCE_NS
+from albireo.machine.orders.session.sessions import SILENCE_NS
 from albireo.model.instant import SECOND
 from tests.parts.present import causes, present, said
-from tests.unit.machine.node.test_retired_items import again, world
-from tests.unit.machine.node.test_root import World
+from tests.unit.machine.desk.test_retired_items import again, world
+from tests.unit.machine.root.test_root import World
 
 PLACES = [("anna@desk", "10.0.0.4"), ("anna@desk", "10.0.0.5"), ("local:1000", "localhost"), ("", "127.0.0.1")]
 steps = st.lists(

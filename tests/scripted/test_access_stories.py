@@ -17,11 +17,11 @@ import pytest
 from albireo.codec.message import Answer, AnyMessage, Ask, ProducerHello, WriteDone, WriteOrder
 from albireo.codec.record import Audited
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.events import KeysListed, LevelAgreed, PeerLost
+from albireo.machine.kernel.events import KeysListed, LevelAgreed, PeerLost
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from albireo.model.feature import FEATURE_LEVEL
-from tests.unit.machine.node.test_root import ITEMS, World
+from tests.unit.machine.root.test_root import ITEMS, World
 
 STORIES = sorted((Path(__file__).parent / "access").rglob("*.txt"))
 

@@ -22,7 +22,7 @@ import pytest
 
 from albireo.codec.record import CaseChanged
 from albireo.machine.fold import ActionAsked, ActionRefused
-from albireo.machine.fold.transitions import asks
+from albireo.machine.fold.alarms.transitions import asks
 from albireo.model import quality as q
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving
 from albireo.model.item import AlarmSettings, Condition

@@ -35,6 +35,7 @@ from albireo.codec import frame as codec
 from albireo.codec import samples
 from albireo.codec.frame import Frame
 from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
+from albireo.machine.desk.role import RootConfig
 from albireo.machine.feed.follower import (
     CutBack,
     Deliver,
@@ -51,7 +52,7 @@ from albireo.machine.feed.follower import (
 )
 from albireo.machine.feed.leader import Given, cut
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.events import (
+from albireo.machine.kernel.events import (
     Answered,
     Committed,
     Deposed,
@@ -65,9 +66,8 @@ from albireo.machine.node.events import (
     Served,
     WakeUpEnded,
 )
-from albireo.machine.node.role import RootConfig
-from albireo.machine.node.root import Root
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.root.root import Root
 from albireo.model import quality
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position

@@ -2,8 +2,8 @@
 
 import msgspec
 
+from albireo.codec.message_records import MessageEnd
 from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold, OutcomeSaid
-from albireo.codec.tree.records import MessageEnd
 from albireo.machine.message.events import MessageLimits
 from albireo.model.tree.message import AddCause, MessageOutcome
 from tests.parts.messages import MessageTree

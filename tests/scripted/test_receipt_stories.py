@@ -29,7 +29,7 @@ import pytest
 from albireo.codec import samples
 from albireo.codec.message import Append, Appended
 from albireo.codec.record import Kind
-from albireo.machine.node.events import Suspended
+from albireo.machine.kernel.events import Suspended
 from albireo.machine.producer.sending import Acknowledged
 from albireo.model.instant import MS
 from tests.parts.receipt import LOCAL, NAMES, Member, Pair, Program

@@ -15,11 +15,11 @@ import pytest
 
 from albireo.codec.message import Answer, Ask, WriteOrder
 from albireo.codec.record import Audited
-from albireo.machine.node.events import Deposed, Granted, Served
+from albireo.machine.kernel.events import Deposed, Granted, Served
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import EpochEntry
-from tests.unit.machine.node.test_retired_items import again
-from tests.unit.machine.selection.test_selecting import hello, up
+from tests.unit.machine.desk.test_retired_items import again
+from tests.unit.machine.orders.selection.test_selecting import hello, up
 
 STORIES = sorted((Path(__file__).parent / "selections").rglob("*.txt"))
 WHO_HAS_IT = re.compile(r"(\w+)@desk \(.*\) has selected barrier, for (\d+) s still")

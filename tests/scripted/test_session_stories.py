@@ -17,11 +17,11 @@ import pytest
 
 from albireo.codec.message import Answer
 from albireo.codec.record import Audited
-from albireo.machine.node.events import KeysListed
+from albireo.machine.kernel.events import KeysListed
 from albireo.model.access import RoleGrant, role_from
 from albireo.model.instant import SECOND
 from tests.parts.present import asked, causes, present, rows
-from tests.unit.machine.node.test_retired_items import again, world
+from tests.unit.machine.desk.test_retired_items import again, world
 
 STORIES = sorted((Path(__file__).parent / "sessions").rglob("*.txt"))
 

@@ -9,8 +9,8 @@ import pytest
 from albireo.codec.history import Manifest
 from albireo.codec.history_copy import GroupSent, PieceSent, Word
 from albireo.machine.history.copy_events import KeepGroup
+from albireo.node.history.files.hot import HotTail
 from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore
-from albireo.node.history.hot import HotTail
 from tests.long_form import IS_LONG, some
 from tests.parts.history import (
     DAY_ZERO,

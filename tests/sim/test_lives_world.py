@@ -14,9 +14,9 @@ import pytest
 
 from albireo.codec.message import AppendRefused, Ask
 from albireo.codec.record import ProducerForgotten, ProducerOpened
+from albireo.machine.desk.forgetting import Forgetting
 from albireo.machine.fold.producers import Producers, Standing
-from albireo.machine.node.events import LettersDrained, LevelAgreed
-from albireo.machine.node.forgetting import Forgetting
+from albireo.machine.kernel.events import LettersDrained, LevelAgreed
 from albireo.machine.producer.producer import Producer, SendToCore
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import Instant

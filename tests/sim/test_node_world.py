@@ -28,6 +28,7 @@ from albireo.codec.message import (
     WriteOrder,
 )
 from albireo.codec.record import Kind
+from albireo.machine.desk.role import RootConfig
 from albireo.machine.feed.follower import (
     Deliver,
     Digested,
@@ -40,7 +41,7 @@ from albireo.machine.feed.follower import (
 )
 from albireo.machine.feed.leader import Given, cut
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.events import (
+from albireo.machine.kernel.events import (
     Answered,
     Committed,
     FollowersServed,
@@ -52,11 +53,10 @@ from albireo.machine.node.events import (
     Served,
     WakeUpEnded,
 )
-from albireo.machine.node.events import Event as RootEvent
-from albireo.machine.node.role import RootConfig
-from albireo.machine.node.root import Root
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.kernel.events import Event as RootEvent
+from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig
+from albireo.machine.root.root import Root
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from albireo.codec.message import Appended
-from albireo.machine.node.events import Durable
-from albireo.machine.node.receipts import Batch, Receipts
+from albireo.machine.desk.receipts import Batch, Receipts
+from albireo.machine.kernel.events import Durable
 from albireo.machine.producer.producer import Producer, SendToCore
 from albireo.model.instant import MS, Instant
 from albireo.model.log_view import LogView

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.events import Event, Restored
-from albireo.machine.node.role import RootConfig
-from albireo.machine.node.root import Root
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.kernel.events import Event, Restored
+from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.root.root import Root
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.sim.nodes.swarm import NodeSwarm, bounded

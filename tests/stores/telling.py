@@ -26,14 +26,14 @@ from albireo.codec.reference import is_reference
 from albireo.log import OsFileSystem, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.segment.recovery import RecoveryReport
-from albireo.machine.feed.state_piece import WHOLE, StateAsked
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.state_piece import WHOLE, StateAsked
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS
 from albireo.model.position import Position
 from albireo.node.core.level_check import check_level
-from albireo.node.core.private_log import PrivateLog
 from albireo.node.member.marks import Marks
+from albireo.node.membership.private_log import PrivateLog
 from albireo.node.vote.store import VoterDisk
 
 CHUNK_BYTES: Final = 1 << 20

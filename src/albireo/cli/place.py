@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from albireo.cli.output import ExitCode, Failure, say
-from albireo.runtime.actor.directory import holder
+from albireo.runtime.directory import holder
 
 VAR: Final = Path("var")
 MEMBERS: Final = ("primary", "backup")

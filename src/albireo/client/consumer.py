@@ -38,7 +38,7 @@ from albireo.machine.producer.sending import SayTo
 from albireo.model.instant import Instant, TimePassed
 from albireo.model.position import Position
 from albireo.model.tree.session import OVER
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.lines import LineNews
 
 

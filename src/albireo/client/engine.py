@@ -23,8 +23,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from albireo.client.errors import ClientBusy, ClientClosed
 from albireo.model.instant import SECOND, Instant
-from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.first_use import settle_types
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.dialing import MIND_S
 from albireo.runtime.link.lines import LineNews, Lines
 

@@ -30,7 +30,7 @@ from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 from albireo.model.tree.session import OVER
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.lines import LineNews
 
 STATES_MAX: Final = 64

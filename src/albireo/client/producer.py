@@ -42,8 +42,8 @@ from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
-from albireo.runtime.actor.clock import boot_ns
 from albireo.runtime.actor.tuning import show_large_block
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.lines import LineNews
 
 RUN_MAX: Final = 2**32 - 1

@@ -32,8 +32,8 @@ from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.tree.session import OVER
-from albireo.runtime.actor.clock import boot_ns
-from albireo.runtime.actor.directory import RunDirectory
+from albireo.runtime.clock import boot_ns
+from albireo.runtime.directory import RunDirectory
 from albireo.runtime.errors import NodeSilent
 from albireo.runtime.link.lines import LineNews, LineTo
 

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.tree.records import (
+from albireo.codec.message_records import (
     LifeBegun,
     LowTold,
     MessageAccepted,

@@ -24,7 +24,7 @@ from albireo.model.item import DataItem
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.lines import LineTo
 

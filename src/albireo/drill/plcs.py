@@ -18,7 +18,7 @@ from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import PlcFaults
+from albireo.plant.tunnel.plc.wire import PlcFaults
 
 NAMES: Final = ("p1", "p2", "p3")
 VOTERS: Final = NAMES[:2]

@@ -34,7 +34,7 @@ from albireo.model.instant import SECOND, Instant
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.quality import BAD_NO_DATA, GOOD
 from albireo.model.value import Value, ValueType
-from albireo.runtime.actor.directory import holder
+from albireo.runtime.directory import holder
 
 READ_TIMEOUT_S: Final = 10.0
 """Longest reading; beyond it the machine counts as not answering (a hung mount, a stuck controller)."""

@@ -25,13 +25,13 @@ from pathlib import Path
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.log.config import LogConfig, StoreIdentity
 from albireo.log.files import FileSystem, OsFileSystem
+from albireo.log.opening import QUARANTINE, SEGMENTS, Entropy, OpenedStore, end_of, recovered, taken
+from albireo.log.retention import LogRetention, PrunedSegment
 from albireo.log.segment.cutting import CutNote, Cutter, NotAtAnEnd, copied_bytes_max
 from albireo.log.segment.recovery import CorruptRange, Recovered, Recovery, RecoveryReport
 from albireo.log.segment.scrub import ScrubProgress
 from albireo.log.segment.stored_log import LogStats, StoredLog
-from albireo.log.store.opening import QUARANTINE, SEGMENTS, Entropy, OpenedStore, end_of, recovered, taken
 from albireo.log.store.quarantine import Quarantine, Quarantined, Trimmer
-from albireo.log.store.retention import LogRetention, PrunedSegment
 from albireo.log.store.snapshots import Snapshot
 from albireo.log.store.store import Base, StoreHeader
 from albireo.log.write.appending import Appender, Entry, Stamp

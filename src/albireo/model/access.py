@@ -3,7 +3,7 @@
     view < operate < engineer < admin        each may do what those before it may
 
 Not decided here: which message or question needs which role (machine/access/needs.py), who has which (machine/access).
-Not the same as the role of a node or adapter, which says who leads (machine/node/role.py, field/role.py).
+Not the same as the role of a node or adapter, which says who leads (machine/desk/role.py, field/role.py).
 """
 
 from collections.abc import Iterable

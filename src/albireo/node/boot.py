@@ -25,9 +25,9 @@ from albireo.model.instant import SECOND
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology
 from albireo.model.tree.nodes import asked_of_parent, child_configs, dialled
 from albireo.node.apply import ReadAgain, TopologyInUse
-from albireo.node.core.door import DoorArguments
 from albireo.node.lone import logger_of, supervision_of
-from albireo.node.member.arguments import PairArguments, PlcWaits
+from albireo.node.membership.door import DoorArguments
+from albireo.node.membership.pair_arguments import PairArguments, PlcWaits
 from albireo.node.vote.boot import node_voter_of
 from albireo.runtime import ActorSpec
 from albireo.runtime.actor.node import run_node

@@ -5,7 +5,7 @@
 The writer has a thread of its own because a stalled terminal or a full disk blocks: the actor goes on answering
 DEAD?, the mailbox drops its oldest lines, and the first line that gets through again says how many are missing.
 
-Not done here: lines of an actor while logger is not there (runtime/actor/journal.py).
+Not done here: lines of an actor while logger is not there (runtime/journal.py).
 """
 
 import asyncio
@@ -22,7 +22,7 @@ import msgspec
 from albireo.codec.message import Logged
 from albireo.model.instant import Instant
 from albireo.runtime import ActorContext, Letter, LinkLimits, Mailbox, Overflow
-from albireo.runtime.actor.journal import LEVELS, render_json, render_text
+from albireo.runtime.journal import LEVELS, render_json, render_text
 
 LINES_WAITING_MAX: Final = 10_000
 """Lines between the link and the writer. Overflow rule: drop oldest and count."""

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from albireo.runtime.actor.actor import ActorContext, Behaviour, Supervised, run_actor, running
-    from albireo.runtime.actor.journal import Journal
-    from albireo.runtime.actor.mailbox import Mailbox, Overflow
     from albireo.runtime.actor.placement import ActorSpec
     from albireo.runtime.errors import (
         ActorFailed,
@@ -29,10 +27,12 @@ if TYPE_CHECKING:
         StartFailed,
         StoreRefused,
     )
+    from albireo.runtime.journal import Journal
     from albireo.runtime.link.keys import Keys
     from albireo.runtime.link.links import TurnLimits
     from albireo.runtime.link.probe import Reach
     from albireo.runtime.link.sockets import Letter, Link, LinkLimits, SyncLink
+    from albireo.runtime.mailbox import Mailbox, Overflow
 
 __all__ = [
     "ActorContext",
@@ -75,8 +75,8 @@ _HOMES = {
         "run_actor",
         "running",
     ),
-    "albireo.runtime.actor.journal": ("Journal",),
-    "albireo.runtime.actor.mailbox": (
+    "albireo.runtime.journal": ("Journal",),
+    "albireo.runtime.mailbox": (
         "Mailbox",
         "Overflow",
     ),

@@ -31,7 +31,7 @@ from albireo.model.value import ValueType
 from albireo.plant.tunnel.processes import Tunnel, start_tunnel
 from albireo.plant.tunnel.scenario import Scenario
 from albireo.runtime import SyncLink
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.plc import patient_site
 from tests.parts.waiting import PATIENCE_S
 

@@ -14,7 +14,7 @@ import pytest
 
 from albireo.codec.message import Answer, Ask
 from albireo.runtime import SyncLink
-from albireo.runtime.actor.directory import holder
+from albireo.runtime.directory import holder
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]

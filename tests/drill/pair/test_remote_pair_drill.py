@@ -22,7 +22,7 @@ from albireo.drill.plcs import STAMP_ADDRESS, Plcs
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 from tests.parts.far_desk import FarDesk, Said
 from tests.parts.process_pair import MEMBERS, VOTERS, Pair, until
 from tests.parts.waiting import PATIENCE_S

@@ -18,7 +18,7 @@ from albireo.drill.ground import Ground
 from albireo.drill.pair import HEALTHY_S, Pair, other_of
 from albireo.drill.plcs import Plcs
 from albireo.plant.tunnel.plc.orders import CarriedOrder
-from albireo.plant.tunnel.wire import PlcFaults
+from albireo.plant.tunnel.plc.wire import PlcFaults
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]

@@ -15,7 +15,7 @@ from albireo.plant.tunnel.plc.memory import Retained
 from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
-from albireo.plant.tunnel.wire import PlcFaults, ResetConnections, Restart, ZeroVoter
+from albireo.plant.tunnel.plc.wire import PlcFaults, ResetConnections, Restart, ZeroVoter
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]

@@ -17,8 +17,8 @@ from albireo.plant.tunnel.physics import channels, physics
 from albireo.plant.tunnel.plant import TICK_S
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.registers import Register, value_of
+from albireo.plant.tunnel.plc.wire import PlcFaults
 from albireo.plant.tunnel.processes import begin
-from albireo.plant.tunnel.wire import PlcFaults
 from tests.long_form import some
 from tests.parts.waiting import PATIENCE_S
 

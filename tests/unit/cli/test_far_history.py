@@ -20,7 +20,7 @@ from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 from tests.parts.core_pair import aside
 from tests.parts.history import Sample, batch_of, iso
 from tests.parts.lone import NODE, LoneNode

@@ -33,9 +33,9 @@ from albireo.cli.view.screen import Screen
 from albireo.cli.view.state import LiveState
 from albireo.codec.frame import body_crc
 from albireo.log import LogConfig, OsFileSystem, StoreIdentity
+from albireo.log.inspection import compare, delete_quarantined, inspect, quarantined
 from albireo.log.log import Log
 from albireo.log.store import store as log_store
-from albireo.log.store.inspection import compare, delete_quarantined, inspect, quarantined
 from albireo.log.write.appending import Entry
 from albireo.machine.pair.events import State
 from albireo.model.instant import MS, SECOND, Instant

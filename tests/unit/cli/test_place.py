@@ -12,7 +12,7 @@ from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
 from albireo.cli.site.key_place import find
 from albireo.runtime import Keys
-from albireo.runtime.actor.directory import DataLock
+from albireo.runtime.directory import DataLock
 
 
 @pytest.fixture(autouse=True)

@@ -44,7 +44,7 @@ from albireo.model.item import AlarmSettings, DataItem, KnownItem
 from albireo.model.value import ValueType
 from albireo.node.core.actor import create
 from albireo.runtime import SyncLink, running
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.keys import Keys
 from tests.parts.core_pair import PLACES, Plant, aside, keyed_plant, plant, until
 from tests.parts.port import free_ports

@@ -16,7 +16,7 @@ from albireo.client.history import pieces
 from albireo.model import quality as q
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.core_pair import aside, plant
 from tests.parts.history import DAY_ZERO
 from tests.parts.lone import NODE, LoneNode

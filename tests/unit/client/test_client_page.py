@@ -13,7 +13,7 @@ from albireo.client import connect
 from albireo.node.history import HistoryArguments
 from albireo.node.history.actor import Historian
 from albireo.runtime import running
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 from tests.parts.core_pair import aside, plant, until
 from tests.parts.waiting import PATIENCE_S
 from tests.unit.client.test_client import lone

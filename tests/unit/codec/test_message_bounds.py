@@ -15,19 +15,19 @@ from albireo.codec.bounds import OPEN_BYTES_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import OPEN, Answer, AnyMessage, Ask, FeedAck, decode, encode
 from albireo.codec.record import Audited
-from albireo.machine.case.acting import CaseActBody
-from albireo.machine.case.answers import CaseActionAsked, CasesAsked
+from albireo.machine.answers.answers import ItemsAsked, Nothing
+from albireo.machine.answers.cases import CaseActionAsked, CasesAsked
+from albireo.machine.answers.forces import ForcesAsked
+from albireo.machine.answers.orders import CancelAsked, CommandAsked, CommandsAsked
+from albireo.machine.answers.posts import BecomeAsked, MessageAsked, ReceiveAsked, TakeAsked
+from albireo.machine.answers.selections import DeselectAsked, SelectAsked, SelectionsAsked
+from albireo.machine.answers.sessions import OwnSessionAsked, SessionEndAsked, SessionsAsked
 from albireo.machine.fold import ActionAsked
 from albireo.machine.fold.declared import shapes
-from albireo.machine.force.forcing import ItemForceAsked, ReleaseAsked
-from albireo.machine.node.answers import ItemsAsked, Nothing
-from albireo.machine.node.orders import WriteAsked
+from albireo.machine.orders.case.acting import CaseActBody
+from albireo.machine.orders.force.forcing import ItemForceAsked, ReleaseAsked
+from albireo.machine.orders.write.orders import WriteAsked
 from albireo.machine.table.told import AnyShape
-from albireo.machine.tree.force_answers import ForcesAsked
-from albireo.machine.tree.order_answers import CancelAsked, CommandAsked, CommandsAsked
-from albireo.machine.tree.post_answers import BecomeAsked, MessageAsked, ReceiveAsked, TakeAsked
-from albireo.machine.tree.select_answers import DeselectAsked, SelectAsked, SelectionsAsked
-from albireo.machine.tree.session_answers import OwnSessionAsked, SessionEndAsked, SessionsAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
 from albireo.model.command import Receipt
@@ -36,7 +36,7 @@ from albireo.model.item import DataItem
 from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion
 from albireo.node.member.admin_actions import MaintenanceAsked, PlainAction
 from albireo.node.member.joint_stop import StopNowAsked
-from albireo.node.vote.admission import InitAsked, ResetAsked
+from albireo.node.member.voter_admission import InitAsked, ResetAsked
 from tests.parts.bounds import changed, encoded, structs, unbounded
 
 REASONS = {

@@ -22,7 +22,7 @@ from albireo.log.log import Log
 from albireo.log.segment.recovery import RecoveryReport
 from albireo.model.position import EpochEntry
 from albireo.plant.tunnel.plc.orders import CarriedOrder
-from albireo.runtime.actor.clock import SHIFT_VARIABLE, wall_ns, write_shift
+from albireo.runtime.clock import SHIFT_VARIABLE, wall_ns, write_shift
 from tests.parts.log import entry_of
 
 ACKED = {"a": range(1, 6), "b": range(1, 3)}
@@ -117,7 +117,7 @@ def test_only_a_process_that_was_told_so_has_another_wall_clock(tmp_path: Path) 
     shift = tmp_path / "shift"
     write_shift(shift, 3_600_000_000_000)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom albireo.runtime.actor.clock import wall_ns, write_shift\n"
+        "import sys\nfrom pathlib import Path\nfrom albireo.runtime.clock import wall_ns, write_shift\n"
         "before = wall_ns()\nwrite_shift(Path(sys.argv[1]), 0)\nprint(before, wall_ns())"
     )
     command = [sys.executable, "-c", code, str(shift)]

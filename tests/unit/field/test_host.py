@@ -17,7 +17,7 @@ from albireo.model.item import DataItem
 from albireo.model.quality import BAD_NO_DATA, GOOD
 from albireo.model.samples import Strings
 from albireo.model.value import ValueType
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.waiting import PATIENCE_S
 
 

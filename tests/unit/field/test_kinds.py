@@ -30,7 +30,7 @@ PROGRAM = """
 import sys, threading
 from pathlib import Path
 from albireo.field.kinds import Surroundings, create_adapter
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 
 sys.setswitchinterval(1e-6)
 surroundings = Surroundings(Path(), boot_ns)

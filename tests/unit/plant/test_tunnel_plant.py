@@ -8,8 +8,7 @@ import pytest
 
 from albireo.plant.tunnel.plant import Plant
 from albireo.plant.tunnel.plc.plcs import PLCS
-from albireo.plant.tunnel.scenario import DELAY_MS, PLC_OFF_S, TEAR_MS, Scenario
-from albireo.plant.tunnel.wire import (
+from albireo.plant.tunnel.plc.wire import (
     Done,
     FaultsAsked,
     Image,
@@ -22,6 +21,7 @@ from albireo.plant.tunnel.wire import (
     framed,
     receive,
 )
+from albireo.plant.tunnel.scenario import DELAY_MS, PLC_OFF_S, TEAR_MS, Scenario
 from tests.parts.waiting import PATIENCE_S
 
 

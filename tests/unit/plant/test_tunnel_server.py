@@ -13,7 +13,7 @@ from albireo.plant.tunnel.physics import channels, physics
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.registers import Register, value_of, words_of_text
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import PlcFaults
+from albireo.plant.tunnel.plc.wire import PlcFaults
 from tests.parts.steady import run_steadily
 from tests.parts.waiting import PATIENCE_S
 

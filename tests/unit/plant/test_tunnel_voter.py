@@ -25,7 +25,7 @@ from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, V
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.registers import value_of
 from albireo.plant.tunnel.plc.server import PlcServer
-from albireo.plant.tunnel.wire import PlcFaults, ResetConnections, Restart, ZeroVoter
+from albireo.plant.tunnel.plc.wire import PlcFaults, ResetConnections, Restart, ZeroVoter
 from tests.parts.plc import CYCLE_MS, PlcCycles
 from tests.parts.steady import run_steadily
 from tests.parts.waiting import PATIENCE_S

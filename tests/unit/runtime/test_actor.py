@@ -30,10 +30,10 @@ from albireo.runtime import (
     running,
 )
 from albireo.runtime.actor.actor import CALLS_MAX
-from albireo.runtime.actor.clock import boot_ns
-from albireo.runtime.actor.directory import DataLock, RunDirectory
-from albireo.runtime.actor.journal import RATE_NS
-from albireo.runtime.actor.loop import ActorLoop, TurnMeter
+from albireo.runtime.clock import boot_ns
+from albireo.runtime.directory import DataLock, RunDirectory
+from albireo.runtime.journal import RATE_NS
+from albireo.runtime.loop import ActorLoop, TurnMeter
 from tests.parts.waiting import PATIENCE_S
 
 

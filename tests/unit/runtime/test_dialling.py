@@ -18,7 +18,7 @@ import zmq
 from albireo.codec.message import Ask
 from albireo.model.instant import SECOND
 from albireo.runtime import Journal, Link, LinkLimits, running
-from albireo.runtime.actor.clock import boot_ns, wall_ns
+from albireo.runtime.clock import boot_ns, wall_ns
 from albireo.runtime.link import tcp
 from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Dialling, Monitor
 from albireo.runtime.link.dialing import SILENT_LOOKS_MAX, TCP_LIMITS, BlockingDialer, Dialer, LinkSilence

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from albireo.runtime.actor.directory import (
+from albireo.runtime.directory import (
     LEFT_BYTES_MAX,
     SOCKET_PATH_BYTES_MAX,
     DataLock,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from albireo.codec.message import Logged, decode, encode
 from albireo.model.instant import MS, SECOND, Instant, WallTime
-from albireo.runtime.actor.journal import (
+from albireo.runtime.journal import (
     FIELD_CHARS_MAX,
     KEY_CHARS_MAX,
     KEYS_MAX,

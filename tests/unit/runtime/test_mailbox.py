@@ -2,8 +2,8 @@
 
 import pytest
 
-from albireo.runtime.actor.mailbox import Mailbox, Overflow
 from albireo.runtime.errors import MailboxFull
+from albireo.runtime.mailbox import Mailbox, Overflow
 
 
 def test_the_oldest_goes_and_is_counted() -> None:

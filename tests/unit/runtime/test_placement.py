@@ -12,8 +12,8 @@ import pytest
 
 from albireo.model.instant import Instant
 from albireo.runtime import ActorContext, Letter
-from albireo.runtime.actor.directory import DataLock
 from albireo.runtime.actor.placement import EXIT_CRASHED, ActorEnd, ActorSpec, ThreadPlacement
+from albireo.runtime.directory import DataLock
 
 FIRST_USE = """
 import sys, threading

@@ -7,7 +7,7 @@ import pytest
 import zmq
 
 from albireo.model.instant import SECOND
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import AddressTaken, EndpointRefused
 from albireo.runtime.link.link import LinkLimits
 from albireo.runtime.link.plain import PARTS_KEPT, Fate, PlainSocket, PlainSockets, check_open_to

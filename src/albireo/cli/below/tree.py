@@ -20,7 +20,7 @@ from albireo.cli.display import time_text
 from albireo.cli.output import emit, json_option, show, show_table, until_interrupted
 from albireo.cli.target import Place, node_client, place_option
 from albireo.client import Client, ClientError
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 
 LOOK_S: Final = 2.0
 """Time between the two looks that tell the pace at which records come."""

@@ -24,8 +24,8 @@ from albireo.cli.process import unusable
 from albireo.cli.view.watch import tunnel_of
 from albireo.plant.tunnel import Scenario, TunnelError
 from albireo.plant.tunnel.processes import begin
-from albireo.runtime.actor.clock import wall_ns
-from albireo.runtime.actor.directory import DataLock
+from albireo.runtime.clock import wall_ns
+from albireo.runtime.directory import DataLock
 from albireo.runtime.errors import RuntimeFault
 
 DATA: Final = Path("var/demo")

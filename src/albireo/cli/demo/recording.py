@@ -27,7 +27,7 @@ from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.plant.tunnel import Tunnel, TunnelError, start_whole_tunnel
 from albireo.plant.tunnel.plc.plcs import PLCS
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 
 GUARDED: Final = {NORTH: (), SOUTH: tuple(PLCS)}
 """PLCs whose set points are reached through the output mailboxes only: those of the pair, which they vote for."""

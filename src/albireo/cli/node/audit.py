@@ -24,9 +24,9 @@ from albireo.codec.audit_chain import (
 )
 from albireo.codec.errors import DecodeError
 from albireo.log import LogError, OsFileSystem, write_aside
-from albireo.log.store.inspection import header_of, newest_snapshot
+from albireo.log.inspection import header_of, newest_snapshot
 from albireo.log.store.store import StoreHeader
-from albireo.machine.fold.audit import AuditChain
+from albireo.machine.fold.people.audit import AuditChain
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError

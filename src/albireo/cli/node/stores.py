@@ -10,7 +10,7 @@ from albireo.cli.display import time_text
 from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
 from albireo.cli.place import data_option, find_data
 from albireo.log import LogError, StoreDamaged, WrongStore
-from albireo.log.store.inspection import (
+from albireo.log.inspection import (
     Comparison,
     StoreSeen,
     compare,
@@ -20,7 +20,7 @@ from albireo.log.store.inspection import (
     quarantined,
 )
 from albireo.log.store.quarantine import Quarantined
-from albireo.runtime.actor.directory import holder
+from albireo.runtime.directory import holder
 
 PRIVATE = "private"
 """Beside `log`: what a member does not replicate."""

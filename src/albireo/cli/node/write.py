@@ -19,7 +19,7 @@ from albireo.model.item import Control
 from albireo.model.value import Value, ValueType
 
 EXPIRES_S_MAX: Final = 3600.0
-"""Longest time to live of an order; that of the node (machine/node/orders.py), which costs 80 ms to import."""
+"""Longest time to live of an order; that of the node (machine/orders/write/orders.py), which costs 80 ms to import."""
 
 
 class NegativeNumbers(click.Command):

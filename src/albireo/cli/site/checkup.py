@@ -24,10 +24,10 @@ import msgspec
 from albireo.cli.output import progress
 from albireo.log.descriptors import DESCRIPTORS
 from albireo.model.topology import NodeConfig, Topology, places
-from albireo.node.core.door import DoorArguments
+from albireo.node.membership.door import DoorArguments
 from albireo.pipeline.errors import INSTALL, JavaMissing
 from albireo.pipeline.java import find_java
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 
 Status = Literal["good", "warning", "failed", "unknown"]
 

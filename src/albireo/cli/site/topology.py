@@ -187,7 +187,7 @@ def show_tree(
     If a node is asked, its health stands there, and that of the others as it sees them.
     """
     from albireo.cli.site.tree import health_of, seen_health, tree_of
-    from albireo.runtime.actor.clock import wall_ns
+    from albireo.runtime.clock import wall_ns
 
     loaded = read_topology(file)
     asked, health = None, {}

@@ -49,7 +49,7 @@ from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
 from albireo.plant.tunnel.processes import TunnelError
 from albireo.plant.tunnel.scenario import Scenario
-from albireo.runtime.actor.clock import boot_ns, wall_ns
+from albireo.runtime.clock import boot_ns, wall_ns
 from albireo.runtime.errors import RuntimeFault
 
 DRAW_S: Final = 0.25

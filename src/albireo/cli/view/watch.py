@@ -16,9 +16,9 @@ from albireo.cli.view.state import LiveState, own_number
 from albireo.cli.view.view import BeginScenario, LiveView
 from albireo.client import Client
 from albireo.model.case import Case
+from albireo.plant.tunnel.plc.wire import SOCKET_NAME
 from albireo.plant.tunnel.processes import begin
-from albireo.plant.tunnel.wire import SOCKET_NAME
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 
 SITE = "site"
 """Folder in a demo's data directory, with topology, item tables, and for each site a folder with its plant's socket."""

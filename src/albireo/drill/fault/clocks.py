@@ -1,6 +1,6 @@
 """Wall clocks that jump: what NTP, an operator or a virtual machine's host may do to them.
 
-Wall time is read at one place (runtime/actor/clock.py), and that place adds what stands in a file named by the
+Wall time is read at one place (runtime/clock.py), and that place adds what stands in a file named by the
 environment.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 from albireo.drill.fault.fault import Fault
 from albireo.drill.ground import Ground
 from albireo.drill.pair import MEMBERS, Pair
-from albireo.runtime.actor.clock import SHIFT_VARIABLE, write_shift
+from albireo.runtime.clock import SHIFT_VARIABLE, write_shift
 
 JUMP_NS: Final = 3_600 * 1_000_000_000
 

@@ -21,7 +21,7 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 
 VALUE: Final = 100
 """Value of the order; no other order has it."""

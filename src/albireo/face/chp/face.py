@@ -38,7 +38,7 @@ from albireo.machine.chp.server import (
 )
 from albireo.model.instant import SECOND, TimePassed
 from albireo.model.position import Position
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import EndpointRefused
 from albireo.runtime.link.curve import host_and_port
 from albireo.runtime.link.link import LinkLimits

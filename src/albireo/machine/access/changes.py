@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from albireo.codec.record import AccessGranted, AccessRevoked, may_append
-from albireo.machine.access.fold import changed
 from albireo.machine.access.judge import AccessJudge
+from albireo.machine.fold.people.access import changed
 from albireo.model.access import ROLE_WORDS, is_admin_everywhere, role_from
 from albireo.model.principal import KEY_NAME_WORDS, PrincipalKind, is_key_name, kind_of
 

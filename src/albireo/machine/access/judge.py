@@ -19,8 +19,8 @@ import msgspec
 
 from albireo.codec.message import AnyMessage, Ask, ProducerHello
 from albireo.codec.record import Audited
-from albireo.machine.access.fold import AccessFold
 from albireo.machine.access.needs import MESSAGES, needed_for
+from albireo.machine.fold.people.access import AccessFold
 from albireo.model.access import AccessRole, RoleGrant, highest, is_admin_everywhere
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.principal import PrincipalKind, kind_of

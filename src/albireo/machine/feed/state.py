@@ -26,8 +26,8 @@ from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello
 from albireo.machine.feed.beat import Beat
 from albireo.machine.feed.credit import Credit
 from albireo.machine.feed.leader import GONE_NS, LogFacts, crowded
-from albireo.machine.feed.state_piece import PIECE_BYTES, START, WHOLE, StateAsked, StateCursor, StatePiece, StateSource
-from albireo.machine.node.turn import Turn
+from albireo.machine.fold.state_piece import PIECE_BYTES, START, WHOLE, StateAsked, StateCursor, StatePiece, StateSource
+from albireo.machine.kernel.turn import Turn
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, Instant
 from albireo.model.position import Position

@@ -15,11 +15,11 @@ CORE appends a mark frame at the earliest `deadline()` of the folds, so that log
 frames are folded together where that is the same (`stretch`).
 """
 
-from albireo.machine.fold.cases import Cases
-from albireo.machine.fold.conditions import Conditions
-from albireo.machine.fold.dim import Dim, Fresh
-from albireo.machine.fold.flood import FloodMetrics
-from albireo.machine.fold.settings import AlarmConfig
-from albireo.machine.fold.transitions import ActionAsked, ActionRefused
+from albireo.machine.fold.alarms.cases import Cases
+from albireo.machine.fold.alarms.conditions import Conditions
+from albireo.machine.fold.alarms.flood import FloodMetrics
+from albireo.machine.fold.alarms.settings import AlarmConfig
+from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
+from albireo.machine.fold.items.dim import Dim, Fresh
 
 __all__ = ["ActionAsked", "ActionRefused", "AlarmConfig", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh"]

@@ -6,7 +6,7 @@ Whoever folds, tells, mirrors or watches goes through this list, so that a furth
 from collections.abc import Mapping
 from typing import Any
 
-from albireo.machine.selection.fold import Selections
+from albireo.machine.fold.commands.selections import Selections
 from albireo.machine.table.fold import TableFold
 from albireo.machine.table.told import AnyShape
 

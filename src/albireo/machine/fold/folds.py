@@ -16,6 +16,7 @@ from albireo.codec import record as codec
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader
+from albireo.codec.message_records import MessageFact
 from albireo.codec.record import (
     ENVELOPE_LEVEL,
     AccessGranted,
@@ -47,23 +48,22 @@ from albireo.codec.record import (
     SessionRoleChanged,
     Stream,
 )
-from albireo.codec.tree.records import MessageFact
-from albireo.machine.access.fold import AccessFold
-from albireo.machine.feed.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
 from albireo.machine.fold import declared, stretch
-from albireo.machine.fold.audit import AuditChain
-from albireo.machine.fold.cases import Cases
-from albireo.machine.fold.commands import Commands
-from albireo.machine.fold.conditions import Conditions
-from albireo.machine.fold.dim import Dim
-from albireo.machine.fold.elsewhere import Elsewhere
+from albireo.machine.fold.alarms.cases import Cases
+from albireo.machine.fold.alarms.conditions import Conditions
+from albireo.machine.fold.alarms.elsewhere import Elsewhere
+from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
+from albireo.machine.fold.commands.commands import Commands
+from albireo.machine.fold.items.dim import Dim
+from albireo.machine.fold.items.forces import Forces
+from albireo.machine.fold.letters.letters import INBOX, OUTBOX, MessageFold
+from albireo.machine.fold.origins import Enveloped, Origins, read_envelope
+from albireo.machine.fold.people.access import AccessFold
+from albireo.machine.fold.people.audit import AuditChain
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.fold.producers import Producers
-from albireo.machine.fold.transitions import ActionAsked, ActionRefused
-from albireo.machine.force.fold import Forces
-from albireo.machine.message.fold import INBOX, OUTBOX, MessageFold
-from albireo.machine.session.fold import SessionFold
+from albireo.machine.fold.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
 from albireo.machine.table.fold import TableFold
-from albireo.machine.tree.origins import Enveloped, Origins, read_envelope
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading

@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.record import Stream
 from albireo.codec.samples import SampleStretch, decode_together
+from albireo.machine.fold.alarms.conditions import Conditions
+from albireo.machine.fold.alarms.rules import HAS_FROZEN, HAS_RATE, IS_STALE, IS_SUPPRESSOR
 from albireo.machine.fold.columns import NEVER
-from albireo.machine.fold.conditions import Conditions
-from albireo.machine.fold.dim import Dim
+from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.producers import Producers
-from albireo.machine.fold.rules import HAS_FROZEN, HAS_RATE, IS_STALE, IS_SUPPRESSOR
 from albireo.model import quality as q
 from albireo.model.instant import MS, LogTime
 from albireo.model.samples import SampleBatch, Strings

@@ -9,9 +9,9 @@ Spec: docs/messages.md; ADR-0183.
 
 import random
 
-from albireo.codec.tree.records import MessageRequested
+from albireo.codec.message_records import MessageRequested
+from albireo.machine.fold.letters.outbox import MessageReceipt, OutboxFold
 from albireo.machine.message.events import MessageLimits, SendAsked
-from albireo.machine.message.outbox import MessageReceipt, OutboxFold
 from albireo.model.tree.message import EXPIRES_MS_MAX, MessageName
 
 GUID_BITS = 128

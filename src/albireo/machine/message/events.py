@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from albireo.codec.message_records import MessageRecord
 from albireo.codec.tree.letters import TreeMessage
-from albireo.codec.tree.records import MessageRecord
-from albireo.machine.message.outbox import MessageReceipt
+from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.model.instant import MS, SECOND, Instant, LogTime, WallTime
 from albireo.model.tree.message import BODY_BYTES_MAX, MessageName, MessageStage
 

@@ -15,16 +15,7 @@ import random
 from collections.abc import Mapping
 from typing import Final, assert_never
 
-from albireo.codec.tree.letters import (
-    FromOrigin,
-    FromOwner,
-    MessageTold,
-    OutcomeHeard,
-    OutcomeSaid,
-    OverAsked,
-    TreeMessage,
-)
-from albireo.codec.tree.records import (
+from albireo.codec.message_records import (
     LifeBegun,
     LowTold,
     MessageAccepted,
@@ -38,6 +29,17 @@ from albireo.codec.tree.records import (
     MessageStopped,
     OwnerHeard,
 )
+from albireo.codec.tree.letters import (
+    FromOrigin,
+    FromOwner,
+    MessageTold,
+    OutcomeHeard,
+    OutcomeSaid,
+    OverAsked,
+    TreeMessage,
+)
+from albireo.machine.fold.letters.letters import MessageFold
+from albireo.machine.fold.letters.outbox import MessageReceipt, digest_of
 from albireo.machine.message.events import (
     ExecuteBody,
     MessageDoubt,
@@ -52,9 +54,7 @@ from albireo.machine.message.events import (
     SendRefused,
     StageReached,
 )
-from albireo.machine.message.fold import MessageFold
 from albireo.machine.message.origin import OriginSide
-from albireo.machine.message.outbox import MessageReceipt, digest_of
 from albireo.machine.message.owner import OwnerSide
 from albireo.machine.message.route import next_hop
 from albireo.model.command import id_reused

@@ -21,6 +21,7 @@ Spec: docs/messages.md; ADR-0183.
 import random
 from collections.abc import Callable
 
+from albireo.codec.message_records import MessageEnd, MessageEnded, MessageRequested, MessageStopped, OwnerHeard
 from albireo.codec.tree.letters import (
     AcceptedSaid,
     BodyAsked,
@@ -33,7 +34,7 @@ from albireo.codec.tree.letters import (
     OverAsked,
     OwnerLetter,
 )
-from albireo.codec.tree.records import MessageEnd, MessageEnded, MessageRequested, MessageStopped, OwnerHeard
+from albireo.machine.fold.letters.outbox import MessageReceipt, OpenMessage, OutboxFold
 from albireo.machine.message.asking import MessageAsking
 from albireo.machine.message.events import (
     LetterPace,
@@ -49,7 +50,6 @@ from albireo.machine.message.events import (
     StageReached,
     hurry,
 )
-from albireo.machine.message.outbox import MessageReceipt, OpenMessage, OutboxFold
 from albireo.machine.message.stages import MessageStages
 from albireo.model.instant import MS, Instant, soonest
 from albireo.model.tree.message import PIECE_BYTES, AddCause, MessageName, MessageOutcome, MessageStage

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from albireo.codec.message_records import LowTold, MessageAccepted, MessageDone, MessageEnd, MessageRefused
 from albireo.codec.tree.letters import (
     AcceptedSaid,
     BodyAsked,
@@ -36,7 +37,7 @@ from albireo.codec.tree.letters import (
     OverAsked,
     OwnerLetter,
 )
-from albireo.codec.tree.records import LowTold, MessageAccepted, MessageDone, MessageEnd, MessageRefused
+from albireo.machine.fold.letters.inbox import InboxFold
 from albireo.machine.message.events import (
     ExecuteBody,
     LetterPace,
@@ -48,7 +49,6 @@ from albireo.machine.message.events import (
     SendLetter,
     hurry,
 )
-from albireo.machine.message.inbox import InboxFold
 from albireo.model.instant import MS, Instant, soonest
 from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 

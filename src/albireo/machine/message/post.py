@@ -18,9 +18,7 @@ from typing import Final, Protocol, assert_never
 import msgspec
 
 from albireo.codec.message import Answer
-from albireo.codec.record import LEVELS, Stream
-from albireo.codec.tree.letters import FromOrigin, TreeMessage
-from albireo.codec.tree.records import (
+from albireo.codec.message_records import (
     LifeBegun,
     MessageDone,
     MessageEnd,
@@ -29,6 +27,10 @@ from albireo.codec.tree.records import (
     MessageRecord,
     MessageRequested,
 )
+from albireo.codec.record import LEVELS, Stream
+from albireo.codec.tree.letters import FromOrigin, TreeMessage
+from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.message.events import (
     ExecuteBody,
     MessageDoubt,
@@ -43,11 +45,9 @@ from albireo.machine.message.events import (
     StageReached,
 )
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.message.outbox import MessageReceipt
 from albireo.machine.message.receiving.desk import MOVED, ReceiversDesk, let_wait
 from albireo.machine.message.route import next_hop
-from albireo.machine.message.writes import MessageWrites, receipt_of
-from albireo.machine.node.turn import Moment, Question, Turn
+from albireo.machine.orders.write.bodies import MessageWrites, receipt_of
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome

@@ -112,7 +112,7 @@ class Table(Generic[K, R]):
         return found
 
     def word(self, key: K) -> R | None:
-        """What is to be told of a key that changed: its row, or the last word about it; None: that it is gone."""
+        """Word to be told of a key that changed: its row, or the last word about it; None: that it is gone."""
         row = self._rows.get(key)
         return self._gone.get(key) if row is None else row
 

@@ -12,14 +12,14 @@ from albireo.codec.frame import HEADER_BYTES
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import BODY_BYTES_MAX, ENVELOPE_LEVEL
 from albireo.codec.tree.hello import ChildHello, ParentHello
-from albireo.machine.node.role import RootConfig
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.desk.role import RootConfig
+from albireo.machine.fold.origins import Origins
+from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.tree.child import Child
 from albireo.machine.tree.copier import Copier
 from albireo.machine.tree.followed_states import Raw
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
-from albireo.machine.tree.origins import Origins
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import Instant, soonest
 from albireo.model.principal import UNKEYED, kind_of

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from albireo.codec.message import AnyMessage, FeedAlive, FeedAnswer, FeedState, RoleTold
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.tree.below import NO_MIRRORS
 from albireo.machine.tree.followed_states import UNHEARD_NS, FollowedStates, Raw, StateWish
 from albireo.machine.tree.mirror import NodeMirror

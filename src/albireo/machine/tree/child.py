@@ -42,7 +42,7 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.tree.copier import Copier
 from albireo.machine.tree.followed_states import UNHEARD_NS, WINDOW_BYTES, FollowedStates, Raw, StateWish
 from albireo.machine.tree.mirror import NodeMirror

@@ -26,8 +26,8 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader, Origin, frames
 from albireo.codec.record import Kind, OriginDeclared, OriginForked, OriginGap, Stream
 from albireo.codec.tree.envelope import encode_envelope, inside
-from albireo.machine.node.turn import OWN_PRODUCER, Draft, Turn
-from albireo.machine.tree.origins import ORIGINS_MAX, Enveloped, Origins, Told, epochs_to, told_in
+from albireo.machine.fold.origins import ORIGINS_MAX, Enveloped, Origins, Told, epochs_to, told_in
+from albireo.machine.kernel.turn import OWN_PRODUCER, Draft, Turn
 from albireo.model.item import KnownItem
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 

@@ -29,8 +29,8 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
-from albireo.machine.feed.state_piece import PIECE_BYTES
-from albireo.machine.node.turn import Moment, Turn
+from albireo.machine.fold.state_piece import PIECE_BYTES
+from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.producer.seeking import AskRole, Chose, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
 from albireo.machine.producer.seeking import Effect as SeekerEffect
 from albireo.machine.tree.mirror import NodeMirror

@@ -22,7 +22,10 @@ from numpy.typing import NDArray
 from albireo.codec import samples
 from albireo.codec.message import FeedState
 from albireo.codec.slices import SLICE_ROWS
-from albireo.machine.feed.state_piece import (
+from albireo.machine.feed.viewing import StateChange, decode_state
+from albireo.machine.fold.declared import shapes
+from albireo.machine.fold.items.dim import Dim
+from albireo.machine.fold.state_piece import (
     START,
     WHOLE,
     Changed,
@@ -31,9 +34,6 @@ from albireo.machine.feed.state_piece import (
     cut,
     ids_without_value,
 )
-from albireo.machine.feed.viewing import StateChange, decode_state
-from albireo.machine.fold.declared import shapes
-from albireo.machine.fold.dim import Dim
 from albireo.machine.table.shape import GONE_MAX, K, R, TableShape
 from albireo.machine.table.table import Table
 from albireo.machine.table.told import AnyTable, TableChange

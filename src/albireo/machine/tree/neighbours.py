@@ -13,8 +13,8 @@ from collections.abc import Container
 
 from albireo.codec.pair_message import Heartbeat
 from albireo.codec.tree.hello import ChildHello, ParentHello
-from albireo.machine.node.events import MemberSaid
-from albireo.machine.node.turn import Moment
+from albireo.machine.kernel.events import MemberSaid
+from albireo.machine.kernel.turn import Moment
 from albireo.model.instant import SECOND, WallTime
 
 

@@ -1,7 +1,7 @@
 """Session: the presence of a principal at a node, from one place: who, from where, since when, with what role.
 
 Not a connection: one session covers all links of its principal from there, and single commands that follow each other.
-When it begins and ends is decided in machine/session/sessions.py.
+When it begins and ends is decided in machine/orders/session/sessions.py.
 """
 
 from enum import StrEnum

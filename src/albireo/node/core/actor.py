@@ -29,8 +29,9 @@ from albireo.log import (
 )
 from albireo.log.log import Log
 from albireo.log.write.commit import LogFailure
+from albireo.machine.carry.node_tree import MIRRORS
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.events import (
+from albireo.machine.kernel.events import (
     AdmissionChanged,
     Answered,
     Committed,
@@ -43,9 +44,8 @@ from albireo.machine.node.events import (
     Restored,
     Stopping,
 )
-from albireo.machine.node.root import Root
-from albireo.machine.node.turn import Moment, Send, Turn
-from albireo.machine.tree.node_tree import MIRRORS
+from albireo.machine.kernel.turn import Moment, Send, Turn
+from albireo.machine.root.root import Root
 from albireo.model.instant import MS, Instant, TimePassed, WallTime, soonest
 from albireo.model.position import Position
 from albireo.node.core.alone import Alone
@@ -54,12 +54,12 @@ from albireo.node.core.feeding import Feeding
 from albireo.node.core.history_questions import HISTORY, LIMITS, HistoryQuestions
 from albireo.node.core.housekeeping import Housekeeping
 from albireo.node.core.level_check import check_level
-from albireo.node.core.membership import Membership
 from albireo.node.core.peer_links import PeerLinks
-from albireo.node.core.private_log import OneLetter, PrivateLog, append_all, opened, whole
 from albireo.node.core.stored_relay import StoredRelay
 from albireo.node.core.uplinks import NoUplinks, Uplinks, uplinks_of
 from albireo.node.member.member import PairMembership
+from albireo.node.membership.membership import Membership
+from albireo.node.membership.private_log import OneLetter, PrivateLog, append_all, opened, whole
 from albireo.runtime import ActorContext, Letter, Link, TurnLimits
 from albireo.runtime.errors import ConfigurationRefused, StoreRefused
 
@@ -379,7 +379,7 @@ class Core:
         self._perform(self.root.step(event, self.log.view(), moment), moment)
 
     def _perform(self, turn: Turn, moment: Moment) -> None:
-        """Append, then send; see machine.node.turn for why that order is enough."""
+        """Append, then send; see machine.kernel.turn for why that order is enough."""
         appended: list[Frame] = []
         if turn.drafts:
             appended = append_all(self.log, self.private, turn.drafts, turn.elapsed_ms, moment.wall)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from albireo.log.log import Log
-from albireo.machine.node.events import Granted, LevelAgreed, PairFigures, Served
+from albireo.machine.kernel.events import Granted, LevelAgreed, PairFigures, Served
 from albireo.model.instant import Instant
 from albireo.model.position import EPOCHS_MOST, EpochEntry, Position
-from albireo.node.core.access import KeyAccess
-from albireo.node.core.door import DoorArguments, ProgramDoor
-from albireo.node.core.membership import LogAndFolds
+from albireo.node.membership.access import KeyAccess
+from albireo.node.membership.door import DoorArguments, ProgramDoor
+from albireo.node.membership.membership import LogAndFolds
 from albireo.runtime import ActorContext, Keys, Letter, StoreRefused
 
 FULL: Final = (

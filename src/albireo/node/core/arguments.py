@@ -6,14 +6,14 @@ from typing import Final
 import msgspec
 
 from albireo.log import LogConfig
-from albireo.machine.node.role import RootConfig
+from albireo.machine.desk.role import RootConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
-from albireo.node.core.door import DoorArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
-from albireo.node.member.arguments import PairArguments
+from albireo.node.membership.door import DoorArguments
+from albireo.node.membership.pair_arguments import PairArguments
 
 SEED_BYTES: Final = 32
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.codec.message import Answer, Ask
-from albireo.machine.node.events import ActorsTold, ActorTold, TopologyTold
+from albireo.machine.kernel.events import ActorsTold, ActorTold, TopologyTold
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime import ActorContext, Letter, Link
 

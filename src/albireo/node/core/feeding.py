@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from albireo.codec.message import AnyMessage
 from albireo.log import Corrupted, Pruned, ReadFailed
 from albireo.machine.feed.leader import Given, Pull, cut
-from albireo.machine.node.events import DamagePassed, FollowersServed, WakeUpEnded
+from albireo.machine.kernel.events import DamagePassed, FollowersServed, WakeUpEnded
 from albireo.model.instant import Instant
 from albireo.model.position import Position
-from albireo.node.core.membership import LogAndFolds
+from albireo.node.membership.membership import LogAndFolds
 from albireo.runtime import ActorContext
 
 

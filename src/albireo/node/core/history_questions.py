@@ -13,7 +13,7 @@ import msgspec
 
 from albireo.codec.message import Answer, Ask
 from albireo.machine.access.judge import AccessJudge
-from albireo.machine.node.turn import Moment
+from albireo.machine.kernel.turn import Moment
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import SECOND, Instant
 from albireo.node.core.peer_links import PeerLinks

@@ -16,13 +16,13 @@ from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
 from albireo.log.log import Log
 from albireo.log.store.quarantine import Trimmer
 from albireo.machine.fold.folds import Folds, joined
-from albireo.machine.node.events import ActorsTold, Measured, TopologyTold
-from albireo.machine.node.root import Root
+from albireo.machine.kernel.events import ActorsTold, Measured, TopologyTold
+from albireo.machine.root.root import Root
 from albireo.model.instant import MS, SECOND, Instant, LogTime
 from albireo.model.position import Position
 from albireo.node.core.boot_questions import BootQuestions
-from albireo.node.core.membership import Membership
-from albireo.node.core.private_log import PrivateLog
+from albireo.node.membership.membership import Membership
+from albireo.node.membership.private_log import PrivateLog
 from albireo.runtime import ActorContext, Letter
 
 EVERY_NS: Final = SECOND

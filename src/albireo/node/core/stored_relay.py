@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.tree.stored import PIECE_BYTES, StoredAsked, StoredGiven
-from albireo.machine.node.root import Root
+from albireo.machine.root.root import Root
 from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.uplinks import NoUplinks, Uplinks
 from albireo.runtime import Letter, Link

@@ -17,9 +17,9 @@ import msgspec
 from albireo.codec.message import AnyMessage
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.codec.tree.hello import ChildHello
-from albireo.machine.node.root import Root
+from albireo.machine.carry.node_tree import PARENT
+from albireo.machine.root.root import Root
 from albireo.machine.tree.beyond import PARENT_LINES
-from albireo.machine.tree.node_tree import PARENT
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime import ActorContext, Keys, Link
 from albireo.runtime.errors import EndpointRefused

@@ -18,8 +18,8 @@ from albireo.codec.history import NO_ITEM, Manifest
 from albireo.machine.history.declared import Row
 from albireo.node.history.below.folders import nodes_below, root_of
 from albireo.node.history.errors import QueryRefused, UnknownNode
+from albireo.node.history.files.hot import HotRows
 from albireo.node.history.files.store import FOLDER, read_manifest
-from albireo.node.history.hot import HotRows
 from albireo.node.history.query import StoredHistory
 
 HOT_TIMEOUT_S: Final = 3.0

@@ -50,8 +50,8 @@ from albireo.node.history.below.origin import figures_of
 from albireo.node.history.below.origins import BelowSeal, HistoryBelow, OriginUnknown
 from albireo.node.history.copies import Copies
 from albireo.node.history.errors import QueryRefused, UnknownNode
+from albireo.node.history.files.hot import HotContent, HotTail
 from albireo.node.history.files.store import HistoryStore, OpenReport
-from albireo.node.history.hot import HotContent, HotTail
 from albireo.node.history.merges import Merges
 from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import ActorContext, Letter, Link

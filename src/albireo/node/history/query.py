@@ -38,6 +38,7 @@ from albireo.model.tree.node_names import nodes_meant
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import parquet
 from albireo.node.history.files.gaps import GapIndex
+from albireo.node.history.files.hot import HotRows
 from albireo.node.history.files.pieces import (
     follow_each_other,
     growing,
@@ -48,7 +49,6 @@ from albireo.node.history.files.pieces import (
     with_minutes_of,
     without_extremes,
 )
-from albireo.node.history.hot import HotRows
 from albireo.node.history.rows import events_table
 
 INTERVALS_MAX: Final = 1_000_000

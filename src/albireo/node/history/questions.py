@@ -10,9 +10,9 @@ from msgspec import Meta
 from albireo.codec.bounds import ENTRIES_MAX
 from albireo.machine.history.declared import Row
 from albireo.model.bounded import INT64_MAX, INT64_MIN, Name, Number32, Signed64
-from albireo.node.history import hot
 from albireo.node.history.errors import QueryRefused
-from albireo.node.history.hot import HotContent
+from albireo.node.history.files import hot
+from albireo.node.history.files.hot import HotContent
 
 HOT_ANSWER_ROWS_MAX: Final = 200_000
 """Most rows of the hot tail in one answer: some 16 MB, half of what a message may have."""

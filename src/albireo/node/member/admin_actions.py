@@ -46,7 +46,7 @@ from albireo.node.member.audit_trail import USER_CHARS_MAX, AuditTrail
 from albireo.node.member.joint_stop import JointStop
 from albireo.node.member.marks import Marks
 from albireo.node.member.status import MemberStatus
-from albireo.node.vote.admission import VoterAdmission
+from albireo.node.member.voter_admission import VoterAdmission
 from albireo.runtime import Letter
 
 REFUSED_NOTED_MAX: Final = 32

@@ -34,7 +34,7 @@ from albireo.codec.pair_message import (
     Voted,
 )
 from albireo.codec.record import Audited
-from albireo.machine.node import events as root_events
+from albireo.machine.kernel import events as root_events
 from albireo.machine.pair.events import (
     ACTING,
     HOLDING,
@@ -78,19 +78,19 @@ from albireo.machine.pair.member import Member
 from albireo.machine.pair.party import MemberFacts
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import Position
-from albireo.node.core.access import KeyAccess
-from albireo.node.core.membership import LogAndFolds
 from albireo.node.member.admin_actions import ActionContext, AdminActions
-from albireo.node.member.arguments import PairArguments
 from albireo.node.member.audit_trail import audits_at_end
-from albireo.node.member.holder_watch import HolderWatch
+from albireo.node.member.history_relay import HistoryRelay
 from albireo.node.member.marks import Marks
 from albireo.node.member.output_watch import OutputWatch
 from albireo.node.member.pair_links import PairLinks
 from albireo.node.member.status import MemberStatus
-from albireo.node.transfer.history_relay import HistoryRelay
+from albireo.node.membership.access import KeyAccess
+from albireo.node.membership.membership import LogAndFolds
+from albireo.node.membership.pair_arguments import PairArguments
 from albireo.node.transfer.replication import Replication, received
 from albireo.node.transfer.restoring import Restoring
+from albireo.node.vote.holder_watch import HolderWatch
 from albireo.node.vote.plc_voters import Outside, PlcVoters
 from albireo.runtime import ActorContext, Letter, Link
 from albireo.runtime.link.keys import Keys

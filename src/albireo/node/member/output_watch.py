@@ -16,10 +16,10 @@ Spec: design/pair.md, rule 11; Outputs; ADR-0121.
 from typing import Final
 
 from albireo.log.log import Log
-from albireo.machine.node.root import Root
 from albireo.machine.pair.events import DevicesReached, Event, OutputsEnded, State, SwitchoverAsked
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.reasons import Reasons, holding
+from albireo.machine.root.root import Root
 from albireo.model import quality
 from albireo.model.instant import SECOND, Instant
 

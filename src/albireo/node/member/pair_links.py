@@ -12,8 +12,8 @@ from albireo.codec.pair_message import Question, Voted, VoterHello
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.machine.vote.below import VotersBelow
 from albireo.model.instant import MS
-from albireo.node.core.door import ProgramDoor
-from albireo.node.member.arguments import PairArguments
+from albireo.node.membership.door import ProgramDoor
+from albireo.node.membership.pair_arguments import PairArguments
 from albireo.runtime import ActorContext, Letter, Link
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import Keys

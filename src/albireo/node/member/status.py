@@ -11,7 +11,7 @@ import msgspec
 
 from albireo.codec.message import HistoryTold
 from albireo.codec.pair_message import CopyTold, Heartbeat, HeartbeatAnswered, PeerMessage, Record, Voted
-from albireo.machine.node.events import MemberSaid, PairFigures
+from albireo.machine.kernel.events import MemberSaid, PairFigures
 from albireo.machine.pair.events import CaseTold, State
 from albireo.machine.pair.levels import why_apart
 from albireo.machine.pair.member import Member
@@ -20,8 +20,8 @@ from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochHistory
-from albireo.node.member.arguments import Seats
 from albireo.node.member.marks import UNREADABLE, MarkedCase, Marks
+from albireo.node.membership.pair_arguments import Seats
 
 VOTER_SILENT_NS: Final = 3 * SECOND
 """Time without an answer after which a voter counts as silent; it is asked at least once a second."""

@@ -14,12 +14,12 @@ import msgspec
 
 from albireo.codec.pair_message import FoldsSent
 from albireo.machine.fold.folds import Folds, joined
-from albireo.machine.node.events import Restored
+from albireo.machine.kernel.events import Restored
 from albireo.machine.pair.events import SendFolds, StartOver, TakeFolds
 from albireo.machine.pair.party import Party
 from albireo.model.instant import MS, SECOND, Instant, LogTime
 from albireo.model.position import BEGINNING, Position
-from albireo.node.core.membership import LogAndFolds
+from albireo.node.membership.membership import LogAndFolds
 from albireo.runtime import ActorContext, Link
 
 PART_BYTES: Final = 1 << 20

@@ -13,7 +13,7 @@ from albireo.codec.pair_message import RangeSent
 from albireo.log import Corrupted, FramesRefused, Pruned, ReadFailed, RepairFailed
 from albireo.machine.pair.events import RepairLog, SendRange
 from albireo.machine.pair.party import Party
-from albireo.node.core.membership import LogAndFolds
+from albireo.node.membership.membership import LogAndFolds
 from albireo.runtime import ActorContext, Link
 
 PIECE_BYTES: Final = 4 << 20

@@ -22,7 +22,7 @@ from albireo.machine.pair.events import (
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.party import Party
 from albireo.model.instant import Instant
-from albireo.node.core.membership import LogAndFolds
+from albireo.node.membership.membership import LogAndFolds
 from albireo.node.transfer.folds import FoldsGiven, FoldsTaken
 from albireo.node.transfer.peer_repair import PeerRepair
 from albireo.runtime import ActorContext, Link

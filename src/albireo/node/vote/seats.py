@@ -28,7 +28,7 @@ from albireo.machine.vote.paths import REFUSALS_NEEDED
 from albireo.machine.vote.voter import HolderGone, Persist, SendVote, VoteAsked, VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.principal import UNKEYED, kind_of
-from albireo.node.member.holder_watch import HolderWatch
+from albireo.node.vote.holder_watch import HolderWatch
 from albireo.node.vote.store import VoterDisk
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, LinkLimits
 from albireo.runtime.link.keys import Keys

@@ -18,9 +18,7 @@ import numpy as np
 from albireo.plant.tunnel.child import until_told
 from albireo.plant.tunnel.physics import channels, physics
 from albireo.plant.tunnel.plc.plcs import PLCS
-from albireo.plant.tunnel.scenario import DELAY_MS, PLC_OFF_S, TEAR_MS, Scenario
-from albireo.plant.tunnel.setpoints import written
-from albireo.plant.tunnel.wire import (
+from albireo.plant.tunnel.plc.wire import (
     ActAsked,
     Done,
     FaultsAsked,
@@ -37,6 +35,8 @@ from albireo.plant.tunnel.wire import (
     receive,
     socket_path,
 )
+from albireo.plant.tunnel.scenario import DELAY_MS, PLC_OFF_S, TEAR_MS, Scenario
+from albireo.plant.tunnel.setpoints import written
 
 TICK_S: Final = 0.1
 BEHIND_MAX_S: Final = 2.0

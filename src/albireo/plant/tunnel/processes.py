@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from albireo.plant.tunnel.plc.plcs import PLCS
-from albireo.plant.tunnel.scenario import Scenario
-from albireo.plant.tunnel.wire import (
+from albireo.plant.tunnel.plc.wire import (
     SOCKET_NAME,
     ActAsked,
     Done,
@@ -29,6 +28,7 @@ from albireo.plant.tunnel.wire import (
     framed,
     receive,
 )
+from albireo.plant.tunnel.scenario import Scenario
 
 START_S: Final = 20.0
 """Importing numpy and pymodbus takes 2 s on two busy cores."""

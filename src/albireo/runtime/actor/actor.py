@@ -37,12 +37,10 @@ import msgspec
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import AliveAnswered, AliveAsked, Logged, Started, StopAsked, Stopped
 from albireo.model.instant import SECOND, Instant, WallTime
-from albireo.runtime.actor.clock import boot_ns, process_cpu_ns, thread_cpu_ns, wall_ns
-from albireo.runtime.actor.directory import DataLock, RunDirectory
-from albireo.runtime.actor.journal import Journal
-from albireo.runtime.actor.loop import ActorLoop, NextTurn, TurnMeter
-from albireo.runtime.actor.mailbox import Mailbox, Overflow
+from albireo.runtime.clock import boot_ns, process_cpu_ns, thread_cpu_ns, wall_ns
+from albireo.runtime.directory import DataLock, RunDirectory
 from albireo.runtime.errors import ActorFailed, MailboxFull
+from albireo.runtime.journal import Journal
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import DEFAULT_LIMITS, Hears, Letter, Link, LinkLimits
@@ -50,6 +48,8 @@ from albireo.runtime.link.links import ActorLinks, TurnLimits
 from albireo.runtime.link.probe import Probes, Reach
 from albireo.runtime.link.sockets import Sockets, new_identity
 from albireo.runtime.link.tcp import TcpLinks, nobody
+from albireo.runtime.loop import ActorLoop, NextTurn, TurnMeter
+from albireo.runtime.mailbox import Mailbox, Overflow
 
 CALLS_MAX: Final = 10_000
 """Calls from other threads that may wait for the loop. Overflow rule: fail; a loop that far behind hangs."""

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA, EXIT_HUNG
-from albireo.runtime.actor.loop import ActorLoop, IdleCollection
 from albireo.runtime.actor.placement import ActorSpec
 from albireo.runtime.actor.supervision import SupervisionConfig
 from albireo.runtime.actor.supervisor import DEFAULT_CONFIG, ActorChanged, BootAnswer, PlacementName, Supervisor
 from albireo.runtime.actor.tuning import end_of_start, tune_process
 from albireo.runtime.errors import StartFailed
+from albireo.runtime.loop import ActorLoop, IdleCollection
 
 
 def run_node(

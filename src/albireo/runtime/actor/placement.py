@@ -21,11 +21,11 @@ from typing import Final, Protocol
 import msgspec
 
 from albireo.runtime.actor.actor import ActorContext, Behaviour, Supervised, run_actor
-from albireo.runtime.actor.directory import DataLock
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA
 from albireo.runtime.actor.first_use import settle_types
-from albireo.runtime.actor.loop import ActorLoop
+from albireo.runtime.directory import DataLock
 from albireo.runtime.errors import AddressTaken, ConfigurationRefused, StoreRefused
+from albireo.runtime.loop import ActorLoop
 
 EXIT_CRASHED: Final = 1
 LAUNCH_BYTES_MAX: Final = 64 * 1024 * 1024

@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 
 from albireo.runtime.actor.actor import ActorContext, Supervised
-from albireo.runtime.actor.directory import DataLock
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION
-from albireo.runtime.actor.loop import IdleCollection
 from albireo.runtime.actor.placement import EXIT_CRASHED, LAUNCH_BYTES_MAX, REASON_BYTES_MAX, Launch, live
 from albireo.runtime.actor.tuning import end_of_start, tune_process
+from albireo.runtime.directory import DataLock
+from albireo.runtime.loop import IdleCollection
 
 _PR_SET_PDEATHSIG: Final = 1
 """prctl(2)"""

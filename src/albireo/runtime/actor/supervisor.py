@@ -24,8 +24,6 @@ from albireo.codec import message
 from albireo.codec.message import AliveAnswered, AliveAsked, Answer, Started, StopAsked, Stopped
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.runtime.actor.actor import ActorContext, run_actor
-from albireo.runtime.actor.clock import boot_ns
-from albireo.runtime.actor.directory import DataLock, RunDirectory
 from albireo.runtime.actor.placement import ActorEnd, ActorPlacement, ActorSpec, ProcessPlacement, ThreadPlacement
 from albireo.runtime.actor.supervision import (
     ActorAnswered,
@@ -48,6 +46,8 @@ from albireo.runtime.actor.supervision import (
     SupervisionConfig,
     WatchedActor,
 )
+from albireo.runtime.clock import boot_ns
+from albireo.runtime.directory import DataLock, RunDirectory
 from albireo.runtime.errors import ActorHung, AnswerRefused, DataLocked, StartFailed
 from albireo.runtime.link.sockets import Letter, new_identity
 

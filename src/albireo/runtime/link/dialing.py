@@ -21,7 +21,7 @@ from typing import Final
 import zmq
 
 from albireo.model.instant import SECOND, Instant
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import PeerUnreachable
 from albireo.runtime.link import curve
 from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Dialling, Monitor

@@ -30,7 +30,7 @@ from zmq.utils import z85
 
 from albireo.log import OsFileSystem, write_aside
 from albireo.model.principal import KEY_NAME_PATTERN, KEY_NAME_WORDS, is_key_name
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 from albireo.runtime.errors import KeysRefused
 
 OWN_FILE: Final = "own.json"

@@ -22,7 +22,7 @@ import msgspec
 
 from albireo.model.access import AccessRole, RoleGrant, role_from
 from albireo.model.principal import PrincipalKind, kind_of
-from albireo.runtime.actor.clock import wall_ns
+from albireo.runtime.clock import wall_ns
 from albireo.runtime.errors import KeysRefused
 from albireo.runtime.link.key_files import (
     KEYS_PER_NAME_MAX,

@@ -20,8 +20,8 @@ import msgspec
 
 from albireo.codec.message import AnyMessage
 from albireo.model.instant import SECOND
-from albireo.runtime.actor.clock import boot_ns
-from albireo.runtime.actor.directory import RunDirectory
+from albireo.runtime.clock import boot_ns
+from albireo.runtime.directory import RunDirectory
 from albireo.runtime.errors import NodeSilent
 from albireo.runtime.link.connection import ConnectionEvent, Dialling, Monitor
 from albireo.runtime.link.dialing import MIND_S, TCP_LIMITS, BlockingDialer, Dialer

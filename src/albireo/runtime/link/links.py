@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from albireo.codec.errors import DecodeError
-from albireo.runtime.actor.loop import ActorLoop
 from albireo.runtime.link.link import Letter, Link
 from albireo.runtime.link.sockets import Sockets
+from albireo.runtime.loop import ActorLoop
 
 
 class TurnLimits(msgspec.Struct, frozen=True, kw_only=True):

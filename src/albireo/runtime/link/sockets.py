@@ -27,8 +27,8 @@ import zmq
 
 from albireo.codec.message import AnyMessage
 from albireo.model.instant import SECOND
-from albireo.runtime.actor.clock import boot_ns
-from albireo.runtime.actor.directory import RunDirectory
+from albireo.runtime.clock import boot_ns
+from albireo.runtime.directory import RunDirectory
 from albireo.runtime.errors import AddressTaken, NodeSilent
 from albireo.runtime.link.connection import Monitor
 from albireo.runtime.link.dialing import MIND_S, RECONNECT_MS, RECONNECT_MS_MAX, TCP_LIMITS, BlockingDialer, Dialer

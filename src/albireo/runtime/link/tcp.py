@@ -16,8 +16,8 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from albireo.runtime.actor.journal import Journal
 from albireo.runtime.errors import AddressTaken, EndpointRefused, KeysRefused
+from albireo.runtime.journal import Journal
 from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Monitor
 from albireo.runtime.link.dialing import STANDSTILL_S, Dialer, Listener
 from albireo.runtime.link.keys import Keys

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from albireo.codec.tree.records import MessageEnd, MessageRecord, MessageRequested
-from albireo.machine.message.outbox import MessageReceipt
+from albireo.codec.message_records import MessageEnd, MessageRecord, MessageRequested
+from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.model.instant import MS
 from albireo.model.tree.message import MessageName, MessageOutcome
 from albireo.sim.engine.agenda import Agenda

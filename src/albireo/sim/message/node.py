@@ -10,7 +10,8 @@ from functools import partial
 
 import msgspec
 
-from albireo.codec.tree.records import LifeBegun, MessageDone, MessageEnd, MessageLeased, MessageRecord
+from albireo.codec.message_records import LifeBegun, MessageDone, MessageEnd, MessageLeased, MessageRecord
+from albireo.machine.fold.letters.letters import MessageFold
 from albireo.machine.message.events import (
     ExecuteBody,
     HandOut,
@@ -23,7 +24,6 @@ from albireo.machine.message.events import (
     SendLetter,
     StageReached,
 )
-from albireo.machine.message.fold import MessageFold
 from albireo.machine.message.receiving.receivers import Receiver, ReceiverEffect
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome

@@ -7,12 +7,12 @@ Spec: docs/messages.md; ADR-0184.
 
 import msgspec
 
+from albireo.codec.message_records import LowTold, MessageAccepted, MessageEnd, MessageLeased
 from albireo.codec.tree.letters import BodySent, NeverSaid, OriginLetter, OverAsked, OwnerLetter
-from albireo.codec.tree.records import LowTold, MessageAccepted, MessageEnd, MessageLeased
+from albireo.machine.fold.letters.outbox import OpenMessage
 from albireo.machine.message.asking import MessageAsking
 from albireo.machine.message.events import ExecuteBody, HandOut, MessageEffect, MessageTimes, RecordMessage, SendAsked
 from albireo.machine.message.origin import OriginSide
-from albireo.machine.message.outbox import OpenMessage
 from albireo.machine.message.owner import OwnerSide
 from albireo.machine.message.receiving.receivers import MessageReceivers, Offer, ReceiverEffect
 from albireo.model.instant import MS, Instant

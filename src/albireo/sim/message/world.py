@@ -11,11 +11,11 @@ Spec: docs/messages.md; ADR-0184.
 from collections import Counter
 from typing import Final
 
+from albireo.codec.message_records import MessageRequested
 from albireo.codec.tree.letters import TreeMessage
-from albireo.codec.tree.records import MessageRequested
+from albireo.machine.fold.letters.letters import MessageFold
+from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.message.events import SendAsked
-from albireo.machine.message.fold import MessageFold
-from albireo.machine.message.outbox import MessageReceipt
 from albireo.model.instant import MS, SECOND
 from albireo.model.tree.message import MessageOutcome
 from albireo.sim.engine.world import World

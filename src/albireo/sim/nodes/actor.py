@@ -14,9 +14,9 @@ from albireo.codec.message import AnyMessage, Logged
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.runtime import ActorContext, Journal, Letter, Link, LinkLimits, Reach, TurnLimits
 from albireo.runtime.actor.actor import CALLS_PER_TURN_MAX, Behaviour
-from albireo.runtime.actor.loop import TurnMeter
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.link import DEFAULT_LIMITS
+from albireo.runtime.loop import TurnMeter
 from albireo.sim.engine.agenda import Timer
 from albireo.sim.nodes.loop import StagedLoop
 from albireo.sim.nodes.network import Host, Parts, StagedLink

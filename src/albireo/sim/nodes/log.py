@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from albireo.codec.frame import Frame, frames
 from albireo.log import Corrupted, FileSystem, LogConfig
 from albireo.log.log import Log
-from albireo.log.store.opening import OpenedStore
+from albireo.log.opening import OpenedStore
 from albireo.log.write.commit import LogFailure, Task
 from albireo.log.write.writer import Queued
 from albireo.model.instant import LogTime

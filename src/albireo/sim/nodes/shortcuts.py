@@ -13,15 +13,15 @@ from albireo.codec.frame import Frame
 from albireo.codec.pair_message import Accept, FollowAnswered
 from albireo.codec.record import ProducerOpened
 from albireo.log.log import Log
+from albireo.machine.desk.pending import Pending
+from albireo.machine.desk.role import Role
 from albireo.machine.fold.producers import Producers
-from albireo.machine.node.pending import Pending
-from albireo.machine.node.role import Role
 from albireo.machine.pair.following import Following
 from albireo.machine.pair.holder import Holder
 from albireo.machine.vote.voter import Effect, Event, Persist, Voter, VoterStore
 from albireo.model.instant import Instant
 from albireo.model.log_view import LogView
-from albireo.node.core.private_log import OneLetter, PrivateLog
+from albireo.node.membership.private_log import OneLetter, PrivateLog
 from albireo.node.transfer.folds import FoldsTaken
 from albireo.node.transfer.peer_repair import PeerRepair
 from albireo.node.vote.store import KeptVote, VoterDisk
@@ -127,7 +127,7 @@ _begins, _open = Role.begins, Producers.open
 
 _KILLS: Final = NodeSwarm(faults=("kill", "power"), fault_every_ms=600.0, batch_every_ms=20.0, sync_ms=10.0)
 _SLOW_FOLDS: Final = msgspec.structs.replace(
-    _KILLS, bounds={"machine.node.pending:FOLD_COST_MAX": 30}, batch_every_ms=5.0
+    _KILLS, bounds={"machine.desk.pending:FOLD_COST_MAX": 30}, batch_every_ms=5.0
 )
 _AWAY: Final = NodeSwarm(faults=("away", "kill_both"), fault_every_ms=900.0, batch_every_ms=20.0, segment_bytes=4_096)
 _ROT: Final = NodeSwarm(

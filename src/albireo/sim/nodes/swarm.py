@@ -62,7 +62,7 @@ BOUNDS: Final = {
     "machine.feed.leader:PULL_BYTES": 600,
     "machine.pair.outflow:PIECE_BYTES": 600,
     "machine.pair.outflow:WINDOW_BYTES": 4_000,
-    "machine.node.pending:FOLD_COST_MAX": 30,
+    "machine.desk.pending:FOLD_COST_MAX": 30,
     "node.transfer.folds:PART_BYTES": 700,
     "node.core.housekeeping:SNAPSHOT_RECORDS": 50,
     "node.core.housekeeping:SNAPSHOT_FRAMES": 20,

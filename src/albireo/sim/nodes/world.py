@@ -20,7 +20,7 @@ from typing import Final, Self
 
 from albireo.model.instant import SECOND
 from albireo.node.core.arguments import CoreArguments
-from albireo.node.member.arguments import PairArguments
+from albireo.node.membership.pair_arguments import PairArguments
 from albireo.node.vote.node_voter import NodeVoterArguments
 from albireo.node.vote.seats import AskingMember, AskingPair
 from albireo.node.vote.witness import WitnessArguments

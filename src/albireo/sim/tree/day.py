@@ -21,8 +21,8 @@ from importlib import import_module
 from typing import Final, Self
 
 from albireo.codec.frame import Frame
-from albireo.machine.node.root import Root
 from albireo.machine.producer.seeking import SeekConfig
+from albireo.machine.root.root import Root
 from albireo.model.instant import MS, SECOND
 from albireo.model.position import BEGINNING
 from albireo.model.tree.message import MessageOutcome
@@ -58,19 +58,19 @@ PACED: Final = (
     "machine.feed.follower:SILENCE_NS",
     "machine.feed.leader:GONE_NS",
     "machine.feed.state:GONE_NS",
-    "machine.node.diagnostics.adapters:LATE_NS",
-    "machine.node.diagnostics.adapters:LOOK_NS",
-    "machine.node.diagnostics.adapters:SILENT_NS",
-    "machine.node.root:SILENT_NS",
-    "machine.node.root:TICK_NS",
+    "machine.diagnostics.adapters:LATE_NS",
+    "machine.diagnostics.adapters:LOOK_NS",
+    "machine.diagnostics.adapters:SILENT_NS",
+    "machine.root.root:SILENT_NS",
+    "machine.root.root:TICK_NS",
     "machine.tree.beyond:UNHEARD_NS",
     "machine.tree.child:UNHEARD_NS",
     "machine.tree.followed_states:UNHEARD_NS",
-    "machine.tree.node_tree:UNHEARD_NS",
+    "machine.carry.node_tree:UNHEARD_NS",
     "node.core.housekeeping:EVERY_NS",
     "node.core.uplinks:HELLO_NS",
     "node.core.uplinks:SILENCE_MS",
-    "node.vote.admission:PROBE_NS",
+    "node.member.voter_admission:PROBE_NS",
     "sim.nodes.network:CONNECT_NS",
     "sim.nodes.network:RETRY_NS_MAX",
     "sim.tree.device:ROLE_EVERY_NS",

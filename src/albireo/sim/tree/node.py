@@ -7,11 +7,11 @@ from typing import Final
 
 from albireo.codec.frame import Frame
 from albireo.codec.message import AnyMessage, Appended
-from albireo.machine.node.root import Root
+from albireo.machine.root.root import Root
 from albireo.model.position import Position
 from albireo.node.core.actor import Core
 from albireo.node.core.arguments import CoreArguments
-from albireo.node.core.door import DoorArguments
+from albireo.node.membership.door import DoorArguments
 from albireo.runtime import Behaviour
 from albireo.sim.engine.disk import SimDisk
 from albireo.sim.nodes.clients import Operator

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from albireo.codec.message import Answer
-from albireo.machine.message.outbox import MessageReceipt
-from albireo.machine.node.root import Root
+from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.root.root import Root
 from albireo.model.tree.message import MessageOutcome
 from albireo.sim.tree.device import TreeDevice
 

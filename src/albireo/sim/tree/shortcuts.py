@@ -12,14 +12,14 @@ from albireo.codec.frame import FrameHeader
 from albireo.codec.message import FeedHello, FeedState
 from albireo.codec.record import ItemDeclared
 from albireo.codec.tree.hello import ChildHello
+from albireo.machine.desk.feeds import Feeds
 from albireo.machine.fold.folds import Content, Folds
+from albireo.machine.fold.origins import Enveloped
+from albireo.machine.kernel.turn import Turn
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.node.feeds import Feeds
-from albireo.machine.node.turn import Turn
 from albireo.machine.tree.child import Child
 from albireo.machine.tree.copier import Copier, _Run
 from albireo.machine.tree.mirror import NodeMirror
-from albireo.machine.tree.origins import Enveloped
 from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.model.tree.nodes import is_below
 from albireo.sim.engine.stage import first_caught

@@ -5,13 +5,13 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import Answer
-from albireo.machine.node.root import Root
 from albireo.machine.pair.config import PairConfig
+from albireo.machine.root.root import Root
 from albireo.model.tree.nodes import ChildConfig
 from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
-from albireo.node.member.arguments import MEMBERS, PairArguments
+from albireo.node.membership.pair_arguments import MEMBERS, PairArguments
 from albireo.node.vote.seats import AskingMember, AskingPair
 from albireo.node.vote.witness import WitnessArguments
 from albireo.sim.nodes.clients import ProducerClient

@@ -19,8 +19,8 @@ from functools import partial
 from typing import Final, Self
 
 from albireo.codec.message import Answer
-from albireo.machine.fold.dim import Dim
-from albireo.machine.node.root import Root
+from albireo.machine.fold.items.dim import Dim
+from albireo.machine.root.root import Root
 from albireo.machine.tree.followed_states import UNHEARD_NS
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import MS, SECOND

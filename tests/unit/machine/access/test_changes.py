@@ -8,12 +8,12 @@ from albireo.codec.message import Answer, AppendRefused, Ask, ProducerHello, Wri
 from albireo.codec.record import AccessGranted, AccessRevoked, Audited
 from albireo.machine.access.changes import GRANTS_MAX, PRINCIPALS_MAX
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.events import KeysListed, LevelAgreed
+from albireo.machine.kernel.events import KeysListed, LevelAgreed
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND, Instant
-from tests.unit.machine.node.test_root import World, append, hello
+from tests.unit.machine.root.test_root import World, append, hello
 
 KEY = "mes-1"
 ADMIN = "anna@desk"

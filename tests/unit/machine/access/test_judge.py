@@ -2,8 +2,8 @@
 
 from albireo.codec.message import Append, Ask
 from albireo.codec.record import AccessGranted, AccessRevoked
-from albireo.machine.access.fold import AccessFold
 from albireo.machine.access.judge import REMEMBERED_MAX, AccessJudge
+from albireo.machine.fold.people.access import AccessFold
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND, Instant, WallTime
 

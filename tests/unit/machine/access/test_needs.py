@@ -11,7 +11,7 @@ from albireo.codec.message import Answer, AnyMessage, AppendRefused, Ask, FeedAn
 from albireo.codec.principal import PROGRAM_WORDS
 from albireo.codec.record import Audited
 from albireo.machine.access.needs import CASE_ACTIONS, MESSAGES, QUESTIONS, needed_for
-from albireo.machine.node.events import KeysListed
+from albireo.machine.kernel.events import KeysListed
 from albireo.machine.producer.asking import READING
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
 from albireo.model.case import Action
@@ -19,7 +19,7 @@ from albireo.node.core.history_questions import HANDED_ON
 from albireo.node.member.admin_actions import ACTIONS, AdminActions
 from tests.parts.message import plain
 from tests.parts.pair import Table
-from tests.unit.machine.node.test_root import World
+from tests.unit.machine.root.test_root import World
 
 PAGE: Final = Path(__file__).parents[4] / "docs" / "access.md"
 ROW: Final = re.compile(r"^\| `([a-z_ ]+)` \| (\w+) \|", re.MULTILINE)

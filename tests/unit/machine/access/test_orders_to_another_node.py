@@ -9,7 +9,7 @@ import pytest
 from albireo.codec.message import Ask, FeedState
 from albireo.codec.record import Audited, Kind, decode_records
 from albireo.machine.access.needs import CASE_ACTIONS, needed_for
-from albireo.machine.node.events import KeysListed, LettersDrained
+from albireo.machine.kernel.events import KeysListed, LettersDrained
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
 from albireo.model.case import Action
 from albireo.model.instant import SECOND, Instant
@@ -18,7 +18,7 @@ from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.session import Session
 from albireo.model.value import ItemId, ValueType
-from tests.unit.machine.session.test_sessions_in_a_tree import ABOVE, OTHER, SITE, Site
+from tests.unit.machine.orders.session.test_sessions_in_a_tree import ABOVE, OTHER, SITE, Site
 
 ITEM: Final = f"{OTHER}:fan"
 GUESTS: Final = {

@@ -14,8 +14,8 @@ from albireo.machine.feed.leader import (
     Leader,
 )
 from albireo.machine.feed.state import TICK_NS, StateFeed
-from albireo.machine.feed.state_piece import StateAsked, StatePiece
-from albireo.machine.node.turn import Turn
+from albireo.machine.fold.state_piece import StateAsked, StatePiece
+from albireo.machine.kernel.turn import Turn
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, Position

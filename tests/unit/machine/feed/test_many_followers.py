@@ -10,8 +10,8 @@ from albireo.machine.feed.beat import ALIVE_NS, ALIVE_PER_TURN, Beat
 from albireo.machine.feed.follower import SILENCE_NS
 from albireo.machine.feed.leader import FOLLOWERS_MAX, Leader
 from albireo.machine.feed.state import MESSAGE_BYTES, TICK_NS, StateFeed
-from albireo.machine.feed.state_piece import PIECE_BYTES
-from albireo.machine.node.turn import Turn
+from albireo.machine.fold.state_piece import PIECE_BYTES
+from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, Position
 from tests.parts.drafted import view_of

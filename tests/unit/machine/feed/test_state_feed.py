@@ -6,7 +6,7 @@ import pytest
 
 from albireo.codec.message import FeedHello, FeedState
 from albireo.machine.feed.state import TICK_LEAST_NS, TICK_NS, StateFeed
-from albireo.machine.node.turn import Turn
+from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import BEGINNING, Position
 from tests.parts.drafted import view_of

@@ -6,8 +6,8 @@ from albireo.codec.audit_chain import entry_of, first_head, next_head
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
 from albireo.codec.record import Audited, Kind, Stream
-from albireo.machine.fold.audit import AuditChain
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.people.audit import AuditChain
 
 LOG = bytes(range(16))
 

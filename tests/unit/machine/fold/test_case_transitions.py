@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from albireo.codec.record import CaseChanged
-from albireo.machine.fold import transitions as t
-from albireo.machine.fold.transitions import ActionRefused
+from albireo.machine.fold.alarms import transitions as t
+from albireo.machine.fold.alarms.transitions import ActionRefused
 from albireo.model.case import Action, Case, Cause, LifecycleStatus, Shelving
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.item import Condition

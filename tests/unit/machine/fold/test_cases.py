@@ -7,7 +7,7 @@ import pytest
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import CaseChanged, ItemDeclared
 from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases
-from albireo.machine.fold import cases as module
+from albireo.machine.fold.alarms import cases as module
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.value import ItemId, ValueType

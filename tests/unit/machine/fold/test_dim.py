@@ -6,7 +6,7 @@ import pytest
 
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold import Dim, Fresh
-from albireo.machine.fold.dim import CLOCK_BACK_NS, ITEM_ID_MAX
+from albireo.machine.fold.items.dim import CLOCK_BACK_NS, ITEM_ID_MAX
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, LogTime
 from albireo.model.item import AlarmSettings, DataItem, KnownItem

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
+from albireo.codec.message_records import MessageEnd
 from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold, OutcomeSaid
-from albireo.codec.tree.records import MessageEnd
+from albireo.machine.fold.letters.outbox import RECEIPTS_MAX, MessageReceipt, MessageReceipts
 from albireo.machine.message.events import MessageLimits
-from albireo.machine.message.outbox import RECEIPTS_MAX, MessageReceipt, MessageReceipts
 from albireo.machine.message.route import next_hop
 from albireo.model.tree.message import PIECE_BYTES, AddCause, Life, MessageName, MessageOutcome
 from tests.parts.messages import MessageTree

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from albireo.codec.tree.letters import MessageTold
+from albireo.machine.kernel.turn import Turn
 from albireo.machine.message.events import SendAsked
-from albireo.machine.message.writes import encode_write
-from albireo.machine.node.turn import Turn
+from albireo.machine.orders.write.bodies import encode_write
 from albireo.model.command import Outcome
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS

@@ -8,16 +8,16 @@ import pytest
 
 from albireo.client.errors import CommandIdReused, refusal
 from albireo.codec.message import Answer, Ask, ProducerHello
+from albireo.codec.message_records import MessageRequested
 from albireo.codec.record import CommandRequested
-from albireo.codec.tree.records import MessageRequested
+from albireo.machine.fold.letters.outbox import MessageReceipt, digest_of
 from albireo.machine.message.events import MessageTimes, SendAsked
-from albireo.machine.message.outbox import MessageReceipt, digest_of
 from albireo.model.tree.message import FORCE, MessageName
 from albireo.model.tree.nodes import ChildConfig
 from tests.parts.message_core import MessageCore, exchange
+from tests.unit.machine.desk.test_retired_items import world
 from tests.unit.machine.message.test_post import SITE, TOP, link, tree, write
-from tests.unit.machine.node.test_retired_items import world
-from tests.unit.machine.node.test_root import ITEMS, World
+from tests.unit.machine.root.test_root import ITEMS, World
 
 Cores = dict[bytes, MessageCore]
 

@@ -3,8 +3,8 @@
 import random
 
 from albireo.codec.tree.letters import BodyAsked, MessageTold
+from albireo.machine.fold.letters.inbox import InboxFold
 from albireo.machine.message.events import MessageLimits, MessageTimes, SendLetter
-from albireo.machine.message.inbox import InboxFold
 from albireo.machine.message.owner import OwnerSide
 from albireo.model.instant import Instant, LogTime, WallTime
 from albireo.model.tree.message import Life, MessageName

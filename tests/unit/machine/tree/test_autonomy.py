@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from albireo.codec.message import Answer, Appended, WriteDone, WriteOrder
-from albireo.machine.node.events import Measured
+from albireo.machine.kernel.events import Measured
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant
-from tests.unit.machine.node.test_root import World, append, hello, order
+from tests.unit.machine.root.test_root import World, append, hello, order
 
 pytestmark = pytest.mark.slow
 

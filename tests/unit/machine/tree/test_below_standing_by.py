@@ -6,13 +6,13 @@ from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, Feed
 from albireo.codec.record import ENVELOPE_LEVEL, Kind
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import OutcomeHeard
-from albireo.machine.node.events import Event, HandoverBegun, LevelAgreed, Served, Suspended
-from albireo.machine.node.role import RootConfig
+from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.events import Event, HandoverBegun, LevelAgreed, Served, Suspended
 from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import Position
 from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.nodes import ChildConfig
-from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.root.test_root_roles import LOG, Side
 from tests.unit.machine.tree.test_copier import SITE, SITE_LOG, SiteLog
 
 STATE, BULK = b"state", b"bulk"

@@ -6,7 +6,7 @@ import pytest
 from albireo.codec import samples
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello, FeedState, RoleAsked, RoleTold
 from albireo.codec.tree.hello import ParentHello
-from albireo.machine.node.role import RootConfig
+from albireo.machine.desk.role import RootConfig
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.machine.tree.mirror import HISTORY
 from albireo.model import quality as q
@@ -16,7 +16,7 @@ from albireo.model.position import BEGINNING, EpochEntry, Position
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ItemId, ValueType
 from tests.parts.history import batch_of
-from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.root.test_root_roles import LOG, Side
 
 SITE, ABOVE, OTHER = "root/site", "root", "root/other"
 RUN = b"R" * 16

@@ -14,9 +14,9 @@ from albireo.codec.record import (
     encode_records,
 )
 from albireo.codec.tree.envelope import encode_envelope, inside
-from albireo.machine.node.turn import Turn
+from albireo.machine.fold.origins import Origins
+from albireo.machine.kernel.turn import Turn
 from albireo.machine.tree.copier import Copier
-from albireo.machine.tree.origins import Origins
 from albireo.model.instant import SECOND
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochHistory, Position

@@ -4,13 +4,13 @@ import math
 
 from albireo.codec.message import FeedAnswer, FeedHello
 from albireo.codec.record import ItemDeclared
-from albireo.machine.node.events import Measured
-from albireo.machine.node.turn import Turn
-from albireo.machine.tree.retelling import Retelling
+from albireo.machine.carry.retelling import Retelling
+from albireo.machine.kernel.events import Measured
+from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, Position
 from tests.parts.drafted import view_of
-from tests.unit.machine.node.test_root import LOG, World, hello
+from tests.unit.machine.root.test_root import LOG, World, hello
 
 ABOVE = "above"
 

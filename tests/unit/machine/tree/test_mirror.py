@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import FeedState
-from albireo.machine.feed.state_piece import PIECE_BYTES, StatePiece
+from albireo.machine.fold.state_piece import PIECE_BYTES, StatePiece
 from albireo.machine.tree.mirror import CLOSED_MAX, NodeMirror
 from albireo.model.case import Case, LifecycleStatus
 from albireo.model.item import Condition

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from albireo.codec import samples
 from albireo.codec.message import FeedState
 from albireo.codec.slices import SLICE_ROWS
-from albireo.machine.node.role import RootConfig
+from albireo.machine.desk.role import RootConfig
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model import quality as q
 from albireo.model.case import Case, LifecycleStatus
@@ -16,7 +16,7 @@ from albireo.model.force import Force
 from albireo.model.item import Condition, DataItem, KnownItem
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ItemId, ValueType
-from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.root.test_root_roles import LOG, Side
 from tests.unit.machine.tree.test_topology_taken_up import NORTH, SOUTH, child
 
 WALL = 1_900_000_000_000_000_000

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from albireo.codec.message import decode, encode
-from albireo.machine.feed.state_piece import WHOLE, Changed, StateAsked, StatePiece, cut
-from albireo.machine.fold.dim import Dim
+from albireo.machine.fold.items.dim import Dim
+from albireo.machine.fold.state_piece import WHOLE, Changed, StateAsked, StatePiece, cut
 from albireo.machine.tree.mirror import KeptState, NodeMirror
 from albireo.model import quality as q
 from albireo.model.instant import LogTime

@@ -9,13 +9,13 @@ import pytest
 from albireo.codec.message import ProducerHello, decode, encode
 from albireo.codec.pair_message import Heartbeat
 from albireo.codec.tree.hello import ChildHello, ParentHello
-from albireo.machine.node.events import Measured, MemberSaid, PairFigures, TopologyTold
+from albireo.machine.kernel.events import Measured, MemberSaid, PairFigures, TopologyTold
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.machine.tree.neighbours import NeighbourWatch, said_by
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
-from tests.unit.machine.node.test_root import World
+from tests.unit.machine.root.test_root import World
 from tests.unit.node.member.test_audit_trail import BEAT
 
 OWN, OTHER = "a" * 64, "b" * 64

@@ -5,15 +5,15 @@ from typing import Any, Final
 import pytest
 
 from albireo.codec.message import Answer, Ask, FeedState
-from albireo.machine.node.events import LettersDrained, LevelAgreed
-from albireo.machine.node.role import RootConfig
+from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.events import LettersDrained, LevelAgreed
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.tree.session import Session
 from albireo.model.value import ItemId, ValueType
-from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.root.test_root_roles import LOG, Side
 
 OWN: Final = "root/south"
 BELOW: Final = ("root/south/hall", "root/south/root", "root/south/root/hall", "root/south/root/shed")

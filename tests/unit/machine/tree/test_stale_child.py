@@ -8,13 +8,13 @@ from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, Fe
 from albireo.codec.record import ENVELOPE_LEVEL, Kind
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import AcceptedSaid, OutcomeSaid
-from albireo.machine.node.events import LevelAgreed
-from albireo.machine.node.role import RootConfig
+from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.events import LevelAgreed
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 from albireo.model.tree.message import Life, MessageName, MessageOutcome
 from albireo.model.tree.nodes import ChildConfig
-from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.root.test_root_roles import LOG, Side
 from tests.unit.machine.tree.test_copier import SITE, SITE_LOG, SiteLog
 
 STATE, BULK = (b"state 0", b"state 1"), (b"bulk 0", b"bulk 1")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello, RoleAsked, RoleTold
 from albireo.codec.tree.hello import ChildHello, ParentHello
-from albireo.machine.node.events import LevelAgreed, Measured, TopologyTold
-from albireo.machine.node.role import RootConfig
+from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.events import LevelAgreed, Measured, TopologyTold
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.machine.tree.mirror import HISTORY
 from albireo.model import quality as q
@@ -18,7 +18,7 @@ from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ItemId
-from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.root.test_root_roles import LOG, Side
 from tests.unit.machine.tree.test_beyond import RUN, state_of
 
 ROOT, NORTH, SOUTH = "root", "root/north", "root/south"

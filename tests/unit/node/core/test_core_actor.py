@@ -22,14 +22,14 @@ from albireo.codec.record import (
     encode_records,
 )
 from albireo.log import FileSystem, LogConfig, OsFileSystem, StoreIdentity
+from albireo.log.inspection import quarantined
 from albireo.log.log import Log
-from albireo.log.store.inspection import quarantined
 from albireo.log.write.appending import Entry
+from albireo.machine.desk.pending import FOLD_COST_MAX, RECORD_COST
 from albireo.machine.feed.follower import Deliver, Digested, Follower, FollowerConfig, LinkUp, Received, TellLeader
 from albireo.machine.feed.leader import Followed, Leader, Pull
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.events import OrdersGiven
-from albireo.machine.node.pending import FOLD_COST_MAX, RECORD_COST
+from albireo.machine.kernel.events import OrdersGiven
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import BEGINNING, EPOCHS_MOST, EpochEntry, EpochHistory, Position
@@ -39,9 +39,9 @@ from albireo.node.core.actor import Core, create
 from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.peer_links import NUMBER_BYTES
 from albireo.runtime import SyncLink, running
-from albireo.runtime.actor.clock import boot_ns
-from albireo.runtime.actor.loop import ActorLoop
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import ActorFailed, ConfigurationRefused, StoreRefused
+from albireo.runtime.loop import ActorLoop
 from tests.parts.waiting import PATIENCE_S
 
 ARGUMENTS = {"node": "root", "cluster": "c", "log": {"segment_bytes": 1 << 20, "free_bytes_min": 0}}

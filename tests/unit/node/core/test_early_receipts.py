@@ -11,13 +11,13 @@ from albireo.client import Acknowledged, BatchRefused, SampleProducer
 from albireo.codec import record, samples
 from albireo.codec.frame import frames
 from albireo.codec.record import Kind
-from albireo.machine.node.answers import status_of
+from albireo.machine.answers.answers import status_of
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.core_pair import aside, plant, until
 from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S

@@ -15,7 +15,7 @@ from albireo.codec.message import decode, encode
 from albireo.codec.pair_message import FollowAnswered, FollowAsked, Frames, Heartbeat
 from albireo.codec.record import LEVELS, FeatureRaised, Kind, Marked, Record, Stream, encode_records, may_append
 from albireo.machine.fold.folds import Folds, joined, level_of
-from albireo.machine.node.turn import Turn
+from albireo.machine.kernel.turn import Turn
 from albireo.machine.pair.events import FromPeer, Refusal, State
 from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL, OLDEST_LEVEL
 from albireo.model.instant import SECOND

@@ -16,7 +16,7 @@ from albireo.model.samples import SampleBatch
 from albireo.model.settings import LimitSettings
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.core_pair import Plant, aside, plant, until
 from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from albireo.codec.message import Answer, AnyMessage, Ask, StopAsked
-from albireo.machine.access.fold import AccessFold
 from albireo.machine.access.judge import AccessJudge
-from albireo.machine.node.turn import Moment
+from albireo.machine.fold.people.access import AccessFold
+from albireo.machine.kernel.turn import Moment
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.node.core.history_questions import (
     ANSWER_NS,

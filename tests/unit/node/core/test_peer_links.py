@@ -27,7 +27,7 @@ from albireo.model.position import BEGINNING
 from albireo.model.value import ValueType
 from albireo.node.core.actor import create
 from albireo.runtime import Letter, running
-from albireo.runtime.actor.directory import RunDirectory
+from albireo.runtime.directory import RunDirectory
 from albireo.runtime.link.link import DEFAULT_LIMITS, Link
 from albireo.runtime.link.sockets import Sockets
 from tests.parts.waiting import PATIENCE_S

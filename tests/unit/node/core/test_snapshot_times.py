@@ -10,7 +10,7 @@ import pytest
 
 from albireo.codec.record import Audited
 from albireo.machine.fold.folds import Folds
-from albireo.machine.node.events import OrdersGiven
+from albireo.machine.kernel.events import OrdersGiven
 from albireo.node.core import housekeeping
 from albireo.node.core.actor import Core
 from albireo.node.core.housekeeping import Retention

@@ -8,12 +8,12 @@ import pytest
 from albireo.codec.message import AnyMessage, RoleTold
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.stored import PIECE_BYTES, StoredAsked, StoredGiven
-from albireo.machine.node.role import RootConfig
+from albireo.machine.desk.role import RootConfig
 from albireo.model.tree.nodes import ChildConfig
 from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.stored_relay import StoredRelay
 from albireo.runtime import Letter
-from tests.unit.machine.node.test_root_roles import LOG, Side
+from tests.unit.machine.root.test_root_roles import LOG, Side
 
 NORTH, PUMP, SOUTH = "root/north", "root/north/pump", "root/south"
 LOG_OF = {NORTH: b"N" * 16, PUMP: b"P" * 16, SOUTH: b"S" * 16}

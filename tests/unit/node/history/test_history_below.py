@@ -10,8 +10,8 @@ from albireo.codec.frame import Origin, encode
 from albireo.codec.history import MANIFEST_NAME, BelowFolder, FileKind
 from albireo.codec.record import ItemDeclared, Kind, OriginDeclared, OriginGap, Stream
 from albireo.codec.tree.envelope import encode_envelope
+from albireo.machine.fold.origins import ORIGINS_MAX
 from albireo.machine.history.sealing import SealPaceConfig
-from albireo.machine.tree.origins import ORIGINS_MAX
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.position import Position

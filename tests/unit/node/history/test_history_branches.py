@@ -15,8 +15,8 @@ from albireo.model.position import EpochEntry, Position
 from albireo.node.history.errors import MergeAbandoned
 from albireo.node.history.files import merging, parquet
 from albireo.node.history.files.branches import living_rows
+from albireo.node.history.files.hot import HotTail
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.hot import HotTail
 from albireo.node.history.query import StoredHistory, TimeRange
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, listed_files_are_there, stored_rows
 

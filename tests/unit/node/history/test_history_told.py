@@ -11,8 +11,8 @@ from albireo.codec.message import AnyMessage, Carry, HistoryTold
 from albireo.codec.pair_message import Carried, CopyTold
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
-from albireo.node.core.membership import LogAndFolds
-from albireo.node.transfer.history_relay import HistoryRelay
+from albireo.node.member.history_relay import HistoryRelay
+from albireo.node.membership.membership import LogAndFolds
 from albireo.runtime import ActorContext, Letter, Link
 from tests.parts.pair import CLUSTER, WALL, Side, Table
 

@@ -14,9 +14,9 @@ from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem, KnownItem
 from albireo.model.value import ItemId, ValueType
-from albireo.node.history import hot as hot_tail
+from albireo.node.history.files import hot as hot_tail
+from albireo.node.history.files.hot import HotRows
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.hot import HotRows
 from albireo.node.history.per_interval import Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of

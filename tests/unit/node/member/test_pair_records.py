@@ -16,7 +16,7 @@ from albireo.model.instant import SECOND
 from albireo.node.core.actor import Core
 from albireo.node.member.audit_trail import audits_of
 from albireo.node.member.marks import Marks
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import ActorFailed
 from tests.parts.core_pair import Plant, aside, plant, until
 from tests.parts.waiting import PATIENCE_S

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from albireo.client import connect
-from albireo.machine.node.events import TopologyTold
+from albireo.machine.kernel.events import TopologyTold
 from albireo.model.settings import LimitSettings
 from tests.parts.core_pair import Plant, aside, plant, until
 from tests.parts.waiting import PATIENCE_S, awaited

@@ -42,7 +42,7 @@ from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.core.housekeeping import Retention
 from albireo.runtime import SyncLink
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from tests.parts.core_pair import Plant, aside, plant, until
 from tests.parts.waiting import PATIENCE_S
 

@@ -20,7 +20,7 @@ from albireo.model.position import BEGINNING, Position
 from albireo.node.vote.seats import AskingMember, AskingPair
 from albireo.node.vote.witness import Witness, WitnessArguments
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, run_actor, running
-from albireo.runtime.actor.clock import boot_ns
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.keys import Keys, introduce
 from albireo.sim.engine.disk import SimDisk
 from tests.parts.transport import hear_all

@@ -21,7 +21,7 @@ from albireo.field.modbus.wire import Answer, DataReply, Nonsense, NotSent, Sile
 from albireo.machine.output.mailbox import Result
 from albireo.model.command import Outcome
 from albireo.model.instant import Instant
-from albireo.runtime.actor.journal import Journal
+from albireo.runtime.journal import Journal
 
 SILENCES_MAX: Final = 3
 

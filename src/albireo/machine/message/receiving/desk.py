@@ -15,10 +15,11 @@ from typing import Final, TypeVar
 import msgspec
 
 from albireo.codec.message import Answer
+from albireo.codec.message_records import MessageDone, MessageLeased
 from albireo.codec.record import Stream
-from albireo.codec.tree.records import MessageDone, MessageLeased
+from albireo.machine.fold.letters.inbox import InboxFold
+from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.message.events import ExecuteBody, HandOut, MessageTimes, RecordMessage, SendRefused
-from albireo.machine.message.inbox import InboxFold
 from albireo.machine.message.receiving.receivers import (
     RECEIVERS_MAX,
     MessageReceivers,
@@ -26,7 +27,6 @@ from albireo.machine.message.receiving.receivers import (
     ReceiverEffect,
     ReceiverEnd,
 )
-from albireo.machine.node.turn import Question, Turn
 from albireo.model.instant import SECOND, Instant, soonest
 from albireo.model.tree.message import MessageName
 

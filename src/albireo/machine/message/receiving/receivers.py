@@ -23,9 +23,9 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.tree.records import MessageEnd, MessageLeased
+from albireo.codec.message_records import MessageEnd, MessageLeased
+from albireo.machine.fold.letters.inbox import InboxFold
 from albireo.machine.message.events import ExecuteBody, HandOut, MessageTimes, RecordMessage
-from albireo.machine.message.inbox import InboxFold
 from albireo.model.instant import SECOND, Instant, soonest
 from albireo.model.tree.message import AddCause, MessageName, MessageOutcome
 

@@ -17,8 +17,8 @@ from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.node.history.below.folders import node_asked, node_meant
 from albireo.node.history.below.origins import HistoryBelow
 from albireo.node.history.errors import QueryRefused, UnknownNode
+from albireo.node.history.files.hot import HotContent, HotTail
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.hot import HotContent, HotTail
 from albireo.node.history.paging import PagedHistory
 from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion, RowsQuestion, hot_answer
 from albireo.node.history.threads import HistoryThreads

@@ -16,8 +16,8 @@ from albireo.codec.history import BelowFolder, Enclosed, FileKind, Hole, Manifes
 from albireo.codec.record import OriginGap
 from albireo.machine.history.declared import Row
 from albireo.model.position import BEGINNING, EPOCHS_MAX, EpochEntry, Position
+from albireo.node.history.files.hot import HotContent, HotTail
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.hot import HotContent, HotTail
 
 _NO_BRANCH: Final = 0
 """Branch id of an epoch that is known by its frames only."""

@@ -22,8 +22,8 @@ from albireo.codec.history import BelowFolder, Manifest
 from albireo.codec.record import Kind, OriginDeclared, OriginForked, OriginGap, Stream, decode_records
 from albireo.codec.tree.envelope import open_envelope
 from albireo.log.files import FileSystem, OsFileSystem
+from albireo.machine.fold.origins import ORIGINS_MAX
 from albireo.machine.history.declared import Row
-from albireo.machine.tree.origins import ORIGINS_MAX
 from albireo.model.position import Position
 from albireo.node.history.below.folders import age_of, folders_below, is_folder_of
 from albireo.node.history.below.origin import OriginHistory, OriginSeal

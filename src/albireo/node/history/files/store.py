@@ -42,15 +42,15 @@ from albireo.machine.history.aggregate import merge, partials_of
 from albireo.machine.history.declared import DeclaredItems, Row
 from albireo.model.instant import SECOND
 from albireo.model.position import EpochEntry
-from albireo.node.history import hot as content_of
 from albireo.node.history import rows as rows_of
 from albireo.node.history.errors import HistoryDamaged, HoleGone, MergeAbandoned
+from albireo.node.history.files import hot as content_of
 from albireo.node.history.files import parquet
 from albireo.node.history.files.branches import BranchCutter, CutFiles, holes_behind
 from albireo.node.history.files.entries import entry_of
+from albireo.node.history.files.hot import HotContent
 from albireo.node.history.files.items import load_items, write_items
 from albireo.node.history.files.manifests import MISSING, load, move_aside
-from albireo.node.history.hot import HotContent
 
 FOLDER: Final = "history"
 RETIRED_GRACE_NS: Final = 600 * SECOND

@@ -25,7 +25,7 @@ from albireo.machine.output.mailbox import (
 )
 from albireo.model.topology import MAILBOX_AREA_REGISTERS, VOTER_REGISTERS
 from albireo.plant.tunnel.plc.memory import Area, Delays, PlainMemory, Retained, WordStore
-from albireo.plant.tunnel.wire import PlcFaults
+from albireo.plant.tunnel.plc.wire import PlcFaults
 
 VOTER_ADDRESS: Final = 9_000
 MAILBOX_ADDRESS: Final = 9_100

@@ -37,8 +37,7 @@ from albireo.plant.tunnel.plc.registers import (
     words_of,
     words_of_text,
 )
-from albireo.plant.tunnel.setpoints import Vector
-from albireo.plant.tunnel.wire import (
+from albireo.plant.tunnel.plc.wire import (
     ActAsked,
     Image,
     PlcFaults,
@@ -51,6 +50,7 @@ from albireo.plant.tunnel.wire import (
     framed,
     receive,
 )
+from albireo.plant.tunnel.setpoints import Vector
 
 ANY_UNIT: Final = 0
 """pymodbus: the device that answers to every unit id."""

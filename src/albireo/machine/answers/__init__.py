@@ -1,0 +1,1 @@
+"""Answers to questions, here or for a node below."""

@@ -1,0 +1,374 @@
+"""Answers: what a client may ask CORE, and what it is told.
+
+Every question is a name with arguments, described in docs/node-protocol.md. An unknown question, a wrong argument or a
+refusal is an answer with a reason, never a silence.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Final, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from albireo.codec.message import Answer, AnyMessage, Ask
+from albireo.codec.pieces import InPieces, NoCursor
+from albireo.codec.record import AccessGranted, Audited, Stream
+from albireo.machine.access.changes import AccessChanges, ChangeRefusal, GrantAsked, RevokeAsked
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.access.refusals import refusal_of
+from albireo.machine.answers.below import (
+    AnswersBelow,
+    NodeNotKnown,
+    items_behind,
+    named_behind,
+    put_on_record,
+)
+from albireo.machine.answers.cases import CaseAnswers
+from albireo.machine.answers.orders import OrderAnswers
+from albireo.machine.answers.sessions import SessionAnswers
+from albireo.machine.carry.node_tree import NodeTree
+from albireo.machine.desk.admission import Admission
+from albireo.machine.desk.feeds import Feeds
+from albireo.machine.desk.forgetting import ForgetAsked, Forgetting
+from albireo.machine.desk.registry import Registry
+from albireo.machine.desk.role import Role, RootConfig
+from albireo.machine.diagnostics.adapters import AdapterWatch
+from albireo.machine.diagnostics.own import CommitTimes
+from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn
+from albireo.machine.orders.force.forcing import Forcing
+from albireo.machine.orders.session.sessions import Sessions
+from albireo.machine.orders.write.orders import Orders
+from albireo.model import quality
+from albireo.model.bounded import NAME_CHARS_MAX, Name
+from albireo.model.instant import MS, LogTime
+from albireo.model.item import KnownItem
+from albireo.model.log_view import LogView
+from albireo.model.position import Position
+
+PRODUCERS_TOLD: Final = 64
+"""Most names of producers in one status."""
+ITEMS_MAX: Final = 100_000
+"""Most items named in one question."""
+SILENT_TOLD: Final = 20
+"""Most nodes below whose names `status` tells because they are not heard."""
+MISSING_TOLD: Final = 20
+"""Most names that a refusal repeats."""
+
+
+class AnsweringRoot(Protocol):
+    """The root machine, as far as an answer may look at it."""
+
+    config: RootConfig
+    folded_to: Position
+    folds: Folds
+    admission: Admission
+    orders: Orders
+    forcing: Forcing
+    access: AccessJudge
+    access_changes: AccessChanges
+    sessions: Sessions
+    registry: Registry
+    forgetting: Forgetting
+    role: Role
+    feeds: Feeds
+    adapters: AdapterWatch
+    tree: NodeTree
+    commit_times: CommitTimes
+    samples_committed: int
+    cases_raised: int
+
+    @property
+    def is_crowded(self) -> bool:
+        """True: too many answers wait for a commit."""
+
+    def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
+        """Say `message` once everything up to `sequence` is committed."""
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question without arguments."""
+
+
+class ItemsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `items` and `read`: full or local names; empty: all."""
+
+    names: Annotated[tuple[Name, ...], Meta(max_length=ITEMS_MAX)] = ()
+    node: Name = ""
+    """Node below whose items are meant; empty: this node."""
+
+
+class Answers:
+    """Dispatch by name; every handler either answers now or leaves the answer to a later commit."""
+
+    def __init__(self, root: AnsweringRoot) -> None:
+        self._root = root
+        self._below = AnswersBelow(root)
+        self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
+            "status": (Nothing, self._status),
+            "tree": (Nothing, lambda question, _, turn: self._say(question, self._root.tree.seen(), turn)),
+            "items": (ItemsAsked, self._items),
+            "read": (ItemsAsked, self._read),
+            **OrderAnswers(root, self._below).known,
+            **SessionAnswers(root, self._below).known,
+            **CaseAnswers(root, self._below).known,
+            "flood": (Nothing, self._flood),
+            "origins": (Nothing, self._origins),
+            "forget": (ForgetAsked, self._forget),
+            "access_list": (Nothing, self._access_list),
+            "access_grant": (GrantAsked, self._change_access),
+            "access_revoke": (RevokeAsked, self._change_access),
+        }
+
+    def ask(self, question: Question, ask: Ask, turn: Turn) -> None:
+        entry = self._known.get(ask.what)
+        if entry is None:
+            error = f"unknown question {ask.what[:NAME_CHARS_MAX]!r}; known: {', '.join(sorted(self._known))}"
+            turn.send(question.sender, Answer(request_id=ask.request_id, error=error))
+            return
+        shape, handler = entry
+        try:
+            handler(question, msgspec.convert(ask.arguments, shape), turn)
+        except (msgspec.ValidationError, NotAnswered, NoCursor, NodeNotKnown) as error:
+            turn.send(question.sender, Answer(request_id=ask.request_id, error=str(error)))
+
+    def refuse(self, sender: bytes, message: AnyMessage, principal: str, moment: Moment, turn: Turn) -> None:
+        """Refuse a message whose sender lacks the role, in the words of its kind, and put an order on record."""
+        refused = self._root.access.refused(principal, message, moment.now, moment.wall)
+        answer = refusal_of(message, refused.text)
+        if answer is not None:
+            turn.send(sender, answer)
+        put_on_record(refused.entry, turn, is_open=not self._root.admission.closed_because)
+
+    def _say(self, question: Question, result: object, turn: Turn) -> None:
+        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
+
+    def _status(self, question: Question, _: Nothing, turn: Turn) -> None:
+        self._say(question, status_of(self._root, turn.log, question.moment, question.pair, question.door), turn)
+
+    def _known_items(self, asked: ItemsAsked) -> list[KnownItem]:
+        registry, names, mirror = self._root.registry, asked.names, self._below.mirror(asked.node)
+        if not names:
+            return sorted(self._below.dim(asked.node), key=lambda one: one.item.name)
+        if mirror is None:
+            found = [(name, registry.find(name)) for name in names]
+        else:
+            prefix = f"{mirror.node}:"
+            found = [(name, mirror.dim.by_name(prefix + name.removeprefix(prefix))) for name in names]
+        missing = [name for name, item in found if item is None]
+        if missing:
+            more = f" and {len(missing) - MISSING_TOLD} more" if len(missing) > MISSING_TOLD else ""
+            raise NotAnswered(f"no item {', '.join(missing[:MISSING_TOLD])}{more}; `albireo items` lists them")
+        return [item for _, item in found if item is not None]
+
+    def _items_asked(self, asked: ItemsAsked) -> tuple[list[KnownItem], str | None]:
+        """The items of this answer, and the next cursor; None: it is not asked for in pieces."""
+        if not asked.is_piece:
+            return self._known_items(asked), None
+        if not asked.names:
+            return asked.piece(items_behind(self._below.dim(asked.node), asked.after))
+        return asked.piece(named_behind(self._known_items(asked), asked.after))
+
+    def _say_rows(self, question: Question, rows: object, following: str | None, turn: Turn) -> None:
+        self._say(question, rows if following is None else {"next": following, "rows": rows}, turn)
+
+    def _items(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
+        items, following = self._items_asked(asked)
+        self._say_rows(question, items, following, turn)
+
+    def _read(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
+        items, following = self._items_asked(asked)
+        dim = self._below.dim(asked.node)
+        index = [dim.index_of(one.item_id) for one in items]  # None: its declaration is not committed yet.
+        self._say_rows(question, [dim.reading_at(one) for one in index if one is not None], following, turn)
+
+    def _origins(self, question: Question, _: Nothing, turn: Turn) -> None:
+        self._say(question, self._root.folds.origins.declared, turn)
+
+    def _forget(self, question: Question, asked: ForgetAsked, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        refusal = root.forgetting.asked(asked, question.principal, question.moment, turn)
+        if refusal:
+            raise NotAnswered(refusal)
+        result = {"producers": asked.producers, "items": asked.items}
+        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+
+    def _access_list(self, question: Question, _: Nothing, turn: Turn) -> None:
+        self._say(question, self._root.access_changes.rows(), turn)
+
+    def _change_access(self, question: Question, asked: GrantAsked | RevokeAsked, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        change = root.access_changes.record_of(asked, root.folded_to.sequence, turn.level)
+        if isinstance(change, ChangeRefusal):
+            raise NotAnswered(change.reason)
+        is_given = isinstance(change, AccessGranted)
+        audited = Audited(
+            at_ns=question.moment.wall,
+            user=asked.user,
+            action="access_granted" if is_given else "access_revoked",
+            subject=change.principal,
+            detail=f"{change.role if isinstance(change, AccessGranted) else 'role'} at {change.node or 'every node'}",
+            principal=question.principal,
+        )
+        turn.record(Stream.CONTROL, [change])
+        end = turn.record(Stream.AUDIT, [audited])
+        root.access_changes.appended(end)
+        result = {"principal": change.principal, "node": change.node}
+        root.after(end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+
+    def _flood(self, question: Question, _: Nothing, turn: Turn) -> None:
+        folds = self._root.folds
+        self._say(question, folds.cases.metrics(LogTime(folds.log_time_ms * MS)), turn)
+
+
+def status_of(
+    root: AnsweringRoot, log: LogView, moment: Moment, pair: Described = None, door: Described = None
+) -> dict[str, object]:
+    """State of the node in one look, as `albireo status` prints it."""
+    folds, counters, times = root.folds, root.admission.counters, root.commit_times
+    return {
+        "node": root.config.node,
+        "role": root.role.word,
+        "pair": pair,
+        "door": door,
+        "durability": _durability(root.config),
+        "replication": _replication(root.config),
+        "log": {
+            "log_id": root.config.log_id.hex(),
+            "epoch": root.folded_to.epoch,
+            "sequence": root.folded_to.sequence,
+            "end": log.end.sequence,
+            "log_time_ms": folds.log_time_ms,
+            "feature_level": folds.feature_level,
+            "admission": root.admission.closed_because,
+            "lacks_to": root.config.lacks_to,
+        },
+        "wall_ns": moment.wall,
+        "topology_hash": root.config.topology_hash,
+        "items": len(folds.dim),
+        "bad_items": folds.dim.bad_count,
+        **_of_others(root),
+        "cases": _cases(root),
+        "commands_open": folds.commands.open_count,
+        "samples_committed": root.samples_committed,
+        **msgspec.structs.asdict(counters),
+        "credit_cut": root.feeds.credit_cut,
+        "acquire_to_commit_ms": {"p50": _known(times.quantile(0.5)), "p99": _known(times.quantile(0.99))},
+        "adapters": _adapters(root, moment),
+        "producers": _producers(root),
+        "audit": _audit(folds),
+        "followers": _followers(root),
+    }
+
+
+def _cases(root: AnsweringRoot) -> dict[str, int]:
+    cases = root.folds.cases
+    return {"open": len(cases), "unacked": cases.unacked_count, "raised": root.cases_raised}
+
+
+def _of_others(root: AnsweringRoot) -> dict[str, object]:
+    """Figures of what people do here, and the nodes below that are not heard."""
+    return {
+        "nodes": {"below": len(root.tree.mirrors), "silent": root.tree.silent()[:SILENT_TOLD]},
+        "forced_items": len(root.folds.forces),
+        "sessions": len(root.folds.sessions),
+        "sessions_left_out": root.sessions.left_out,
+    }
+
+
+def _durability(config: RootConfig) -> dict[str, str]:
+    """Durability by stream; empty for a node that stands alone, which has nothing to choose."""
+    return _by_stream(config, config.local_streams, "local", "both")
+
+
+def _replication(config: RootConfig) -> dict[str, str]:
+    """Replication by stream; empty as in `_durability`."""
+    return _by_stream(config, config.private_streams, "configuration", "all")
+
+
+def _by_stream(config: RootConfig, chosen: frozenset[int], word: str, usual: str) -> dict[str, str]:
+    return {one.name.lower(): word if one in chosen else usual for one in Stream} if config.is_paired else {}
+
+
+def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for one in root.registry.adapters():
+        is_heard = one.sender is not None and not one.is_silent
+        device = _device(root, one.name)
+        rows.append(
+            {
+                "name": one.name,
+                "connected": is_heard and (device is True or not _tells_device(root, one.name)),
+                "heard": is_heard,
+                "device": device,
+                "silent_ms": max(0, moment.now - one.heard_at) // MS,
+                "trouble": root.adapters.trouble_of(one.name),
+            }
+        )
+    return rows
+
+
+def _tells_device(root: AnsweringRoot, adapter: str) -> bool:
+    """True: it has an item for whether its device answers; a program that only sends samples has none."""
+    return root.registry.find(f"{adapter}/connected") is not None
+
+
+def _device(root: AnsweringRoot, adapter: str) -> bool | None:
+    """Word of the adapter on whether its device answers; None: it has not said so yet."""
+    if not root.role.is_serving:  # The item is the other member's adapter's.
+        return root.role.reaches.get(adapter)
+    known = root.registry.find(f"{adapter}/connected")
+    for reading in root.folds.readings([known] if known is not None else []):
+        if quality.is_good(reading.quality):
+            return bool(reading.value)
+    return None
+
+
+def _audit(folds: Folds) -> dict[str, object]:
+    """Head of the chain over the audit records: whoever notes it can prove later that none of them was changed."""
+    chain = folds.audit
+    return {
+        "first_sequence": chain.first_sequence,
+        "count": chain.count,
+        "sequence": chain.last.sequence,
+        "head": chain.head.hex(),
+    }
+
+
+def _producers(root: AnsweringRoot) -> list[dict[str, object]]:
+    """Who has each name of a producer, and who had it before; the names that were taken last, above all.
+
+    Two programs that share a name by mistake are told apart by their runs.
+    """
+    latest = sorted(root.folds.producers, key=lambda one: one.since_ns, reverse=True)
+    return [
+        {
+            "name": one.name,
+            "life": one.producer_id,
+            "run": one.run,
+            "since_ns": one.since_ns,
+            "last": one.last_sequence,
+            "earlier": [{"life": life.producer_id, "run": life.run} for life in one.earlier],
+        }
+        for one in latest[:PRODUCERS_TOLD]
+    ]
+
+
+def _followers(root: AnsweringRoot) -> list[dict[str, object]]:
+    return [
+        {
+            "name": one.hello.follower,
+            "lag": root.folded_to.sequence - one.scanned,
+            "durable": str(one.durable),
+        }
+        for one in root.feeds.leader.followers.values()
+    ]
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -1,0 +1,116 @@
+"""Answers about cases: those of this node, and those of the nodes below."""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from albireo.codec.message import Answer
+from albireo.codec.pieces import InPieces
+from albireo.machine.access.needs import CASE_ACTIONS
+from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
+from albireo.machine.answers.forces import CROWDED, ForcingRoot
+from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
+from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.kernel.turn import NotAnswered, Question, Turn
+from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.orders.case.acting import CaseActing, encode_act, subject_of
+from albireo.model.bounded import Name
+from albireo.model.tree.message import CASE_ACTION, MessageOutcome
+
+ACT_EXPIRES_MS: Final = 10_000
+"""Time within which a case of a node below may be acted upon there; people wait for it."""
+
+
+class CasesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `cases`: open ones only, or all that are remembered."""
+
+    include_closed: bool = False
+    node: Name = ""
+    """Node below whose cases are meant, of which open ones only are known here; empty: this node."""
+
+
+class CaseActionAsked(ActionAsked, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `case_action`."""
+
+    node: Name = ""
+    """Node below whose case is meant; empty: this node."""
+
+
+class CaseRoot(ForcingRoot, Protocol):
+    """The root machine, as far as these answers need it."""
+
+    folds: Folds
+
+
+class CaseAnswers:
+    """The part of the answers that is about cases."""
+
+    def __init__(self, root: CaseRoot, below: AnswersBelow) -> None:
+        self._root = root
+        self._below = below
+        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
+            "cases": (CasesAsked, self._cases),
+            "case_action": (CaseActionAsked, self._act),
+        }
+        """Shape and handler of each question."""
+
+    def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
+        folds, mirror, dim = self._root.folds, self._below.mirror(asked.node), self._below.dim(asked.node)
+        closed = folds.cases.closed() if asked.include_closed and mirror is None else ()
+        cases, following = [*closed, *(folds.cases if mirror is None else mirror.cases.values())], None
+        if asked.is_piece:
+            after = asked.after
+            behind = sorted((one for one in cases if one.case_id > after), key=lambda one: one.case_id)
+            cases, following = asked.piece((one.case_id, one) for one in behind)
+        rows = []
+        for case in cases:
+            known = dim.by_id(case.item_id)
+            rows.append(msgspec.to_builtins(case) | {"item": "" if known is None else known.full_name})
+        result: object = rows if following is None else {"next": following, "rows": rows}
+        turn.send(question.sender, Answer(request_id=question.request_id, result=result))
+
+    def _act(self, question: Question, asked: CaseActionAsked, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        if root.is_crowded:
+            raise NotAnswered(CROWDED)
+        mirror = self._below.mirror(asked.node)
+        if mirror is not None:
+            self._act_below(question, asked, mirror.node, turn)
+            return
+        done = CaseActing(root.folds).act(asked, question.principal, question.moment.wall, turn)
+        if isinstance(done, ActionRefused):
+            raise NotAnswered(f"{done.reason}: {done.remedy}")
+        result = [msgspec.to_builtins(change.case) for change in done]
+        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+
+    def _act_below(self, question: Question, asked: CaseActionAsked, owner: str, turn: Turn) -> None:
+        """Have the case acted upon at its node; the role is judged here, for that node."""
+        if asked.case_id is None:
+            raise NotAnswered(f"a case of {owner} is acted upon by its id; what to do: `albireo cases list {owner}`")
+        needed = RoleNeeded(owner, f"case_action {asked.action}", asked.user, CASE_ACTIONS[asked.action])
+        check_role(self._root.access, question, needed, turn)
+        tree = self._root.tree
+        sent = SendAsked(
+            command_id=tree.draw_id(CASE_ACTION),
+            owner=owner,
+            kind=CASE_ACTION,
+            body=encode_act(asked, asked.case_id),
+            expires_ms=ACT_EXPIRES_MS,
+            user=asked.user,
+            principal=question.principal,
+            reason=asked.comment,
+            subject=f"{asked.action} {subject_of(asked)} of {owner}",
+        )
+
+        def told(request_id: int, receipt: MessageReceipt) -> Answer:
+            if receipt.end.outcome is not MessageOutcome.EXECUTED:
+                return Answer(request_id=request_id, error=not_done(receipt, f"`albireo cases list {owner}`"))
+            return Answer(request_id=request_id, result=[])  # What changed is in the state of that node.
+
+        refused = tree.send(question, sent, turn, told)
+        if isinstance(refused, SendRefused):
+            raise NotAnswered(refused.reason)

@@ -1,0 +1,196 @@
+"""Answers about forced values: of items of this node, and of those of the nodes below."""
+
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+import msgspec
+
+from albireo.codec.message import Answer, AnyMessage
+from albireo.codec.pieces import InPieces
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
+from albireo.machine.carry.node_tree import NodeTree
+from albireo.machine.desk.admission import Admission
+from albireo.machine.desk.registry import Registry
+from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.kernel.turn import Moment, NotAnswered, Question, Turn
+from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.orders.force.bodies import encode_force
+from albireo.machine.orders.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
+from albireo.machine.orders.write.orders import TEXT_CHARS_MAX
+from albireo.machine.tree.mirror import NodeMirror
+from albireo.model import quality
+from albireo.model.bounded import Name
+from albireo.model.force import MEASURED, Force, ForcedItem, MeasuredNow
+from albireo.model.instant import MS, WallTime
+from albireo.model.tree.message import MessageOutcome
+
+CROWDED: Final = "too many answers wait for a commit; ask again when the disk, or the other member, is back"
+FORCE_EXPIRES_MS: Final = 10_000
+"""Time within which a force of an item of a node below may be begun there; people wait for it."""
+
+
+class ForcesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `forces`, besides those of a piece."""
+
+    node: Name = ""
+    """Node below whose forced items are meant; empty: this node."""
+
+
+class ForcingRoot(Protocol):
+    """The root machine, as far as these answers need it."""
+
+    admission: Admission
+    forcing: Forcing
+    access: AccessJudge
+    registry: Registry
+    tree: NodeTree
+
+    @property
+    def is_crowded(self) -> bool:
+        """True: too many answers wait for a commit."""
+
+    def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
+        """Say `message` once everything up to `sequence` is committed."""
+
+
+class ForceAnswers:
+    """The part of the answers that is about forced values."""
+
+    def __init__(self, root: ForcingRoot, below: AnswersBelow) -> None:
+        self._root = root
+        self._below = below
+        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
+            "force": (ItemForceAsked, self._force),
+            "force_release": (ReleaseAsked, self._force),
+            "forces": (ForcesAsked, self._forces),
+        }
+        """Shape and handler of each question."""
+
+    def _force(self, question: Question, asked: ItemForceAsked | ReleaseAsked, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now, so nothing is forced: {root.admission.closed_because}")
+        if root.is_crowded:
+            raise NotAnswered(CROWDED)
+        owner = self._below.owner_of(asked.item)
+        if owner:
+            self._force_below(question, asked, owner, turn)
+            return
+        done: ForcedItem | str | ForceRefusal
+        if isinstance(asked, ItemForceAsked):
+            done = root.forcing.ask(question, asked, turn)
+        else:
+            done = root.forcing.release(question, asked, turn)
+        if isinstance(done, ForceRefusal):
+            raise NotAnswered(done.reason)
+        result = msgspec.to_builtins({"item": done} if isinstance(done, str) else done)
+        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+
+    def _force_below(self, question: Question, asked: ItemForceAsked | ReleaseAsked, owner: str, turn: Turn) -> None:
+        """Send the order to the node below that owns the item; the role is judged here, for that node."""
+        what = "force" if isinstance(asked, ItemForceAsked) else "force_release"
+        tree, local = self._root.tree, asked.item.rpartition(":")[2]
+        kind, body = encode_force(asked, local)
+        subject = f"{owner}:{local}"
+        check_role(self._root.access, question, RoleNeeded(owner, f"{what} {subject}", asked.user), turn)
+        if isinstance(asked, ItemForceAsked):
+            if not asked.reason.strip():
+                raise NotAnswered(
+                    "a force needs a reason: who finds the value later has to know why; what to do: --reason TEXT"
+                )
+            subject += f" = {asked.value} for {asked.for_ms / 1000:g} s"
+        sent = SendAsked(
+            command_id=tree.draw_id(kind),
+            owner=owner,
+            kind=kind,
+            body=body,
+            expires_ms=FORCE_EXPIRES_MS,
+            user=asked.user,
+            principal=question.principal,
+            reason=asked.reason,
+            subject=subject[:TEXT_CHARS_MAX],
+        )
+
+        def told(request_id: int, receipt: MessageReceipt) -> Answer:
+            if receipt.end.outcome is not MessageOutcome.EXECUTED:
+                return Answer(request_id=request_id, error=not_done(receipt, "`albireo forces`"))
+            mirror = tree.all_mirrors[owner]
+            result: object = {"item": f"{owner}:{local}"}
+            if isinstance(asked, ItemForceAsked):
+                result = _forced_below(mirror, local, asked, question, receipt)
+            return Answer(request_id=request_id, result=msgspec.to_builtins(result))
+
+        refused = tree.send(question, sent, turn, told)
+        if isinstance(refused, SendRefused):
+            raise NotAnswered(refused.reason)
+
+    def _forces(self, question: Question, asked: ForcesAsked, turn: Turn) -> None:
+        mirror = self._below.mirror(asked.node)
+        if mirror is None:
+            rows = self._root.forcing.rows(asked.after)
+        else:
+            rows = rows_below(mirror, asked.after, question.moment)
+        result: object
+        if asked.is_piece:
+            found, following = asked.piece(rows)
+            result = {"next": following, "rows": found}
+        else:
+            result = [row for _, row in rows]
+        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
+
+
+def rows_below(mirror: NodeMirror, after: int, moment: Moment) -> Iterator[tuple[int, ForcedItem]]:
+    """Forced items of a node below with an id above `after`, by rising id.
+
+    What is left is reckoned by the wall clocks of both nodes: log time there is not known here.
+    """
+    for item_id, force in sorted(mirror.forces.items()):
+        known = mirror.dim.by_id(force.item_id)
+        if item_id > after and known is not None:
+            left_ms = max(0, force.for_ms - (moment.wall - force.since_ns) // MS)
+            yield item_id, _row_of(mirror, known.full_name, force, left_ms)
+
+
+def _row_of(mirror: NodeMirror, full_name: str, force: Force, left_ms: int) -> ForcedItem:
+    known = mirror.dim.by_id(force.item_id)
+    return ForcedItem(
+        item=full_name,
+        value=force.value,
+        measured=_measured(mirror, force.measured_id),
+        user=force.user,
+        principal=force.principal,
+        reason=force.reason,
+        since_ns=force.since_ns,
+        left_ms=left_ms,
+        unit="" if known is None else known.item.unit,
+    )
+
+
+def _measured(mirror: NodeMirror, item_id: int) -> MeasuredNow:
+    """Latest measured value, as it is known here."""
+    index = mirror.dim.index_of(item_id)
+    if index is None:
+        return MeasuredNow(value=None, quality=quality.BAD_WAITING_FOR_INITIAL_DATA, source_ns=0)
+    reading = mirror.dim.reading_at(index)
+    return MeasuredNow(value=reading.value, quality=reading.quality, source_ns=reading.source_ns)
+
+
+def _forced_below(
+    mirror: NodeMirror, local: str, asked: ItemForceAsked, question: Question, receipt: MessageReceipt
+) -> ForcedItem:
+    """A force that was just ordered, as its receipt tells it: the state of its node may not have come yet."""
+    name = f"{mirror.node}:{local}"
+    own, series = mirror.dim.by_name(name), mirror.dim.by_name(name + MEASURED)
+    own_id = 0 if own is None else own.item_id
+    force = Force(
+        item_id=own_id,
+        measured_id=own_id if series is None or series.is_retired else series.item_id,
+        value=asked.value if receipt.end.read_back is None else receipt.end.read_back,
+        user=asked.user,
+        reason=asked.reason.strip(),
+        since_ns=WallTime(receipt.end.ended_ns),
+        for_ms=asked.for_ms,
+        principal=question.principal,
+    )
+    return _row_of(mirror, name, force, force.for_ms)

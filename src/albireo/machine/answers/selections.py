@@ -1,0 +1,205 @@
+"""Answers about selections: of items of this node, and of those of the nodes below."""
+
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from typing import Annotated, Final, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from albireo.codec.message import Answer
+from albireo.codec.pieces import InPieces
+from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role
+from albireo.machine.answers.forces import CROWDED, ForcingRoot
+from albireo.machine.desk.role import RootConfig
+from albireo.machine.fold.commands.selections import SELECTIONS
+from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.kernel.turn import NotAnswered, Question, Turn
+from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.orders.selection.bodies import DeselectBody, SelectBody, encode_selection
+from albireo.machine.orders.selection.selecting import EndedBy, SelectionRefusal, SelectionWanted
+from albireo.machine.orders.write.orders import TEXT_CHARS_MAX, Orders, OrderText
+from albireo.machine.tree.mirror import NodeMirror
+from albireo.model.access import AccessRole
+from albireo.model.bounded import Name, Signed
+from albireo.model.command import SELECT_MS, ItemSelection, Selection, id_reused
+from albireo.model.instant import MS, WallTime
+from albireo.model.tree.message import MessageOutcome
+
+SELECT_EXPIRES_MS: Final = 10_000
+"""Time within which an item of a node below may be selected there; people wait for it."""
+
+
+class SelectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `select`."""
+
+    item: OrderText
+    """Full or local name."""
+    selection_id: Annotated[OrderText, Meta(min_length=1)]
+    for_ms: Signed = SELECT_MS
+    reason: OrderText = ""
+    user: OrderText = "unknown"
+
+
+class DeselectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `deselect`."""
+
+    item: OrderText
+    selection_id: Annotated[OrderText, Meta(min_length=1)]
+    of_others: bool = False
+    """True: also one of somebody else, as an admin of its node."""
+    reason: OrderText = ""
+    user: OrderText = "unknown"
+
+
+class SelectionsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of `selections`, besides those of a piece."""
+
+    node: Name = ""
+    """Node below whose selected items are meant; empty: this node."""
+
+
+class SelectingRoot(ForcingRoot, Protocol):
+    """The root machine, as far as these answers need it."""
+
+    config: RootConfig
+    orders: Orders
+
+
+class SelectAnswers:
+    """The part of the answers that is about selections."""
+
+    def __init__(self, root: SelectingRoot, below: AnswersBelow) -> None:
+        self._root = root
+        self._below = below
+        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
+            "select": (SelectAsked, self._select),
+            "deselect": (DeselectAsked, self._select),
+            "selections": (SelectionsAsked, self._selections),
+        }
+        """Shape and handler of each question."""
+
+    def _select(self, question: Question, asked: SelectAsked | DeselectAsked, turn: Turn) -> None:
+        root = self._root
+        if root.admission.closed_because:
+            raise NotAnswered(f"nothing is recorded now, so nothing is selected: {root.admission.closed_because}")
+        if root.is_crowded:
+            raise NotAnswered(CROWDED)
+        owner = self._below.owner_of(asked.item)
+        if isinstance(asked, DeselectAsked) and asked.of_others:
+            subject = f"deselect {asked.item} of another principal"
+            needed = RoleNeeded(owner or root.config.node, subject, asked.user, AccessRole.ADMIN)
+            check_role(root.access, question, needed, turn)
+        if owner:
+            self._select_below(question, asked, owner, turn)
+            return
+        done: ItemSelection | str | SelectionRefusal
+        if isinstance(asked, DeselectAsked):
+            ended_by = EndedBy(asked.user, asked.reason) if asked.of_others else None
+            done = root.orders.selecting.release(question, asked.item, asked.selection_id, turn, ended_by)
+        elif root.tree.knows(asked.selection_id):
+            raise NotAnswered(id_reused(asked.selection_id, "item"))
+        else:
+            wanted = SelectionWanted(
+                item=asked.item,
+                selection_id=asked.selection_id,
+                for_ms=asked.for_ms,
+                user=asked.user,
+                reason=asked.reason,
+            )
+            done = root.orders.selecting.ask(question, wanted, turn)
+        if isinstance(done, SelectionRefusal):
+            raise NotAnswered(done.reason)
+        result = msgspec.to_builtins({"item": done} if isinstance(done, str) else done)
+        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+
+    def _selections(self, question: Question, asked: SelectionsAsked, turn: Turn) -> None:
+        mirror = self._below.mirror(asked.node)
+        if mirror is None:
+            rows = self._root.orders.selecting.rows(asked.after, question.moment.now)
+        else:
+            rows = selections_below(mirror, asked.after, question.moment.wall)
+        result: object
+        if asked.is_piece:
+            found, following = asked.piece(rows)
+            result = {"next": following, "rows": found}
+        else:
+            result = [row for _, row in rows]
+        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
+
+    def _select_below(self, question: Question, asked: SelectAsked | DeselectAsked, owner: str, turn: Turn) -> None:
+        """Send the order to the node below that owns the item; the role is judged here, for that node.
+
+        A selection has its id for the id of the message, so that the same one asked for again is the same message.
+        """
+        tree, local = self._root.tree, asked.item.rpartition(":")[2]
+        is_select = isinstance(asked, SelectAsked)
+        if isinstance(asked, SelectAsked):
+            kind, body = encode_selection(SelectBody(local, asked.selection_id, asked.for_ms))
+        else:
+            kind, body = encode_selection(DeselectBody(local, asked.selection_id, asked.of_others))
+        check_role(self._root.access, question, RoleNeeded(owner, f"{kind} {owner}:{local}", asked.user), turn)
+        sent = SendAsked(
+            command_id=asked.selection_id if is_select else tree.draw_id(kind),
+            owner=owner,
+            kind=kind,
+            body=body,
+            expires_ms=SELECT_EXPIRES_MS,
+            user=asked.user,
+            principal=question.principal,
+            reason=asked.reason,
+            subject=f"{owner}:{local}"[:TEXT_CHARS_MAX],
+        )
+
+        def told(request_id: int, receipt: MessageReceipt) -> Answer:
+            if receipt.end.outcome is not MessageOutcome.EXECUTED:
+                return Answer(request_id=request_id, error=_not_done(receipt))
+            result: object = {"item": f"{owner}:{local}"}
+            if isinstance(asked, SelectAsked):
+                result = _selected_below(asked, f"{owner}:{local}", receipt)
+            return Answer(request_id=request_id, result=msgspec.to_builtins(result))
+
+        refused = tree.send(question, sent, turn, told)
+        if isinstance(refused, SendRefused):
+            raise NotAnswered(refused.reason)
+
+
+def selections_below(mirror: NodeMirror, after: int, wall: WallTime) -> Iterator[tuple[int, ItemSelection]]:
+    """Selected items of another node with an id above `after`, by rising id.
+
+    What is left is reckoned by the wall clocks of both nodes: elapsed time there is not known here.
+    """
+    for item_id, one in sorted(((each.item_id, each) for each in mirror.table(SELECTIONS)), key=itemgetter(0)):
+        known = mirror.dim.by_id(item_id)
+        if item_id > after and known is not None:
+            left_ms = min(one.for_ms, max(0, one.for_ms - (wall - one.since_ns) // MS))
+            fields = {name: getattr(one, name) for name in Selection.__struct_fields__ if name != "item_id"}
+            row = ItemSelection(**fields, item=known.full_name, left_ms=left_ms, stale_since_ns=mirror.stale_since_ns)
+            yield item_id, row
+
+
+def _selected_below(asked: SelectAsked, full_name: str, receipt: MessageReceipt) -> ItemSelection:
+    """A selection at a node below, as its receipt tells it."""
+    return ItemSelection(
+        selection_id=asked.selection_id,
+        item=full_name,
+        user=receipt.user,
+        principal=receipt.principal,
+        reason=receipt.reason,
+        since_ns=receipt.end.ended_ns,
+        for_ms=asked.for_ms,
+        left_ms=asked.for_ms,
+    )
+
+
+def _not_done(receipt: MessageReceipt) -> str:
+    """Words for a selection that did not come to be, or of which nobody knows."""
+    outcome, owner = receipt.end.outcome, receipt.name.owner
+    if outcome is MessageOutcome.REJECTED:
+        return receipt.end.detail
+    if outcome is MessageOutcome.UNKNOWN:
+        return (
+            f"{owner} has not said in time what became of it, so an item may be selected there until that is over; "
+            f"nothing was written; what to do: `albireo command show {receipt.command_id!r}`, then select it again"
+        )
+    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: `albireo tree`"

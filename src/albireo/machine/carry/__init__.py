@@ -1,0 +1,1 @@
+"""Orders that travel as messages between the nodes of a tree."""

@@ -1,0 +1,346 @@
+"""The tree as one node takes part in it: what it follows below, what it shows of that, and messages from node to node.
+
+    children --> Below: copies of their logs, mirrors of their states
+    parent   --> Beyond: mirrors of the states of nodes that are not below, if they are wanted
+    neighbours <-- letters --> MessagePost: orders to items of other nodes, and theirs to items of this one
+
+Spec: design/tree.md.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.message import AnyMessage
+from albireo.codec.message_records import MessageFact
+from albireo.codec.record import CommandAccepted
+from albireo.codec.slices import read_slices, sliced, unsliced
+from albireo.codec.tree.hello import ParentHello
+from albireo.codec.tree.letters import FromOrigin, FromOwner
+from albireo.machine.carry.retelling import Retelling
+from albireo.machine.desk.registry import Registry
+from albireo.machine.desk.role import Role, RootConfig
+from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.events import MemberSaid
+from albireo.machine.kernel.turn import Moment, Question, Turn
+from albireo.machine.message.courses import Courses
+from albireo.machine.message.events import MessageLimits, SendAsked, SendRefused
+from albireo.machine.message.messages import NodeMessages
+from albireo.machine.message.post import MessageCarrier, MessagePost, ReceiptTold
+from albireo.machine.orders.case.acting import CaseActing
+from albireo.machine.orders.force.bodies import MessageForces
+from albireo.machine.orders.force.forcing import Forcing
+from albireo.machine.orders.selection.bodies import MessageSelections
+from albireo.machine.orders.session.bodies import MessageSessions
+from albireo.machine.orders.session.sessions import Sessions
+from albireo.machine.orders.write.bodies import MessageWrites, encode_write
+from albireo.machine.orders.write.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
+from albireo.machine.pair.handover import FORCE_JUMP
+from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
+from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
+from albireo.machine.tree.followed_states import UNHEARD_NS, Raw
+from albireo.machine.tree.mirror import KeptState, NodeMirror
+from albireo.machine.tree.neighbours import NeighbourWatch
+from albireo.model.command import Receipt, id_reused
+from albireo.model.instant import SECOND, Instant, LogTime, soonest
+from albireo.model.item import KnownItem
+from albireo.model.tree.course import CommandCourse
+from albireo.model.tree.message import (
+    CASE_ACTION,
+    DESELECT,
+    FORCE,
+    FORCE_RELEASE,
+    SELECT,
+    SESSION_END,
+    WRITE,
+    Life,
+    MessageName,
+)
+
+PARENT: Final = b"parent"
+"""Stands for the node above as the sender of a letter, and as where one goes, whichever member of it acts: the shell
+knows its links."""
+RUN_BYTES: Final = 16
+MIRRORS: Final = "mirrors"
+"""Section of a snapshot; no part of the folds."""
+GRACE_NS: Final = 3 * SECOND
+"""A client waits five seconds behind the time of an order; `unknown` has to be said before."""
+
+
+class TreeRoot(Protocol):
+    """The root machine, as far as the tree needs it."""
+
+    config: RootConfig
+    role: Role
+    folds: Folds
+    orders: Orders
+    forcing: Forcing
+    registry: Registry
+    sessions: Sessions
+
+    def log_time_ns(self, now: Instant) -> int:
+        """Log time at this instant: that of the end of the log, and what has passed since."""
+
+
+class NodeTree:
+    """The machine; a tenure begins it afresh, but for the mirrors."""
+
+    def __init__(self, root: TreeRoot) -> None:
+        self._root = root
+        self._chance = random.Random(root.config.seed)
+        self.run = self._chance.randbytes(RUN_BYTES)
+        """Random number of this run of the process."""
+        self.mirrors = mirrors_of(root.config.children, root.folds.origins, self.run)
+        """States of the nodes below, by id."""
+        self._mirrors_beyond = mirrors_beyond(root.config.beyond, self.run)
+        self.neighbours = NeighbourWatch(root.config.topology_hash)
+
+    @property
+    def all_mirrors(self) -> Mapping[str, NodeMirror]:
+        """States of the nodes below, and of those beyond that are followed at the parent."""
+        return self.mirrors | self._mirrors_beyond
+
+    def kept_slices(self, wall_ns: int) -> Iterator[tuple[str, bytes]]:
+        """Slices of a section of a snapshot: what the mirrors show."""
+        return ((MIRRORS, sliced(one)) for mirror in self.all_mirrors.values() for one in mirror.kept(wall_ns))
+
+    def take_kept(self, section: bytes) -> str:
+        """Take what a snapshot from before this run has of the mirrors; returns why some of it can't be read, empty if
+        all can. They are caches: the rest is done without."""
+        try:
+            for one in read_slices(section):
+                kept = unsliced(one, KeptState)
+                if kept.node in self.all_mirrors:
+                    self.all_mirrors[kept.node].take_kept(kept)
+        except DecodeError as error:
+            return str(error)
+        return ""
+
+    def begin_afresh(self) -> None:
+        """Take anew from the folds what is known of other nodes: nobody is connected yet."""
+        root, config = self._root, self._root.config
+        root.folds.origins.shown = self._shown
+        self.below = Below(config, root.folds.origins, self.mirrors, self.neighbours)
+        self.beyond = Beyond(config.node, config.parent, self._mirrors_beyond)
+        limits = MessageLimits(
+            grace_ns=GRACE_NS, body_bytes_max=min(MessageLimits().body_bytes_max, config.segment_bytes // 2)
+        )
+        messages = NodeMessages(config.node, root.folds.messages, self._chance, limits)
+        # Whether somebody may order is judged where the order is given: only there are all roles known.
+        writes = MessageWrites(root.orders, root.folds.commands, root.registry.item, lambda principal: "")
+        forces = MessageForces(root.forcing, root.folds.forces)
+        selections = MessageSelections(root.orders.selecting)
+        carriers: dict[str, MessageCarrier] = {FORCE: forces, FORCE_RELEASE: forces}
+        carriers |= {SELECT: selections, DESELECT: selections, SESSION_END: MessageSessions(root.sessions)}
+        carriers[CASE_ACTION] = CaseActing(root.folds)
+        self.post = MessagePost(messages, writes, carriers)
+        self._courses = Courses(messages, root.folds.commands, root.folds.dim)
+        self._retelling = Retelling(root.folds, root.registry)
+        self._has_begun = False
+        self._parent_heard_at = Instant(-UNHEARD_NS)
+        self._seen: Moment | None = None
+        """Last moment at which anything happened."""
+
+    def take_up(self, moment: Moment, turn: Turn) -> None:
+        """Go on with the neighbours of a changed topology; who is as before is followed as before."""
+        config, origins = self._root.config, self._root.folds.origins
+        self.neighbours.take_up(config.topology_hash, config.neighbours)
+        run = self._chance.randbytes(RUN_BYTES)
+        self.mirrors = mirrors_of(config.children, origins, run, self.mirrors)
+        for line in self.below.take_up(config.children, self.mirrors, moment, turn):
+            self.post.lost(line, moment, self._log_time(moment), turn)
+        if config.beyond != tuple(self._mirrors_beyond):
+            self._mirrors_beyond = mirrors_beyond(config.beyond, run, self._mirrors_beyond)
+            self.beyond = Beyond(config.node, config.parent, self._mirrors_beyond)
+
+    def _shown(self, node: str, item_id: int) -> KnownItem | None:
+        mirror = self.mirrors.get(node)
+        return None if mirror is None else mirror.dim.by_id(item_id)
+
+    def _log_time(self, moment: Moment) -> LogTime:
+        self._seen = moment
+        return LogTime(self._root.log_time_ns(moment.now))
+
+    def deadline(self) -> Instant | None:
+        """When `time_passed` is due; nothing of messages is while this node does not serve."""
+        seen = self._seen if self._root.role.is_serving else None
+        messages = None if seen is None else self.post.deadline(seen, self._log_time(seen))
+        return soonest(self.below.deadline(), self.beyond.deadline(), messages)
+
+    def serve(self, moment: Moment, turn: Turn, *, is_open: bool) -> None:
+        """Do what follows from serving, each thing once.
+
+        A member of a pair that took over by the votes has all that was committed before, so its messages go on with
+        the life of its predecessor. One that leads by force may lack some of it. A node alone can prove that its store
+        is no old copy only if its boot has held it since the tenure before (node/core/alone.py).
+        """
+        self.below.serve(moment, turn, is_open=is_open)
+        self.post.messages.passes_on = True
+        if is_open:
+            self._retelling.go_on(turn)
+        if not self._has_begun:
+            *before, entry = turn.log.history.entries
+            is_voted = self._root.config.is_paired and before and entry.epoch - before[-1].epoch < FORCE_JUMP
+            continues = before[-1].epoch if before and (is_voted or self._root.role.goes_on) else 0
+            life = Life(entry.epoch, entry.branch_id)
+            self._has_begun = self.post.begin(life, moment, self._log_time(moment), turn, continues=continues)
+
+    def let_go(self, turn: Turn) -> None:
+        """The parent lacks records that are gone; it is told what they declared."""
+        self._retelling.begin(turn)
+
+    def stand_by(self, turn: Turn) -> None:
+        """Order and record nothing until this node serves again."""
+        self.below.stand_by()
+        self.post.suspend(turn)
+        self._has_begun = False
+
+    def hears(self, sender: bytes, message: AnyMessage, raw: Raw, principal: str, moment: Moment, turn: Turn) -> None:
+        """Take what a neighbour says."""
+        is_above = sender in PARENT_LINES
+        if isinstance(message, FromOrigin | FromOwner):
+            self._link_up()
+            self.post.letter(PARENT if is_above else sender, message, moment, self._log_time(moment), turn)
+        elif isinstance(message, ParentHello):
+            if is_above and message.node == self._root.config.parent:
+                self.neighbours.heard(message, moment)
+                self.beyond.parent_there(PARENT_LINES.index(sender), moment, turn)
+                if moment.now - self._parent_heard_at >= UNHEARD_NS:
+                    self.post.heard_again(message.node)
+                self._parent_heard_at = moment.now
+        elif is_above:
+            self.beyond.hears(sender, message, raw, moment, turn)
+        else:
+            self.below.hears(sender, message, raw, principal, moment, turn)
+
+    def _link_up(self) -> None:
+        """Have letters go to the member of each neighbour that acts now."""
+        if self._root.config.parent:
+            self.post.linked(self._root.config.parent, PARENT)
+        for child in self._root.config.children:
+            line = self.below.line_to(child.node)
+            if line is not None:
+                self.post.linked(child.node, line)
+
+    def ask(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
+        """Order a write of an item of a node below. The same order again is answered with what became of it."""
+        local = asked.item.rpartition(":")[2]
+        sent = SendAsked(
+            command_id=asked.command_id,
+            owner=owner,
+            kind=WRITE,
+            body=encode_write(local, asked.value, asked.selection),
+            expires_ms=asked.expires_ms,
+            user=asked.user,
+            principal=question.principal,
+            reason=asked.reason,
+            subject=f"{owner}:{local} = {asked.value}"[:TEXT_CHARS_MAX],
+        )
+        refused = self.send(question, sent, turn)
+        return WriteRefusal(refused.reason) if isinstance(refused, SendRefused) else None
+
+    def knows(self, command_id: str) -> bool:
+        """True: the id names a message to another node."""
+        return self.post.messages.origin.asked_with(command_id) is not None
+
+    def draw_id(self, kind: str) -> str:
+        """Command id for an order that came without one."""
+        return f"{kind} {self._chance.getrandbits(64):016x}"
+
+    def send(
+        self, question: Question, sent: SendAsked, turn: Turn, told: ReceiptTold | None = None
+    ) -> SendRefused | None:
+        """Send a message to another node, and answer the question once it has an end."""
+        if self._root.orders.knows(sent.command_id):
+            return SendRefused(id_reused(sent.command_id, "owner"))
+        self._link_up()
+        return self.post.ask(question, sent, self._log_time(question.moment), turn, told)
+
+    def cancel(self, question: Question, command_id: str, turn: Turn, told: ReceiptTold) -> SendRefused | None:
+        """Take a message back, and answer once it has an end."""
+        self._link_up()
+        return self.post.take_back(question, command_id, self._log_time(question.moment), turn, told)
+
+    def send_off(self, question: Question, sent: SendAsked, turn: Turn) -> SendRefused | None:
+        """Send a message to another node, and answer the question once it is on record here."""
+        if self._root.orders.knows(sent.command_id):
+            return SendRefused(id_reused(sent.command_id, "owner"))
+        self._link_up()
+        return self.post.post(question, sent, self._log_time(question.moment), turn)
+
+    def receive(self, question: Question, inbox: str, wait_ns: int, turn: Turn) -> SendRefused | None:
+        """Give a receiver the next message of an inbox, as it comes."""
+        self._link_up()
+        return self.post.receive(question, inbox, wait_ns, self._log_time(question.moment), turn)
+
+    def take(self, question: Question, name: MessageName, lease: int, reply: bytes | None, turn: Turn) -> str:
+        """Take a receiver's word that a message is its own now, and its reply; returns a refusal."""
+        return self.post.taken(question, name, lease, self._log_time(question.moment), turn, reply)
+
+    def give_back(self, question: Question, name: MessageName, lease: int, turn: Turn) -> str:
+        """Take a receiver's word that it did nothing with a message; returns a refusal."""
+        self._link_up()
+        return self.post.given_back(question, name, lease, self._log_time(question.moment), turn)
+
+    def course(self, command_id: str, moment: Moment) -> CommandCourse | None:
+        """Life cycle of a command; None: none of this id is remembered."""
+        return self._courses.find(command_id, self._log_time(moment), moment.wall)
+
+    def courses(self, most: int, moment: Moment) -> list[CommandCourse]:
+        """The commands that are remembered, the newest first."""
+        return self._courses.latest(most, self._log_time(moment), moment.wall)
+
+    def folded(self, record: CommandAccepted | Receipt | MessageFact, moment: Moment, turn: Turn) -> None:
+        """Go on with what waited for an order's beginning or receipt, or for a record of a message."""
+        if isinstance(record, Receipt):
+            self.post.order_finished(record, moment, self._log_time(moment), turn)
+        elif isinstance(record, CommandAccepted):
+            self.post.order_begun(record.command_id, moment, self._log_time(moment), turn)
+        else:
+            self.post.committed([record], moment, self._log_time(moment), turn)
+
+    def committed(self, sequence: int, moment: Moment, turn: Turn) -> None:
+        """The own log is committed, and folded, up to `sequence`."""
+        self.below.committed(sequence, moment, turn)
+
+    def time_passed(self, moment: Moment, turn: Turn, *, is_serving: bool) -> None:
+        self.below.time_passed(moment, turn)
+        self.beyond.time_passed(moment, turn)
+        if is_serving:
+            self._link_up()
+            self.post.time_passed(moment, self._log_time(moment), turn)
+
+    def silent(self) -> list[str]:
+        """Nodes below that are not heard, in the order of the topology."""
+        return [node for node, mirror in self.mirrors.items() if mirror.stale_since_ns is not None]
+
+    def figures(self, other: MemberSaid | None, moment: Moment) -> tuple[float, float, float, float]:
+        """Values of CORE's items about other nodes (diagnostics/own.py). `other`: last word of the other member."""
+        return *self.neighbours.figures(other), float(len(self.silent())), float(self.post.doubts(moment.now))
+
+    def seen(self) -> list[NodeBelow]:
+        """Every node below in the order of the topology, then those beyond whose state is followed."""
+        beyond = self.beyond
+        return self.below.seen() + [
+            NodeBelow(
+                node=node,
+                by=beyond.parent,
+                stale_since_ns=mirror.stale_since_ns,
+                items=len(mirror.dim),
+                position="",
+                complete_to_ns=0,
+                missing=0,
+                behind=-1,
+                feature_level=0,
+                topology_hash="",
+                refused=beyond.refused + mirror.refused,
+                trouble=beyond.trouble,
+            )
+            for node, mirror in self._mirrors_beyond.items()
+        ]
+
+    def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
+        """A send to this peer failed."""
+        self.below.lost(sender, moment, turn)
+        self.post.lost(sender, moment, self._log_time(moment), turn)

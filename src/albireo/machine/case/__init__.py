@@ -1,1 +1,0 @@
-"""Acting on cases: of this node, and by messages of the other nodes of the tree."""

@@ -1,0 +1,174 @@
+"""Admission: the decision which of a producer's batches get into the log.
+
+Decides on the *appended* view: a batch is taken only in the present life of its producer's name and only at last + 1,
+whole and checked, with items of its own; a repeat is answered when its original is; a gap is refused with the number
+wanted. A producer may append samples and gap records, nothing else: every other stream is CORE's.
+
+Samples of forced items are recorded as measured ones: under other ids, in the same batch with the same number
+(`machine/desk/detours.py`).
+
+Spec: design/log-and-feed.md, Producers, Lives.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.codec import bounds, record, samples
+from albireo.codec.crc import crc32c
+from albireo.codec.errors import DecodeError
+from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, Successor
+from albireo.codec.record import BODY_BYTES_MAX, GapFound, Kind, Stream
+from albireo.machine.desk.detours import Detours
+from albireo.machine.fold.producers import KnownProducer, Producers
+from albireo.machine.kernel.turn import Draft, Turn
+from albireo.model.samples import SampleBatch
+
+CREDIT_BYTES: Final = 8 << 20
+"""Bytes of bodies one producer may have on the way unanswered."""
+
+
+class Counters(msgspec.Struct):
+    """Numbers of batches that were not taken, by kind."""
+
+    refused: int = 0
+    malformed: int = 0
+    repeated: int = 0
+    superseded: int = 0
+
+
+class Admission:
+    """Admission of one tenure; holds nothing that is not rebuilt from the log."""
+
+    def __init__(
+        self,
+        producers: Producers,
+        sender_of: Callable[[int], bytes | None],
+        receipt_of: Callable[[int, int], Appended | None],
+        owns: Callable[[str, SampleBatch | list[GapFound]], bool],
+        detours: Detours,
+    ) -> None:
+        """
+        Args:
+            sender_of: gives the sender of the last hello of a producer id.
+            receipt_of: gives the receipt for a producer's batch that was taken; None: not yet.
+            owns: tells whether a batch names items of this producer's name only.
+            detours: leads samples of forced items to their measured series.
+        """
+        self.producers = producers
+        self._sender_of = sender_of
+        self._receipt_of = receipt_of
+        self._owns = owns
+        self._detours = detours
+        self.closed_because = ""
+        """Reason why nothing is admitted now, such as a full disk; empty: open."""
+        self.body_bytes_max = BODY_BYTES_MAX
+        """Largest body that fits into a segment of this log."""
+        self.counters = Counters()
+
+    def append(self, sender: bytes, message: Append, raw: Sequence[bytes | memoryview], turn: Turn) -> None:
+        """Take the batches of one message up to the first that can't be taken."""
+        if len(raw) != len(message.entries):
+            self._refuse(sender, 0, 0, "malformed", turn)
+            return
+        for entry, body in zip(message.entries, raw, strict=True):
+            if not self._take(sender, entry, body, turn):
+                return
+
+    def _take(self, sender: bytes, entry: AppendEntry, body: bytes | memoryview, turn: Turn) -> bool:
+        try:
+            producer_id, sequence = record.decode_producer(body)
+        except DecodeError:
+            self._refuse(sender, 0, 0, "malformed", turn)
+            return False
+        is_known = self._sender_of(producer_id) == sender
+        if is_known and self.producers.is_over(producer_id):
+            # Before its number is looked at, which means nothing in another life.
+            self._supersede(sender, producer_id, turn)
+            return False
+        last = self.producers.last_appended(producer_id)
+        if not is_known or last is None:
+            self._refuse(sender, producer_id, sequence, "unknown_producer", turn)
+            return False
+        if sequence <= last:
+            self._repeat(sender, producer_id, sequence, turn)
+            return True
+        if sequence != last + 1:
+            self._refuse(sender, producer_id, sequence, "gap", turn, wanted=last + 1)
+            return False
+        if self.closed_because:
+            self._refuse(sender, producer_id, sequence, "admission", turn, wanted=sequence)
+            return False
+        content = _checked(entry, body) if len(body) <= self.body_bytes_max else None
+        if content is None or not self._owns(self.producers.name_of(producer_id), content):
+            self._refuse(sender, producer_id, sequence, "malformed", turn, wanted=sequence)
+            return False
+        diverted = self._detours.divert(content) if isinstance(content, SampleBatch) else content
+        if isinstance(diverted, list):
+            diverted = self._detours.divert_gaps(diverted)
+        crc = entry.body_crc
+        if diverted is not content:
+            body = _body_of(producer_id, sequence, diverted)
+            crc = crc32c(body)
+        turn.append(Draft(entry.stream, entry.kind, entry.record_count, body, crc, producer_id, sequence, diverted))
+        self.producers.appended(producer_id, sequence)
+        return True
+
+    def _supersede(self, sender: bytes, producer_id: int, turn: Turn) -> None:
+        """Refuse a batch of a life that is over. Until its successor is committed it is not told: that may be cut."""
+        self.counters.superseded += 1
+        by = self.producers.successor(producer_id)
+        run = None if by is None else next((one.run for one in by.earlier if one.producer_id == producer_id), None)
+        if by is not None and run is not None:
+            turn.send(sender, superseded(producer_id, run, by))
+
+    def _repeat(self, sender: bytes, producer_id: int, sequence: int, turn: Turn) -> None:
+        """Answer a retry as its original was, or leave it to the answer that is on its way to the original."""
+        self.counters.repeated += 1
+        receipt = self._receipt_of(producer_id, sequence)
+        if receipt is not None:
+            turn.send(sender, receipt)
+
+    def _refuse(self, sender: bytes, producer_id: int, sequence: int, reason: str, turn: Turn, wanted: int = 0) -> None:
+        if reason == "malformed":
+            self.counters.malformed += 1
+        else:
+            self.counters.refused += 1
+        turn.send(
+            sender,
+            AppendRefused(producer_id=producer_id, producer_sequence=sequence, reason=reason, wanted=wanted),
+        )
+
+
+def _body_of(producer_id: int, sequence: int, content: SampleBatch | list[GapFound]) -> bytes:
+    if isinstance(content, SampleBatch):
+        return samples.encode_body(producer_id, sequence, content)
+    return record.encode_records(producer_id, sequence, list(content))
+
+
+def superseded(producer_id: int, run: int, by: KnownProducer) -> AppendRefused:
+    """Word to a program whose name another one has now; `by` tells of that one's life.
+
+    Args:
+        producer_id: number of the program's life; 0: not known.
+        run: its run.
+    """
+    successor = Successor(producer_id=by.producer_id, run=by.run, since_ns=by.since_ns)
+    return AppendRefused(
+        producer_id=producer_id, producer_sequence=0, reason="superseded", run=run, successor=successor
+    )
+
+
+def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list[GapFound] | None:
+    """The decoded payload; None: not what the entry claims, out of bounds, or not a producer's to append."""
+    if entry.stream != Stream.SAMPLES or crc32c(body) != entry.body_crc:
+        return None
+    try:
+        if entry.kind != Kind.RECORDS:
+            return samples.decode_body(body, entry.kind, entry.record_count)
+        records = record.decode_records(body, entry.record_count)
+    except DecodeError:
+        return None
+    gaps = [one for one in records if isinstance(one, GapFound) and not bounds.objection(one)]
+    return gaps if len(gaps) == len(records) else None

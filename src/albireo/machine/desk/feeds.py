@@ -1,0 +1,150 @@
+"""Feeds of one log: frames for whoever stores them, the latest state for whoever looks.
+
+Followers are given what is folded, and never more. Between the folds of two logs there is nothing to serve: a hello is
+left unanswered then and comes again, because what it would be told is wrong a moment later.
+
+Spec: design/log-and-feed.md, Feed.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from albireo.codec.message import FeedAck, FeedAnswer, FeedHello
+from albireo.machine.desk.owners import reserved_follower
+from albireo.machine.desk.role import RootConfig
+from albireo.machine.feed.leader import Leader, LogFacts
+from albireo.machine.feed.state import StateFeed
+from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.state_piece import PIECE_BYTES
+from albireo.machine.kernel.turn import Turn
+from albireo.machine.tree.mirror import HISTORY, NodeMirror
+from albireo.model.instant import Instant, soonest
+from albireo.model.position import Position
+from albireo.model.tree.nodes import is_below
+
+STATE_BYTES: Final = 2 * PIECE_BYTES
+"""Bytes of state, encoded and sent, at which a turn leaves the rest to the next one."""
+
+
+class Feeds:
+    """Both feeds of one log: `leader` serves the frames, the other feed the latest state; and that of other nodes."""
+
+    def __init__(self, config: RootConfig, folds: Folds, *, is_complete: bool) -> None:
+        """
+        Args:
+            is_complete: False: `folds` is no state to serve from, the holder will give another.
+        """
+        self._rates = {config.parent: config.uplink_bytes_per_s} if config.uplink_bytes_per_s else {}
+        self.leader = Leader(rates=self._rates)
+        self._config = config
+        self._others: dict[str, tuple[NodeMirror, StateFeed]] = {}
+        self._served_first = 0
+        self._begin(folds, is_complete=is_complete)
+
+    def show(self, mirrors: Mapping[str, NodeMirror]) -> None:
+        """Serve the state of these other nodes too, and of no more."""
+        served = self._others
+        self._others = {node: served.get(node) or (mirror, StateFeed(mirror)) for node, mirror in mirrors.items()}
+
+    def _begin(self, folds: Folds, *, is_complete: bool) -> None:
+        self._state = StateFeed(folds)
+        self._is_complete = is_complete
+
+    def restored(self, folds: Folds, *, is_complete: bool) -> None:
+        """Begin both feeds anew, for the log is another now: whoever followed it says hello again."""
+        self.leader = Leader(is_catching_up=self.leader.is_catching_up, rates=self._rates)
+        self._begin(folds, is_complete=is_complete)
+
+    def hello(
+        self,
+        sender: bytes,
+        hello: FeedHello,
+        principal: str,
+        folded_to: Position,
+        now: Instant,
+        turn: Turn,
+        *,
+        is_serving: bool,
+    ) -> bool:
+        """Answer a hello; True: the parent lacks records that are gone."""
+        if not self._is_complete:
+            return False
+        above = (self._config.parent, self._config.parent_places)
+        objection = reserved_follower(hello.follower, principal, *above, is_named=hello.is_named)
+        objection = objection or self._objection_to(hello)
+        if objection:
+            turn.send(sender, FeedAnswer(verdict="refused", reason=objection))
+            return False
+        feed, facts = self._asked_for(hello, folded_to, turn, is_serving=is_serving)
+        answer = feed.hello(sender, hello, facts, now, principal)
+        turn.send(sender, answer)
+        is_of_parent = hello.is_named and hello.follower == self._config.parent
+        return is_of_parent and feed is self.leader and answer.verdict == "snapshot"
+
+    def _objection_to(self, hello: FeedHello) -> str:
+        """Reason why the state of another node is not followed here; empty: it is, or none is asked for."""
+        if not hello.of:
+            return ""
+        is_its_own = hello.of == hello.follower or is_below(hello.of, hello.follower)
+        if is_its_own and is_below(hello.follower, self._config.node):
+            return f"{hello.of!r} is part of the own subtree of {hello.follower!r}"
+        if hello.mode == "state" and hello.of in self._others:
+            return ""
+        return f"nothing is known of {hello.of!r} at {self._config.node}; only states of other nodes are followed here"
+
+    def _asked_for(
+        self, hello: FeedHello, folded_to: Position, turn: Turn, *, is_serving: bool
+    ) -> tuple[StateFeed | Leader, LogFacts]:
+        """The feed that a hello asks for, and what it tells of its log."""
+        log = turn.log
+        if hello.of:
+            mirror, state = self._others[hello.of]
+            return state, LogFacts(mirror.run, HISTORY, 1, mirror.position, is_serving)
+        # The folds have still to take some of what is committed, or are ahead of a log that begins anew.
+        known = folded_to if hello.mode == "state" else max(log.committed, folded_to)
+        facts = LogFacts(self._config.log_id, log.history, log.first_sequence, known, is_serving)
+        return self._state if hello.mode == "state" else self.leader, facts
+
+    @property
+    def credit_cut(self) -> int:
+        """Number of times that a follower gave credit out of bounds, since the folds were given."""
+        return self.leader.credit_cut + sum(one.credit_cut for one in self._states())
+
+    def ack(self, sender: bytes, ack: FeedAck, now: Instant) -> None:
+        if not self.leader.ack(sender, ack, now):
+            any(one.ack(sender, ack, now) for one in self._states())
+
+    def _states(self) -> list[StateFeed]:
+        return [self._state, *(feed for _, feed in self._others.values())]
+
+    def lost(self, sender: bytes) -> None:
+        self.leader.lost(sender)
+        for one in self._states():
+            one.lost(sender)
+
+    def pull(self, readable: Position, busy_ns: int, now: Instant, turn: Turn) -> None:
+        """Have every follower that lags and has room given what is readable."""
+        self.leader.passed(turn.log.end.sequence, readable.sequence, busy_ns, now)
+        turn.pulls = self.leader.pulls(readable, now)
+
+    def time_passed(self, folded_to: Position, now: Instant, turn: Turn, *, is_acting: bool) -> None:
+        end = turn.log.end
+        for to, alive in self.leader.alive(turn.epoch, folded_to, end, now, is_acting=is_acting):
+            turn.send(to, alive)
+        left = STATE_BYTES - self._state.time_passed(
+            turn.epoch, folded_to, end, now, turn, is_acting=is_acting, room_bytes=STATE_BYTES
+        )
+        for node in self._in_turns():
+            mirror, feed = self._others[node]
+            at = mirror.position
+            left -= feed.time_passed(at.epoch, at, at, now, turn, is_acting=is_acting, room_bytes=left)
+
+    def _in_turns(self) -> list[str]:
+        """Other nodes, each time beginning with another: what one turn gives of their states is bounded."""
+        nodes = list(self._others)
+        self._served_first = (self._served_first + 1) % max(1, len(nodes))
+        return nodes[self._served_first :] + nodes[: self._served_first]
+
+    def deadline(self, folded_to: Position) -> Instant | None:
+        below = (feed.deadline(mirror.position) for mirror, feed in self._others.values())
+        return soonest(self.leader.deadline(), self._state.deadline(folded_to), *below)

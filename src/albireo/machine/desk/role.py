@@ -1,0 +1,245 @@
+"""Role: whether this node leads, and what it may do because of it.
+
+    passive --Granted--> recovering --Served, and its first record is folded--> serving --HandoverBegun--> handing over
+       ^                     |                                                   |  ^                        |   |
+       +------Deposed--------+---------------------Suspended---------------------+  +--------Served----------+   |
+                                                      v                             |                            |
+                                                  suspended ---------Served---------+                            |
+                                                      ^------------------------Suspended-------------------------+
+
+Handing over: nothing is taken, no order leaves any more; outcomes of those that left are still heard, and recorded.
+A node that stands alone goes through the same states at its start and never leaves `serving`.
+
+Not decided here: who leads (machine.pair).
+Spec: design/pair.md, rule 7.
+"""
+
+from typing import Final
+
+import msgspec
+
+from albireo.codec.message import (
+    AnyMessage,
+    Append,
+    Appended,
+    AppendRefused,
+    ProducerHello,
+    RoleAsked,
+    RoleTold,
+    WriteDone,
+)
+from albireo.codec.record import BODY_BYTES_MAX
+from albireo.machine.kernel.events import TopologyTold
+from albireo.machine.kernel.turn import Turn
+from albireo.machine.pair.events import Permit
+from albireo.model.instant import Instant
+from albireo.model.position import Position
+from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.settings import LimitSettings
+from albireo.model.tree.nodes import ChildConfig
+
+STANDING_BY_MAX: Final = 512
+"""Most producers that a node which does not serve remembers, to tell them when it does; one too many asks again."""
+
+
+class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Configuration of the root machine, told once at its start."""
+
+    node: str
+    log_id: bytes
+    segment_bytes: int = BODY_BYTES_MAX
+    """Size of a segment of the log: no frame is larger."""
+    member: int = 0
+    """Index in the pair."""
+    is_paired: bool = False
+    local_streams: frozenset[int] = frozenset()
+    """Streams whose producers are answered when the own disk has a batch (durability `local`)."""
+    private_streams: frozenset[int] = frozenset()
+    """Streams whose samples stay with the member that took them (replication `configuration`)."""
+    adapters: frozenset[str] = frozenset()
+    """Names of the adapters that this node's topology configures."""
+    limits: LimitSettings = LimitSettings()
+    children: tuple[ChildConfig, ...] = ()
+    """The nodes directly below."""
+    parent: str = ""
+    """Id of the node above; empty: there is none."""
+    parent_places: frozenset[str] = frozenset()
+    """Names of the keys of its members."""
+    beyond: tuple[str, ...] = ()
+    """Nodes outside the own subtree whose states are followed at the parent."""
+    topology_hash: str = ""
+    """Hash of the topology that this node runs; empty: not known."""
+    uplink_bytes_per_s: int = 0
+    """Most of the records that it lacks that is sent to it per second; 0: no limit."""
+    seed: int = 0
+    """Random number of this run, from which guids and nonces are drawn."""
+    lacks_to: int = 0
+    """Last sequence whose effect on the folds is lost, because no snapshot could be read; 0: nothing is."""
+
+    def with_topology(self, told: TopologyTold) -> "RootConfig":
+        """This configuration with what a running node takes up of a changed topology."""
+        return msgspec.structs.replace(
+            self, topology_hash=told.hash, limits=told.limits, children=told.children, beyond=told.beyond
+        )
+
+    @property
+    def child_places(self) -> frozenset[str]:
+        """Names of the places of the nodes directly below."""
+        return frozenset(place for child in self.children for place in child.places)
+
+    @property
+    def neighbours(self) -> frozenset[str]:
+        """Ids of the nodes directly above and below."""
+        return frozenset([self.parent, *(child.node for child in self.children)]) - {""}
+
+    @property
+    def compares(self) -> bool:
+        """True: neighbours, or the other member of a pair that runs by a topology, tell which one they run."""
+        return bool(self.neighbours) or (self.is_paired and bool(self.topology_hash))
+
+
+class Role:
+    """Role of this node, which the root machine asks before it appends anything of its own."""
+
+    def __init__(self, config: RootConfig) -> None:
+        self.config = config
+        self.is_serving = False
+        self.is_handing_over = False
+        self.stand_down = 0
+        """Number of times that this run has stopped serving; an adapter's word about its writes names one of them."""
+        self.cause = "this node does not lead"
+        """Reason why this node does not serve; empty: it serves."""
+        self.word = "standalone"
+        """State of this node in one word, for people."""
+        self.members: tuple[int, ...] = ()
+        """Confirmed in-sync set, if this member is the holder; empty: it is not, or there is no pair."""
+        self.permit: Permit | None = None
+        """Bounds of output orders; None: nobody bounds them."""
+        self.first_sequence = 0
+        """Sequence of the first record of the epoch that was granted to this node; 0: none was."""
+        self.goes_on = False
+        """True: as in `Granted`, of the present tenure."""
+        self._may_serve = False
+        self._is_begun = False
+        self.reaches: dict[str, bool | None] = {}
+        """As `RoleAsked.reaches`; by name of each adapter that stands by."""
+        self._standing_by: dict[bytes, None] = {}
+
+    @property
+    def holds(self) -> bool:
+        """True: the epoch is this node's, so it may append records of its own."""
+        return self.first_sequence > 0
+
+    def granted(self, first_sequence: int, *, goes_on: bool) -> None:
+        self.first_sequence, self.goes_on = first_sequence, goes_on
+        self._is_begun = self._may_serve = False
+
+    def may_serve(self) -> None:
+        self._may_serve, self.is_handing_over = True, False
+
+    def begins(self, folded_to: int) -> bool:
+        """True once, when serving begins: the epoch's first record is folded."""
+        if self.is_serving or not self._may_serve or not self.holds or folded_to < self.first_sequence:
+            return False
+        self.is_serving = True
+        self.cause = ""
+        return True
+
+    def is_new_tenure(self) -> bool:
+        """True at the first serving under this epoch: what was known of producers belongs to the one before."""
+        is_new, self._is_begun = not self._is_begun, True
+        return is_new
+
+    def suspend(self, cause: str) -> bool:
+        """Stop serving; returns whether this node served."""
+        was_serving, self.is_serving, self._may_serve = self.is_serving, False, False
+        self.stand_down += was_serving
+        self.is_handing_over = False
+        self.cause = cause
+        return was_serving
+
+    def hand_over(self, cause: str) -> bool:
+        """Stop serving for a handover; returns whether this node served."""
+        was_serving = self.suspend(cause)
+        self.is_handing_over = True
+        return was_serving
+
+    def deposed(self, cause: str) -> bool:
+        self.first_sequence = 0
+        self.permit = None
+        return self.suspend(cause)
+
+    def receipt(self, producer_id: int, producer_sequence: int, position: Position, uncommitted: int = 0) -> Appended:
+        """Receipt for a batch: which members have it, and how many batches up to it are not committed."""
+        members = (self.config.member,) if uncommitted else self.members
+        if self.config.private_streams and members:
+            members = (position.epoch % 2,)  # Epochs of one member never are another's: who took it has it.
+        return Appended(
+            producer_id=producer_id,
+            producer_sequence=producer_sequence,
+            position=position,
+            durability="both" if len(members) > 1 else "local",
+            members=members,
+            uncommitted=uncommitted,
+        )
+
+    def may_write(self, now: Instant) -> bool:
+        """True: an output order may leave now."""
+        return self.is_serving and (self.permit is None or self.permit.allows(now))
+
+    def not_after(self, deadline: int) -> int:
+        """Instant until which an order may be sent that nobody wants after `deadline`."""
+        return deadline if self.permit is None else min(deadline, self.permit.not_after)
+
+    def turns_away(self, sender: bytes, message: AnyMessage, principal: str, turn: Turn) -> bool:
+        """True: the message was dealt with. A node that does not serve sends producers home, and remembers who came."""
+        if isinstance(message, RoleAsked):
+            self._remember(sender)
+            is_adapter = kind_of(principal) is PrincipalKind.LOCAL
+            if is_adapter and (message.adapter in self.reaches or len(self.reaches) < STANDING_BY_MAX):
+                self.reaches[message.adapter] = message.reaches
+            turn.send(sender, self._told(turn.epoch))
+            return True
+        if self.is_serving:
+            return False
+        match message:
+            case ProducerHello():
+                self._remember(sender)
+                turn.send(sender, self._told(turn.epoch))
+            case Append():
+                turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="passive"))
+            case WriteDone() if not self.is_handing_over:
+                turn.note("warning", "write_done_unheard", command_id=message.receipt.command_id)
+            case _:
+                return False
+        return True
+
+    def tell_waiting(self, turn: Turn) -> None:
+        """Tell everybody who waited that serving begins: they may say hello."""
+        for sender in self._standing_by:
+            turn.send(sender, self._told(turn.epoch))
+        self._standing_by.clear()
+
+    def _remember(self, sender: bytes) -> None:
+        if not self.is_serving and len(self._standing_by) < STANDING_BY_MAX:
+            self._standing_by[sender] = None
+
+    def _told(self, epoch: int) -> RoleTold:
+        permit = self.permit
+        return RoleTold(
+            is_acting=self.is_serving,
+            epoch=epoch,
+            member=self.config.member,
+            not_before=permit.not_before if self.is_serving and permit is not None else 0,
+            not_after=permit.not_after if self.is_serving and permit is not None else 0,
+            stand_down=self.stand_down,
+        )
+
+    def stand_by(self, senders: list[bytes], turn: Turn) -> None:
+        """Tell adapters that serving is over: none writes from now on."""
+        for sender in senders:
+            self._remember(sender)
+            turn.send(sender, self._told(turn.epoch))
+
+    def lost(self, sender: bytes) -> None:
+        self._standing_by.pop(sender, None)

@@ -1,0 +1,1 @@
+"""Alarms: conditions of items, and the cases that follow from them."""

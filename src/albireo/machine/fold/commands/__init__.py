@@ -1,0 +1,1 @@
+"""Commands and the selections that they use."""

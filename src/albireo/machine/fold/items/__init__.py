@@ -1,0 +1,1 @@
+"""Items, their current values, and which of them are forced."""

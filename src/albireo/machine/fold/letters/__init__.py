@@ -1,0 +1,1 @@
+"""Messages between nodes: what is open on the way out, and on the way in."""

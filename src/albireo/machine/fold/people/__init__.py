@@ -1,0 +1,1 @@
+"""People: their roles, their sessions, and the audit of what they did."""

@@ -1,1 +1,0 @@
-"""Forced values: which items people have put a value to, and where their measured samples go meanwhile."""

@@ -1,0 +1,147 @@
+"""One turn of CORE: all that it wants appended, sent and told.
+
+A turn's effects are carried out in this order: everything is appended, then everything is sent, then followers are
+given what they pull. Nothing that depends on an append is sent in the turn that appended it; such answers wait in the
+root machine for the commit.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.codec import record, samples
+from albireo.codec.crc import crc32c
+from albireo.codec.frame import Origin
+from albireo.codec.message import AnyMessage
+from albireo.codec.record import Kind, Record, Stream
+from albireo.machine.feed.leader import Pull
+from albireo.machine.fold.origins import Enveloped
+from albireo.model.feature import FIRST_LEVEL
+from albireo.model.instant import Instant, WallTime
+from albireo.model.log_view import LogView
+from albireo.model.samples import SampleBatch
+
+OWN_PRODUCER: Final = 0
+"""Producer id of CORE's own records: they need no sequence, nobody retries them."""
+RECORDS_BYTES: Final = 256 * 1024
+"""Size above which CORE's own records go into several frames: none is too large for a segment, whatever texts say."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """Beginning of a turn: one reading of both clocks."""
+
+    now: Instant
+    wall: WallTime
+
+
+Described = dict[str, object] | None
+"""Part of the status that the shell knows; None: nobody asked, or there is none."""
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Asker and time of one question."""
+
+    sender: bytes
+    request_id: int
+    moment: Moment
+    principal: str
+    """Who asks (model.principal)."""
+    pair: Described = None
+    """The pair as this member sees it, if that was asked for."""
+    door: Described = None
+    """The door of this node, likewise."""
+
+
+class NotAnswered(Exception):
+    """A question that is answered with an error."""
+
+
+class Draft(msgspec.Struct, frozen=True, eq=False):
+    """A batch to append; epoch and sequence are the log's to give."""
+
+    stream: int
+    kind: int
+    record_count: int
+    body: bytes | memoryview
+    body_crc: int
+    producer_id: int
+    producer_sequence: int
+    content: SampleBatch | Enveloped | Sequence[Record]
+    """The decoded payload: what was decoded to be checked is folded later without a second decoding."""
+    origin: Origin | None = None
+    """Place of the first record of an envelope in the log that it was written in; None: an own record."""
+
+
+class Send(msgspec.Struct, frozen=True, eq=False):
+    """One message to one peer of CORE's link."""
+
+    to: bytes
+    message: AnyMessage
+    raw: Sequence[bytes | memoryview] = ()
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A line for the structured log."""
+
+    level: str
+    """Method of the journal; `limited`, with a `key`, for what a peer can cause at any rate."""
+    event: str
+    fields: dict[str, object] = {}
+
+
+class Turn:
+    """Collected effects of one turn; foretells the sequence of each draft."""
+
+    __slots__ = ("drafts", "elapsed_ms", "end", "level", "log", "notes", "pulls", "sends")
+
+    def __init__(self, log: LogView, level: int = FIRST_LEVEL) -> None:
+        self.log = log
+        """View of the log when the turn began."""
+        self.end = log.end.sequence
+        """Sequence of the last record appended, drafts of this turn included."""
+        self.level = level
+        """Feature level of the log."""
+        self.drafts: list[Draft] = []
+        self.elapsed_ms = 0
+        """Boot-clock time from the last drafts to these: the log time that passes with them."""
+        self.sends: list[Send] = []
+        self.notes: list[Note] = []
+        self.pulls: list[Pull] = []
+        """Reads of the log for followers; `FollowersServed` says what became of each."""
+
+    @property
+    def epoch(self) -> int:
+        """Epoch under which records are appended."""
+        return self.log.history.epoch
+
+    def append(self, draft: Draft) -> int:
+        """Take a draft; returns the sequence that its last record will have."""
+        self.drafts.append(draft)
+        self.end += draft.record_count
+        return self.end
+
+    def record(self, stream: Stream, records: Sequence[Record]) -> int:
+        """Append CORE's own records, as one batch unless they are large; of no kind above the level of the log."""
+        assert all(record.may_append(one, self.level) for one in records), f"level {self.level}: {records}"
+        body = record.encode_records(OWN_PRODUCER, 0, list(records))
+        if len(body) > RECORDS_BYTES and len(records) > 1:
+            half = len(records) // 2
+            self.record(stream, records[:half])
+            return self.record(stream, records[half:])
+        return self.append(
+            Draft(stream, Kind.RECORDS, len(records), body, crc32c(body), OWN_PRODUCER, 0, tuple(records))
+        )
+
+    def samples(self, batch: SampleBatch) -> int:
+        """Append samples of CORE's own (its diagnostics, or what it knows of a silent adapter)."""
+        body = samples.encode_body(OWN_PRODUCER, 0, batch)
+        return self.append(
+            Draft(Stream.SAMPLES, int(batch.value_type), len(batch), body, crc32c(body), OWN_PRODUCER, 0, batch)
+        )
+
+    def send(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> None:
+        self.sends.append(Send(to, message, raw))
+
+    def note(self, level: str, event: str, **fields: object) -> None:
+        self.notes.append(Note(level, event, fields))

@@ -1,1 +1,0 @@
-"""Decisions of the actor CORE: admission, orders, answers, and the root machine that composes them."""

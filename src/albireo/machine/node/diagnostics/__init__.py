@@ -1,1 +1,0 @@
-"""Diagnostics: items of CORE's own, about itself (`own`) and about the adapters of its node (`adapters`)."""

@@ -1,0 +1,1 @@
+"""Forced items: the orders that force and release them."""

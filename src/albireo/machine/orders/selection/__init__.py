@@ -1,0 +1,1 @@
+"""Selections: the orders that select an item for an order, and give it back."""

@@ -1,0 +1,324 @@
+"""Sessions: who is present at the node that serves, put on record as it begins and ends.
+
+A session is the presence of a principal from one address: all of its links from there, and single commands that follow
+each other, are one.
+
+    absent --asks something--> present --nothing heard for SILENCE_NS----------------------> ended: link
+                                |  ^  \\--somebody ends it--> ended: its links are turned away
+                                |  +-- anything that its links say, a question or follower from the same place
+                                +-- another tenure --> returning --asks again in time--> present
+                                                               \\--SILENCE_NS----------> ended: takeover
+
+A client asks `session` every ten seconds (machine/producer/asking.py), so a session without words is one whose links
+are gone. A node that stands alone ends what it finds at its start: nobody knows how long it was away.
+
+Invariants
+    one of a kind:  at most one session of a principal and address goes on, by the appended records.
+    bounded:        sessions, links, links that are turned away, and records per second; who is left out is counted.
+    no lock:        a session that ends takes no right away: the same principal begins the next one on a new link.
+
+Not decided here: whether a principal may ask (machine/access), who it is and where it speaks from (runtime/link).
+Spec: ADR-0206.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello
+from albireo.codec.record import Audited, Record, SessionBegan, SessionEnded, SessionRoleChanged, Stream, may_append
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.access.refusals import refusal_of
+from albireo.machine.desk.admission import Admission
+from albireo.machine.desk.feeds import Feeds
+from albireo.machine.desk.role import Role, RootConfig
+from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.events import OneLetter
+from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.producer.asking import KEEP_NS, UNASKED
+from albireo.model.instant import Instant
+from albireo.model.principal import UNKEYED, kind_of
+from albireo.model.tree.session import OVER, SESSIONS_MAX, EndCause, Session, who_text
+
+SILENCE_NS: Final = 3 * KEEP_NS
+"""Time without a word after which the links of a session are gone: three times as long as a client is silent."""
+BEGUN_MAX: Final = 50
+"""Most sessions that begin within a second: one that is left out begins with its next question."""
+CHANGED_MAX: Final = 250
+"""Most sessions that one turn ends, or records another role of."""
+LINKS_MAX: Final = 4_096
+"""Most links that are known to belong to sessions; the one not heard for longest goes first."""
+TURNED_AWAY_MAX: Final = 1_000
+"""Most links of ended sessions that are remembered, the latest."""
+_EXAMPLE: Final[Record] = SessionEnded(session_id=0, cause="")
+"""Record by whose level it is judged whether sessions are recorded."""
+
+Place = tuple[str, str]
+"""Principal and address."""
+
+
+class EndOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who may wants a session ended."""
+
+    session_id: int
+    user: str
+    principal: str
+    reason: str
+
+    @property
+    def by(self) -> str:
+        return self.principal or self.user
+
+
+class EndRefusal(msgspec.Struct, frozen=True):
+    """Reason why a session is not ended, and what to do about it."""
+
+    reason: str
+
+
+class _Presence(msgspec.Struct, eq=False):
+    """A session as its node knows it in this tenure."""
+
+    session_id: int
+    place: Place
+    role: str
+    """Word of its role, by the appended records."""
+    heard_at: Instant
+    is_returning: bool = False
+    """True: it is of an earlier tenure, and nothing was heard of it in this one."""
+    links: dict[bytes, bool] = {}
+    """Links that spoke for it; True: it follows on this one."""
+
+
+class LinkUser(Protocol):
+    """Whoever has given something to links, and takes it back."""
+
+    def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
+        """A link is gone."""
+
+
+class SessionsRoot(Protocol):
+    """The root machine, as far as sessions need it."""
+
+    config: RootConfig
+    folds: Folds
+    role: Role
+    admission: Admission
+    access: AccessJudge
+    feeds: Feeds
+
+    @property
+    def tree(self) -> LinkUser: ...
+
+
+class Sessions:
+    """The machine; lives as long as its root machine."""
+
+    def __init__(self, root: SessionsRoot) -> None:
+        self._root = root
+        self.left_out = 0
+        """Number of questions of principals who are present without a session, for want of room."""
+        self._turned_away: dict[bytes, str] = {}
+        """Links of sessions that somebody ended, with the words that they are told."""
+
+    def begin_afresh(self, now: Instant) -> None:
+        """Take anew from the fold who is present: nobody is connected yet."""
+        self._present: dict[Place, _Presence] = {}
+        """Sessions whose end is not appended, the one not heard for longest first."""
+        self._links: dict[bytes, _Presence] = {}
+        """Session of each link, the link not heard for longest first."""
+        self._watching: dict[bytes, Place] = {}
+        """Where the followers are without a session: they belong to the one that begins there, the oldest first."""
+        self._ending: dict[int, _Presence] = {}
+        """Sessions whose end by somebody is appended and not folded."""
+        self._begun = 0
+        self._judged: tuple[int, object] = (-1, None)
+        """Changes of access, as of which the roles of all sessions are on record."""
+        for one in self._root.folds.sessions:
+            place = (one.principal, one.address)
+            self._present[place] = _Presence(one.session_id, place, one.role, now, is_returning=True)
+
+    def begin(self, turn: Turn) -> None:
+        """Begin a tenure, right behind `begin_afresh`: in a pair sessions may go on, at a lone node all are over."""
+        if not self._root.config.is_paired and may_append(_EXAMPLE, turn.level):
+            self._end(list(self._present.values()), EndCause.START, turn)
+
+    # Who is heard.
+
+    def objection(self, sender: bytes) -> str:
+        """Words for a link whose session was ended; empty: it may ask."""
+        return self._turned_away.get(sender, "")
+
+    def hears(self, letter: OneLetter, addresses: Mapping[bytes, str], moment: Moment, turn: Turn) -> bool:
+        """False: the session of this link was ended, and it is told so instead of an answer.
+
+        While this node serves, who says something is present.
+
+        Args:
+            addresses: where those speak from who are persons or programs, and ask something or follow.
+        """
+        if words := self.objection(letter[0]):
+            if (answer := refusal_of(letter[1], words)) is not None:
+                turn.send(letter[0], answer)
+                return False
+        elif self._root.role.is_serving:
+            self._heard(letter, addresses, moment, turn)
+        return True
+
+    def _heard(self, letter: OneLetter, addresses: Mapping[bytes, str], moment: Moment, turn: Turn) -> None:
+        sender, message, _, principal = letter
+        known = self._links.get(sender)
+        if known is not None:
+            if known.session_id in self._ending:
+                return
+            self._freshen(known, moment.now)
+            self._links[sender] = self._links.pop(sender)
+        is_hello = isinstance(message, FeedHello)
+        if sender not in addresses or not (is_hello or (known is None and isinstance(message, Ask))):
+            return
+        if isinstance(message, FeedHello) and self._is_child(message.follower, principal):
+            return
+        place = (principal, addresses[sender])
+        found = self._present.get(place)
+        if found is None and is_hello:
+            self._watch(sender, place)
+        elif found is None:
+            found = self._begin(place, moment, turn)
+        if found is not None:
+            self._attach(sender, found, moment.now, follows=is_hello)
+
+    def _is_child(self, follower: str, principal: str) -> bool:
+        """True: a node below follows, which is no part of a session, whoever else has its key or its address."""
+        places = next((one.places for one in self._root.config.children if one.node == follower), ())
+        return bool(places) and (principal in places or kind_of(principal) in UNKEYED)
+
+    def _watch(self, sender: bytes, place: Place) -> None:
+        self._watching[sender] = place
+        if len(self._watching) > LINKS_MAX:
+            del self._watching[next(iter(self._watching))]
+
+    def _freshen(self, one: _Presence, now: Instant) -> None:
+        one.heard_at, one.is_returning = now, False
+        self._present[one.place] = self._present.pop(one.place)
+
+    def _attach(self, sender: bytes, one: _Presence, now: Instant, *, follows: bool) -> None:
+        self._freshen(one, now)
+        one.links[sender] = follows or one.links.get(sender, False)
+        self._links[sender] = one
+        if len(self._links) > LINKS_MAX:
+            oldest = next(iter(self._links))
+            del self._links.pop(oldest).links[oldest]
+
+    def _begin(self, place: Place, moment: Moment, turn: Turn) -> _Presence | None:
+        if self._root.admission.closed_because or not may_append(_EXAMPLE, turn.level):
+            return None
+        if len(self._present) + len(self._ending) >= SESSIONS_MAX or self._begun >= BEGUN_MAX:
+            self.left_out += 1
+            return None
+        self._begun += 1
+        principal, address = place
+        role = self._root.access.role_of(principal).word
+        began = SessionBegan(principal=principal, address=address, role=role, since_ns=moment.wall)
+        one = self._present[place] = _Presence(turn.record(Stream.STATE, [began]), place, role, moment.now)
+        for sender in [sender for sender, where in self._watching.items() if where == place]:
+            del self._watching[sender]
+            self._attach(sender, one, moment.now, follows=True)
+        return one
+
+    # Who is gone, and who has another role.
+
+    def time_passed(self, moment: Moment, turn: Turn) -> None:
+        """Once a second, while this node serves: end the sessions of which nothing is heard any more."""
+        self._begun = 0
+        if self._root.admission.closed_because or not may_append(_EXAMPLE, turn.level):
+            return
+        silent: dict[bool, list[_Presence]] = {False: [], True: []}
+        for one in self._present.values():
+            if moment.now - one.heard_at < SILENCE_NS or len(silent[False]) + len(silent[True]) >= CHANGED_MAX:
+                break
+            silent[one.is_returning].append(one)
+        self._end(silent[False], EndCause.LINK, turn)
+        self._end(silent[True], EndCause.TAKEOVER, turn)
+        self._judge_roles(turn)
+
+    def _end(self, some: list[_Presence], cause: EndCause, turn: Turn) -> None:
+        if not some:
+            return
+        turn.record(Stream.STATE, [SessionEnded(session_id=one.session_id, cause=cause.value) for one in some])
+        for one in some:
+            del self._present[one.place]
+            for sender in one.links:
+                del self._links[sender]
+
+    def _judge_roles(self, turn: Turn) -> None:
+        """Record the role of every session whose principal has another one by now."""
+        judged = (self._root.access.fold.changes, self._root.access.listed)
+        if judged[0] == self._judged[0] and judged[1] is self._judged[1]:
+            return
+        roles = {one: self._root.access.role_of(one.place[0]).word for one in self._present.values()}
+        changed = [(one, role) for one, role in roles.items() if role != one.role][:CHANGED_MAX]
+        if not changed:
+            self._judged = judged
+            return
+        facts = [SessionRoleChanged(session_id=one.session_id, role=role) for one, role in changed]
+        turn.record(Stream.STATE, facts)
+        for one, role in changed:
+            one.role = role
+
+    # Ended by somebody.
+
+    def owner_of(self, session_id: int) -> str | None:
+        """Principal of a session; None: there is no such session."""
+        found = self._root.folds.sessions.find(session_id)
+        return None if found is None else found.principal
+
+    def of_link(self, sender: bytes) -> Session | None:
+        """Session for which a link speaks; None: it has none, or its record is not committed yet."""
+        one = self._links.get(sender)
+        return None if one is None else self._root.folds.sessions.find(one.session_id)
+
+    def end(self, order: EndOrder, moment: Moment, turn: Turn) -> Session | EndRefusal:
+        """End a session, or say why not. Its links are told when the record is committed."""
+        session = self._root.folds.sessions.find(order.session_id)
+        if session is None:
+            place = self._root.config.node
+            return EndRefusal(f"no session {order.session_id} goes on at {place}; what to do: `albireo sessions list`")
+        one = self._present.get((session.principal, session.address))
+        if one is None or one.session_id != order.session_id:
+            return EndRefusal(f"session {order.session_id} is ending already; what to do: `albireo sessions list`")
+        ended = SessionEnded(session_id=order.session_id, cause=EndCause.ENDED.value, by=order.by, reason=order.reason)
+        turn.record(Stream.STATE, [ended])
+        subject = f"session {order.session_id} of {who_text(session)}"
+        audited = Audited(
+            at_ns=moment.wall,
+            user=order.user,
+            action="session_ended",
+            subject=subject,
+            detail=order.reason,
+            principal=order.principal,
+        )
+        turn.record(Stream.AUDIT, [audited])
+        del self._present[one.place]
+        self._ending[one.session_id] = one
+        return session
+
+    def folded(self, content: Sequence[Record], moment: Moment, turn: Turn) -> None:
+        """Turn the links of a session away, as the record of its end is committed."""
+        for record in content:
+            if isinstance(record, SessionEnded) and (one := self._ending.pop(record.session_id, None)) is not None:
+                self._turn_away(one, record, moment, turn)
+
+    def _turn_away(self, one: _Presence, record: SessionEnded, moment: Moment, turn: Turn) -> None:
+        why = f": {record.reason}" if record.reason else ""
+        words = f"{OVER}{record.by or 'somebody'}{why}; what to do: connect anew, or ask who ended it"
+        for sender, follows in one.links.items():
+            del self._links[sender]
+            self._turned_away[sender] = words
+            if len(self._turned_away) > TURNED_AWAY_MAX:
+                del self._turned_away[next(iter(self._turned_away))]
+            turn.send(sender, Answer(request_id=UNASKED, error=words))
+            self._root.tree.lost(sender, moment, turn)
+            if follows:
+                turn.send(sender, FeedAnswer(verdict="refused", reason=words))
+                self._root.feeds.lost(sender)

@@ -1,0 +1,1 @@
+"""Writes of items: the way of a command from its request to its receipt."""

@@ -1,0 +1,1 @@
+"""The root machine of CORE, which composes all others."""

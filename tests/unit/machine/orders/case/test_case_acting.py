@@ -1,0 +1,120 @@
+"""Cases that messages have acted upon at the node that has the case, and what a node above lets through."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from albireo.codec.message import Answer, Ask
+from albireo.codec.message_records import MessageEnd
+from albireo.codec.record import Audited, CaseChanged
+from albireo.machine.fold import ActionAsked
+from albireo.machine.kernel.events import KeysListed
+from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.message.events import ExecuteBody, RecoverBody
+from albireo.machine.orders.case.acting import CaseActing, encode_act
+from albireo.model.access import AccessRole, RoleGrant
+from albireo.model.case import Action
+from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.model.position import EpochEntry, EpochHistory
+from albireo.model.tree.message import CASE_ACTION, Life, MessageName, MessageOutcome
+from tests.parts.drafted import view_of
+from tests.parts.present import MES
+from tests.unit.machine.desk.test_retired_items import cases, in_alarm, world
+from tests.unit.machine.root.test_root import World
+
+NAME = MessageName("root", "root/north", Life(1, 2), 3)
+NOW = Moment(Instant(0), WallTime(1_000 * SECOND))
+
+
+def executed(one: World, body: bytes, not_after: int = SECOND) -> tuple[MessageEnd, list[Any]]:
+    history = EpochHistory((EpochEntry(1, 1, 1),))
+    turn = Turn(view_of([], history, history.position(0)), 3)
+    order = ExecuteBody(
+        name=NAME,
+        kind=CASE_ACTION,
+        body=body,
+        not_after=Instant(not_after),
+        user="ann",
+        principal="chief",
+        reason="seen",
+    )
+    end = CaseActing(one.root.folds).execute(order, NOW, turn)
+    return end, [record for draft in turn.drafts if isinstance(draft.content, tuple) for record in draft.content]
+
+
+def body_of(case_id: int, action: Action = Action.ACK, **fields: Any) -> bytes:
+    return encode_act(ActionAsked(action=action, user="", **fields), case_id)
+
+
+def test_a_message_acknowledges_a_case_with_its_principal_and_reason() -> None:
+    one = in_alarm()
+    number = cases(one)[0]["case_id"]
+    end, records = executed(one, body_of(number, activation=1))
+    assert (end.outcome, end.detail) == (MessageOutcome.EXECUTED, f"ack case {number}")
+    changed, audited = records
+    assert isinstance(changed, CaseChanged)
+    assert (changed.case.is_acked, changed.cause) == (True, "acked")
+    assert isinstance(audited, Audited)
+    assert (audited.user, audited.principal, audited.detail) == ("ann", "chief", "seen")
+
+
+def test_an_activation_that_is_past_is_refused_with_what_is_there() -> None:
+    one = in_alarm()
+    end, records = executed(one, body_of(cases(one)[0]["case_id"], activation=7))
+    assert (end.outcome, records) == (MessageOutcome.REJECTED, [])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        body_of(4711),
+        b"",
+        b"\xc1",
+        b"\x80",
+        msgspec.msgpack.encode({"action": "ack", "case_id": -1, "activation": 1, "duration_ms": None}),
+        msgspec.msgpack.encode({"action": "burn", "case_id": 1, "activation": 1, "duration_ms": None}),
+    ],
+)
+def test_an_action_that_can_not_be_meant_is_rejected(body: bytes) -> None:
+    end, records = executed(in_alarm(), body)
+    assert (end.outcome, records) == (MessageOutcome.REJECTED, [])
+
+
+def test_nothing_is_done_after_the_time_of_the_order() -> None:
+    one = in_alarm()
+    end, records = executed(one, body_of(cases(one)[0]["case_id"]), not_after=0)
+    assert (end.outcome, records) == (MessageOutcome.EXPIRED, [])
+
+
+def test_a_later_tenure_says_that_it_does_not_know() -> None:
+    lost = RecoverBody(NAME, CASE_ACTION, is_proven=True)
+    assert CaseActing(world().root.folds).recover(lost).outcome is MessageOutcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("at", "refusal"),
+    [
+        (
+            "root",
+            f"case_action ack needs the role operate at top/south; {MES!r} has view; "
+            f"an admin grants it: albireo access grant {MES} operate --node top/south",
+        ),
+        ("", "this node does not serve yet; ask again in a moment"),
+    ],
+)
+def test_the_role_is_judged_for_the_node_that_has_the_case(at: str, refusal: str) -> None:
+    one = world(parent="top", beyond=("top/south",))
+    one.step(KeysListed({MES: RoleGrant(AccessRole.OPERATE, at)}))
+    arguments = {"action": "ack", "case_id": 7, "user": "mes", "node": "top/south"}
+    one.letter(b"mes", Ask(request_id=5, what="case_action", arguments=arguments), principal=MES)
+    one.sync()
+    errors = [each.error for each in one.take(Answer) if isinstance(each, Answer) and each.request_id == 5]
+    assert errors == [refusal], "where the role suffices the order goes on to the messages"
+
+
+@pytest.mark.parametrize("arguments", [{"action": "ack_all"}, {"action": "shelve", "item_id": 1, "condition": "hi"}])
+def test_what_was_not_seen_is_not_acted_upon_from_afar(arguments: dict[str, object]) -> None:
+    one = world(parent="top", beyond=("top/south",))
+    answer = one.ask("case_action", user="ann", node="top/south", **arguments)
+    assert "is acted upon by its id" in answer.error

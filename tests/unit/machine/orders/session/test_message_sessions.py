@@ -1,0 +1,152 @@
+"""Ends of sessions that messages order at the node that has the session, and what the nodes above are told."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from albireo.codec.message import Ask, FeedState
+from albireo.codec.message_records import MessageEnd
+from albireo.codec.record import SessionBegan, SessionEnded
+from albireo.machine.fold.people.sessions import ENDED_KEPT
+from albireo.machine.fold.state_piece import WHOLE, StateSource
+from albireo.machine.kernel.events import KeysListed
+from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.message.events import ExecuteBody, RecoverBody
+from albireo.machine.orders.session.bodies import MessageSessions, encode_session_end
+from albireo.machine.tree.mirror import CLOSED_MAX, NodeMirror
+from albireo.model.access import AccessRole, RoleGrant
+from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.model.position import EpochEntry, EpochHistory
+from albireo.model.tree.message import Life, MessageName, MessageOutcome
+from albireo.model.tree.session import SESSIONS_MAX, Session
+from tests.parts.drafted import view_of
+from tests.parts.pieces import pieces_since
+from tests.parts.present import ANNA, DESK, MES, PLANT, asked, present
+from tests.unit.machine.desk.test_retired_items import world
+from tests.unit.machine.root.test_root import World
+
+NAME = MessageName("root", "root/north", Life(1, 2), 3)
+BEGAN = SessionBegan(principal=ANNA, address=DESK, role="view", since_ns=1)
+NOW = Moment(Instant(0), WallTime(1_000 * SECOND))
+
+
+def executed(one: World, body: bytes, not_after: int = SECOND) -> tuple[MessageEnd, list[Any]]:
+    history = EpochHistory((EpochEntry(1, 1, 1),))
+    turn = Turn(view_of([], history, history.position(0)), 3)
+    order = ExecuteBody(
+        name=NAME,
+        kind="session_end",
+        body=body,
+        not_after=Instant(not_after),
+        user="ann",
+        principal="chief",
+        reason="over",
+    )
+    end = MessageSessions(one.root.sessions).execute(order, NOW, turn)
+    return end, [record for draft in turn.drafts if isinstance(draft.content, tuple) for record in draft.content]
+
+
+def test_a_message_ends_a_session_with_its_principal_and_reason() -> None:
+    one = world()
+    asked(one)
+    number = present(one)[0][0]
+    end, records = executed(one, encode_session_end(number))
+    assert (end.outcome, end.detail) == (MessageOutcome.EXECUTED, f"ended the session of {ANNA} from {DESK}")
+    assert records[0] == SessionEnded(session_id=number, cause="ended", by="chief", reason="over")
+
+
+@pytest.mark.parametrize(
+    "body", [encode_session_end(4711), b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"session_id": -1})]
+)
+def test_an_order_that_can_not_be_meant_is_rejected(body: bytes) -> None:
+    end, records = executed(world(), body)
+    assert (end.outcome, records) == (MessageOutcome.REJECTED, [])
+
+
+def test_no_session_is_ended_after_the_time_of_the_order() -> None:
+    one = world()
+    asked(one)
+    end, records = executed(one, encode_session_end(present(one)[0][0]), not_after=0)
+    assert (end.outcome, records) == (MessageOutcome.EXPIRED, [])
+
+
+def test_a_later_tenure_says_that_it_does_not_know() -> None:
+    lost = RecoverBody(NAME, "session_end", is_proven=True)
+    assert MessageSessions(world().root.sessions).recover(lost).outcome is MessageOutcome.UNKNOWN
+
+
+def test_nodes_above_see_each_session_begin_change_and_end() -> None:
+    one = world()
+    one.step(KeysListed({ANNA: RoleGrant(AccessRole.ADMIN)}))
+    above, top = NodeMirror("root"), NodeMirror("root")
+    seen = [WHOLE, WHOLE]
+
+    def followed() -> list[tuple[str, str]]:
+        sources: tuple[StateSource, ...] = (one.root.folds, above)
+        for place, (source, mirror) in enumerate(zip(sources, (above, top), strict=True)):
+            at = one.root.folded_to if place == 0 else above.position
+            for piece in pieces_since(source, seen[place], at, bytes_max=1):
+                mirror.take(piece.message, piece.raw)
+            seen[place] = at.sequence
+        assert above.sessions == top.sessions
+        return [(each.principal, each.role) for each in above.sessions.values()]
+
+    assert followed() == []
+    asked(one)
+    assert followed() == [(ANNA, "admin")]
+    asked(one, sender=b"m", principal=MES, address=PLANT)
+    assert followed() == [(ANNA, "admin"), (MES, "view")]
+    one.step(KeysListed({ANNA: RoleGrant(AccessRole.VIEW)}))
+    one.pass_time(SECOND)
+    assert followed() == [(ANNA, "view"), (MES, "view")]
+    for _ in range(30):
+        one.pass_time(SECOND)
+        one.letter(b"m", Ask(request_id=0, what="session"), principal=MES)
+    assert followed() == [(MES, "view")]
+
+
+def told(mirror: NodeMirror, *sessions: Session, ended: tuple[int, ...] = ()) -> None:
+    at = mirror.position
+    mirror.take(FeedState(epoch=1, position=at, previous=at, sessions=sessions, ended=ended), [])
+
+
+def session(number: int) -> Session:
+    return Session(session_id=number, principal=MES, address=PLANT, role="view", since_ns=1)
+
+
+def test_a_mirror_takes_no_more_sessions_than_a_node_may_have_and_counts_the_rest() -> None:
+    mirror = NodeMirror("root/north")
+    told(mirror, *(session(number) for number in range(1, SESSIONS_MAX + 8)))
+    assert (len(mirror.sessions), mirror.refused) == (SESSIONS_MAX, 7)
+
+
+def test_a_mirror_does_not_grow_with_sessions_that_ended_and_viewers_behind_them_take_the_whole_state() -> None:
+    mirror = NodeMirror("root/north")
+    told(mirror, session(1))
+    changes = []
+    for number in range(10, 10 + CLOSED_MAX + 3):
+        told(mirror, session(number))
+        told(mirror, ended=(number,))
+        changes.append(mirror.position.sequence)
+    assert len(mirror._table._present_at) == CLOSED_MAX + 1
+    behind = pieces_since(mirror, changes[1], mirror.position)
+    level = pieces_since(mirror, changes[2], mirror.position)
+    assert [(each.message.is_snapshot, each.message.sessions, each.message.ended) for each in behind] == [
+        (True, (session(1),), ())
+    ]
+    assert not any(each.message.is_snapshot for each in level)
+    assert sum(len(each.message.ended) for each in level) == CLOSED_MAX
+
+
+def test_a_viewer_behind_forgotten_ends_takes_the_whole_state_of_the_node_too() -> None:
+    one = world()
+    asked(one)
+    folds = one.root.folds
+    at = folds.sessions._changed_at
+    for number in range(1, 2 * (ENDED_KEPT + 2), 2):
+        folds.sessions.fold(SessionEnded(session_id=present(one)[0][0], cause="link"), at + number)
+        folds.sessions.fold(BEGAN, at + number + 1)
+    pieces = pieces_since(folds, at, one.root.folded_to)
+    assert pieces[0].message.is_snapshot
+    assert pieces[-1].message.ended == ()

@@ -1,0 +1,998 @@
+"""CORE's root machine over a log in memory: what is said when, and what never is before its commit."""
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from albireo.codec import record, samples
+from albireo.codec.frame import Frame, body_crc
+from albireo.codec.message import (
+    Answer,
+    AnyMessage,
+    Append,
+    Appended,
+    AppendEntry,
+    AppendRefused,
+    Ask,
+    FeedAck,
+    FeedAnswer,
+    FeedHello,
+    FeedState,
+    ProducerHello,
+    ProducerWelcome,
+    WriteDone,
+    WriteOrder,
+)
+from albireo.codec.record import FROZEN_LEVEL, GapFound, Kind, Record, Stream
+from albireo.machine.desk.pending import FOLD_COST_MAX, fold_cost
+from albireo.machine.desk.receipts import ANSWERS_MAX
+from albireo.machine.desk.registry import Registry
+from albireo.machine.desk.role import RootConfig
+from albireo.machine.diagnostics.adapters import SILENT_NS
+from albireo.machine.fold.commands.commands import OPEN_MAX
+from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.events import (
+    AdmissionChanged,
+    Answered,
+    Committed,
+    Event,
+    FramesAppended,
+    Granted,
+    LettersDrained,
+    LevelAgreed,
+    Measured,
+    PeerLost,
+    Served,
+    Stopping,
+    WakeUpEnded,
+)
+from albireo.machine.kernel.turn import RECORDS_BYTES, Moment
+from albireo.machine.orders.write.command_waiters import WAITING_MAX
+from albireo.machine.root.root import Root
+from albireo.model import quality
+from albireo.model.command import Outcome, Receipt
+from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.position import EpochEntry, EpochHistory, Position
+from albireo.model.samples import SampleBatch
+from albireo.model.settings import LimitSettings
+from albireo.model.value import ItemId, ValueType
+from tests.parts.drafted import end_of, frames_of, view_of
+
+LOG = b"L" * 16
+T0 = 1_800_000_000 * SECOND
+NOW = Instant(5 * SECOND)
+
+
+class World:
+    """A root machine, a log that lives in memory, and a clock that the test moves."""
+
+    def __init__(
+        self,
+        folds: Folds | None = None,
+        frames: list[Frame] | None = None,
+        epoch: int = 1,
+        now: Instant = NOW,
+        segment_bytes: int = 1 << 26,
+        adapters: frozenset[str] = frozenset(),
+        private_streams: frozenset[int] = frozenset(),
+        limits: LimitSettings | None = None,
+        **place: Any,
+    ) -> None:
+        """`place`: where the node stands in a tree, as `RootConfig` has it."""
+        self.frames = frames or []
+        self.now = now
+        self.wall_began = T0
+        """Wall time at instant 0: a test that moves it makes the clock jump."""
+        self.sent: list[tuple[bytes, AnyMessage]] = []
+        self.notes: list[str] = []
+        self.committed = self.end
+        first = self.end.sequence + 1
+        self.history = EpochHistory(tuple(EpochEntry(n, 1 if n == 1 else first, n) for n in range(1, epoch + 1)))
+        config = RootConfig(
+            node="root",
+            log_id=LOG,
+            segment_bytes=segment_bytes,
+            adapters=adapters,
+            limits=limits or LimitSettings(),
+            private_streams=private_streams,
+            **place,
+        )
+        self.root = Root(config, folds or Folds(), self.end, self.moment())
+        self.step(Granted("standalone start"))
+        self.step(Served())
+        self.sync()
+
+    def moment(self) -> Moment:
+        return Moment(self.now, WallTime(self.wall_began + self.now))
+
+    @property
+    def end(self) -> Position:
+        return end_of(self.frames)
+
+    def step(self, event: Event) -> None:
+        moment = self.moment()
+        turn = self.root.step(event, view_of(self.frames, self.history, self.committed), moment)
+        self.sent += [(one.to, one.message) for one in turn.sends]
+        self.notes += [one.event for one in turn.notes]
+        last = self.frames[-1] if self.frames else None
+        added = frames_of(turn, LOG, last, self.history.epoch, moment)
+        self.frames += added
+        if added:
+            self.step(FramesAppended(added))
+
+    def sync(self) -> None:
+        """Everything appended becomes durable, and what follows from that too."""
+        while self.root.folded_to != self.end:
+            self.commit()
+            self.step(Answered())
+            self.step(WakeUpEnded(0))
+
+    def commit(self) -> None:
+        self.committed = self.end
+        self.step(Committed())
+
+    def letter(self, sender: bytes, message: AnyMessage, raw: Sequence[bytes] = (), principal: str = "local:0") -> None:
+        self.step(LettersDrained([(sender, message, raw, principal)]))
+
+    def pass_time(self, ns: int) -> None:
+        self.now = Instant(self.now + ns)
+        self.step(TimePassed())
+        self.sync()
+
+    def take(self, kind: type[msgspec.Struct]) -> list[AnyMessage]:
+        """Messages of one type sent so far; they are gone then."""
+        found = [message for _, message in self.sent if isinstance(message, kind)]
+        self.sent = [one for one in self.sent if not isinstance(one[1], kind)]
+        return found
+
+    def ask(self, what: str, **arguments: object) -> Answer:
+        self.letter(b"cli", Ask(request_id=7, what=what, arguments=arguments))
+        self.sync()
+        (answer,) = self.take(Answer)
+        assert isinstance(answer, Answer)
+        return answer
+
+    def records(self, kind: type[Record]) -> list[Record]:
+        """Records of one type in the whole log."""
+        found: list[Record] = []
+        for frame in self.frames:
+            if frame.header.kind == Kind.RECORDS:
+                found += record.decode_records(frame.body, frame.header.record_count)
+        return [one for one in found if isinstance(one, kind)]
+
+
+ITEMS = (
+    DataItem(name="co_1", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=50.0, hysteresis=5.0)),
+    DataItem(name="fan_set", value_type=ValueType.FLOAT64, is_writable=True, minimum=0.0, maximum=100.0),
+    DataItem(name="door", value_type=ValueType.BOOL),
+)
+
+
+def hello(world: World, run: int = 1, name: str = "p1") -> ProducerWelcome:
+    world.letter(b"plc", ProducerHello(producer=name, items=ITEMS, run=run, takes_orders=True))
+    world.sync()
+    (welcome,) = world.take(ProducerWelcome)
+    assert isinstance(welcome, ProducerWelcome)
+    return welcome
+
+
+def batch(world: World, item_id: int, values: Sequence[float]) -> SampleBatch:
+    times = np.full(len(values), T0 + world.now, np.int64)
+    return SampleBatch(
+        value_type=ValueType.FLOAT64,
+        item_id=np.full(len(values), item_id, np.uint32),
+        source_ns=times,
+        node_ns=times,
+        value=np.array(values, np.float64),
+        quality=np.zeros(len(values), np.uint32),
+    )
+
+
+def append(
+    world: World,
+    welcome: ProducerWelcome,
+    sequence: int,
+    values: Sequence[float],
+    item: int = 0,
+    principal: str = "local:0",
+) -> None:
+    body = samples.encode_body(welcome.producer_id, sequence, batch(world, welcome.item_ids[item], values))
+    entry = AppendEntry(Stream.SAMPLES, Kind.FLOAT64, len(values), body_crc(body))
+    world.letter(b"plc", Append(entries=(entry,)), [body], principal)
+
+
+def test_a_welcome_waits_for_the_commit_of_its_ids() -> None:
+    world = World()
+    world.letter(b"plc", ProducerHello(producer="p1", items=ITEMS, run=1))
+    assert world.take(ProducerWelcome) == []
+    world.sync()
+    (welcome,) = world.take(ProducerWelcome)
+    assert isinstance(welcome, ProducerWelcome)
+    assert len(set(welcome.item_ids)) == 3
+    assert welcome.last_sequence == 0
+
+
+def test_ids_stay_when_the_producer_comes_back_and_when_the_order_of_items_changes() -> None:
+    world = World()
+    first = hello(world)
+    world.letter(b"new", ProducerHello(producer="p1", items=ITEMS[::-1], run=2))
+    world.sync()
+    (again,) = world.take(ProducerWelcome)
+    assert isinstance(again, ProducerWelcome)
+    assert again.item_ids == first.item_ids[::-1]
+    assert again.producer_id > first.producer_id, "it is another life"
+
+
+def test_nothing_is_acknowledged_before_it_is_durable() -> None:
+    world = World()
+    welcome = hello(world)
+    append(world, welcome, 1, [1.0, 2.0])
+    assert world.take(Appended) == []
+    world.sync()
+    (appended,) = world.take(Appended)
+    assert isinstance(appended, Appended)
+    assert (appended.producer_sequence, appended.position) == (1, world.root.folded_to)
+
+
+def test_a_repeat_is_answered_only_once_its_original_is_committed_and_never_stored() -> None:
+    world = World()
+    welcome = hello(world)
+    append(world, welcome, 1, [1.0])
+    end = world.end
+    append(world, welcome, 1, [1.0])
+    assert world.end == end
+    assert world.take(Appended) == []
+    world.sync()
+    assert len(world.take(Appended)) == 1
+    append(world, welcome, 1, [1.0])
+    assert len(world.take(Appended)) == 1
+    assert world.root.samples_committed == 1
+
+
+def test_a_gap_is_refused_with_the_number_wanted() -> None:
+    world = World()
+    welcome = hello(world)
+    append(world, welcome, 3, [1.0])
+    (refused,) = world.take(AppendRefused)
+    assert isinstance(refused, AppendRefused)
+    assert (refused.reason, refused.wanted) == ("gap", 1)
+
+
+def _hostile(world: World, welcome: ProducerWelcome) -> list[tuple[str, Append, list[bytes]]]:
+    good = samples.encode_body(welcome.producer_id, 1, batch(world, 1, [1.0]))
+    crc = body_crc(good)
+    case = record.encode_records(welcome.producer_id, 1, [record.Marked()])
+    foreign = samples.encode_body(99, 1, batch(world, 1, [1.0]))
+    short = good[:-3]
+
+    def one(stream: int, kind: int, count: int, body: bytes, crc: int) -> tuple[Append, list[bytes]]:
+        return Append(entries=(AppendEntry(stream, kind, count, crc),)), [body]
+
+    return [
+        ("malformed", *one(1, 1, 1, good, crc ^ 1)),
+        ("malformed", *one(1, 1, 2, good, crc)),
+        ("malformed", *one(1, 9, 1, good, crc)),
+        ("malformed", *one(2, 16, 1, case, body_crc(case))),
+        ("malformed", *one(1, 16, 1, case, body_crc(case))),
+        ("malformed", *one(1, 1, 1, short, body_crc(short))),
+        ("malformed", *one(1, 1, 1, b"123", body_crc(b"123"))),
+        ("malformed", Append(entries=(AppendEntry(1, 1, 1, crc),)), []),
+        ("unknown_producer", *one(1, 1, 1, foreign, body_crc(foreign))),
+    ]
+
+
+@pytest.mark.parametrize("index", range(9))
+def test_what_is_not_what_it_claims_is_refused_by_name_and_leaves_no_trace(index: int) -> None:
+    world = World()
+    welcome = hello(world)
+    reason, message, raw = _hostile(world, welcome)[index]
+    end = world.end
+    world.letter(b"plc", message, raw)
+    (refused,) = world.take(AppendRefused)
+    assert isinstance(refused, AppendRefused)
+    assert refused.reason == reason
+    assert world.end == end
+    append(world, welcome, 1, [1.0])
+    world.sync()
+    assert len(world.take(Appended)) == 1
+
+
+def test_another_run_of_a_producer_leaves_a_gap_record() -> None:
+    world = World()
+    welcome = hello(world, run=1)
+    append(world, welcome, 1, [1.0])
+    world.sync()
+    last = T0 + world.now
+    world.now = Instant(world.now + 3 * SECOND)
+    again = hello(world, run=2)
+    assert again.last_sequence == 0
+    (gap,) = world.records(GapFound)
+    assert isinstance(gap, GapFound)
+    assert (gap.source, gap.reason, gap.from_ns, gap.to_ns) == ("p1", "adapter_down", last, T0 + world.now)
+    hello(world, run=2)
+    assert len(world.records(GapFound)) == 1
+
+
+def test_after_a_restart_of_the_node_the_gap_says_node_down() -> None:
+    world = World()
+    welcome = hello(world, run=1)
+    append(world, welcome, 1, [1.0])
+    world.sync()
+    folds = Folds()
+    for frame in world.frames:
+        folds.replay(frame)
+    restarted = World(folds, world.frames, epoch=2)
+    assert hello(restarted, run=2).item_ids == welcome.item_ids
+    (gap,) = restarted.records(GapFound)
+    assert isinstance(gap, GapFound)
+    assert gap.reason == "node_down"
+
+
+def test_no_admission_takes_nothing_and_resumes() -> None:
+    world = World()
+    welcome = hello(world)
+    world.step(AdmissionChanged("disk full"))
+    end = world.end
+    append(world, welcome, 1, [1.0])
+    (refused,) = world.take(AppendRefused)
+    assert isinstance(refused, AppendRefused)
+    assert refused.reason == "admission"
+    assert "disk full" in world.ask("write", item="fan_set", value=1.0, command_id="c").error
+    assert world.end == end
+    world.step(AdmissionChanged(""))
+    append(world, welcome, 1, [1.0])
+    world.sync()
+    assert len(world.take(Appended)) == 1
+    assert world.notes.count("admission_stopped") == world.notes.count("admission_resumed") == 1
+
+
+def test_items_of_a_silent_adapter_are_without_communication() -> None:
+    world = World()
+    welcome = hello(world)
+    append(world, welcome, 1, [1.0])
+    world.sync()
+    for _ in range(SILENT_NS // SECOND + 1):
+        world.pass_time(SECOND)
+    readings = world.ask("read", names=["co_1", "root:door"]).result
+    assert isinstance(readings, list)
+    assert [one["quality"] for one in readings] == [quality.BAD_NO_COMMUNICATION] * 2
+    assert world.notes.count("adapter_silent") == 1
+    append(world, welcome, 2, [2.0])
+    world.sync()
+    readings = world.ask("read", names=["co_1"]).result
+    assert isinstance(readings, list)
+    assert (readings[0]["quality"], readings[0]["value"]) == (quality.GOOD, 2.0)
+
+
+def declared(world: World) -> list[DataItem]:
+    return [one.item for one in world.records(record.ItemDeclared) if one.item.adapter == "p1"]  # type: ignore[union-attr]  # As asked for.
+
+
+def test_settings_that_a_log_of_lower_level_does_not_take_are_declared_once_it_is_raised() -> None:
+    """Software of the level before can't decode an item with `frozen_s`."""
+    world = World()
+    full = AlarmSettings(hi=50.0, rate_per_s=2.0, frozen_s=60.0)
+    item = DataItem(name="count", value_type=ValueType.INT64, adapter="p1", counter_range=65_536.0, alarm=full)
+    world.letter(b"plc", ProducerHello(producer="p1", items=(item, *ITEMS), run=1))
+    world.sync()
+    held_back = msgspec.structs.replace(item, counter_range=None, alarm=AlarmSettings(hi=50.0, rate_per_s=2.0))
+    assert declared(world)[0] == held_back
+    for level in range(2, FROZEN_LEVEL + 1):
+        world.pass_time(SECOND)
+        assert declared(world)[-1] != item
+        world.step(LevelAgreed(level))
+        world.sync()
+    world.pass_time(SECOND)
+    world.pass_time(SECOND)
+    assert [one for one in declared(world) if one.name == "count"] == [held_back, item]
+
+
+def test_item_that_left_the_table_before_the_level_was_raised_is_not_declared_again() -> None:
+    world = World()
+    item = DataItem(name="count", value_type=ValueType.INT64, adapter="p1", alarm=AlarmSettings(frozen_s=60.0))
+    for run, items in enumerate([(item, *ITEMS), ITEMS], start=1):
+        world.letter(b"plc", ProducerHello(producer="p1", items=items, run=run))
+        world.sync()
+    for level in range(2, FROZEN_LEVEL + 1):
+        world.step(LevelAgreed(level))
+        world.sync()
+    world.pass_time(2 * SECOND)
+    # Declared without the setting, then retired; the setting is not said to anybody.
+    assert [one.alarm for one in declared(world) if one.name == "count"] == [AlarmSettings(), None]
+
+
+def test_an_item_that_left_the_table_is_out_of_service() -> None:
+    world = World()
+    hello(world)
+    world.letter(b"plc", ProducerHello(producer="p1", items=ITEMS[:2], run=2))
+    world.sync()
+    readings = world.ask("read", names=["door"]).result
+    assert isinstance(readings, list)
+    assert readings[0]["quality"] == quality.BAD_OUT_OF_SERVICE
+
+
+def test_a_limit_raises_a_case_that_can_be_acknowledged_and_closes() -> None:
+    world = World()
+    welcome = hello(world)
+    append(world, welcome, 1, [60.0])
+    world.sync()
+    cases = world.ask("cases").result
+    assert isinstance(cases, list)
+    assert [(one["item"], one["condition"], one["is_active"]) for one in cases] == [("root:co_1", "hi", True)]
+    answer = world.ask("case_action", action="ack", case_id=cases[0]["case_id"], user="ann")
+    assert answer.error == ""
+    append(world, welcome, 2, [10.0])
+    world.sync()
+    assert world.ask("cases").result == []
+    assert world.root.cases_raised == 1
+
+
+def test_an_unknown_case_is_refused_with_a_reason() -> None:
+    assert "no open case" in World().ask("case_action", action="ack", case_id=12345, user="ann").error
+
+
+def order(world: World, command_id: str, value: object = 40.0, expires_ms: int = 1000) -> None:
+    arguments = {"item": "fan_set", "value": value, "command_id": command_id, "user": "ann", "expires_ms": expires_ms}
+    world.letter(b"cli", Ask(request_id=1, what="write", arguments=arguments))
+
+
+def test_an_order_leaves_only_after_accepted_is_durable_and_is_answered_after_its_receipt_is() -> None:
+    world = World()
+    hello(world)
+    order(world, "c1")
+    assert world.take(WriteOrder) == []
+    world.sync()
+    (sent,) = world.take(WriteOrder)
+    assert isinstance(sent, WriteOrder)
+    assert (sent.value, sent.epoch, sent.not_after - world.now) == (40.0, 1, 1000 * MS)
+    receipt = Receipt(command_id="c1", outcome=Outcome.VERIFIED, read_back=40.0, finished_ns=1, ack_guid="g")
+    world.letter(b"plc", WriteDone(receipt=receipt))
+    assert world.take(Answer) == []
+    world.sync()
+    (answer,) = world.take(Answer)
+    assert isinstance(answer, Answer)
+    assert msgspec.convert(answer.result, Receipt) == receipt
+
+
+def test_the_same_command_again_is_answered_and_not_sent_again() -> None:
+    world = World()
+    hello(world)
+    order(world, "c1")
+    world.sync()
+    order(world, "c1")
+    world.sync()
+    assert len(world.take(WriteOrder)) == 1
+    world.letter(b"plc", WriteDone(receipt=Receipt(command_id="c1", outcome=Outcome.VERIFIED)))
+    world.sync()
+    assert len(world.take(Answer)) == 2
+    order(world, "c1")
+    world.sync()
+    assert world.take(WriteOrder) == []
+    assert len(world.take(Answer)) == 1
+
+
+def test_an_order_that_nobody_can_carry_out_expires_unsent() -> None:
+    world = World()
+    hello(world)
+    world.step(PeerLost(b"plc"))
+    order(world, "c1")
+    world.sync()
+    for _ in range(3):
+        world.pass_time(500 * MS)
+    (answer,) = world.take(Answer)
+    assert isinstance(answer, Answer)
+    assert msgspec.convert(answer.result, Receipt).outcome is Outcome.EXPIRED
+    assert world.take(WriteOrder) == []
+
+
+def test_an_order_without_a_receipt_is_unknown_and_a_late_receipt_changes_nothing() -> None:
+    world = World()
+    hello(world)
+    order(world, "c1")
+    world.sync()
+    for _ in range(8):
+        world.pass_time(500 * MS)
+    (answer,) = world.take(Answer)
+    assert isinstance(answer, Answer)
+    assert msgspec.convert(answer.result, Receipt).outcome is Outcome.UNKNOWN
+    world.letter(b"plc", WriteDone(receipt=Receipt(command_id="c1", outcome=Outcome.VERIFIED)))
+    world.sync()
+    state = world.root.folds.commands.find("c1")
+    assert state is not None
+    assert state.outcome is Outcome.UNKNOWN
+
+
+def test_after_a_restart_an_accepted_order_is_never_sent_again() -> None:
+    world = World()
+    hello(world)
+    order(world, "c1")
+    world.sync()
+    folds = Folds()
+    for frame in world.frames:
+        folds.replay(frame)
+    restarted = World(folds, world.frames, epoch=2)
+    hello(restarted, run=2)
+    for _ in range(8):
+        restarted.pass_time(500 * MS)
+    assert restarted.take(WriteOrder) == []
+    state = restarted.root.folds.commands.find("c1")
+    assert state is not None
+    assert state.outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"item": "nothing", "value": 1.0, "command_id": "c"}, "no item"),
+        ({"item": "co_1", "value": 1.0, "command_id": "c"}, "not writable"),
+        ({"item": "fan_set", "value": 101.0, "command_id": "c"}, "outside"),
+        ({"item": "fan_set", "value": float("nan"), "command_id": "c"}, "not a value"),
+        ({"item": "fan_set", "value": "fast", "command_id": "c"}, "takes float64"),
+        ({"item": "fan_set", "value": True, "command_id": "c"}, "takes float64"),
+        ({"item": "fan_set", "value": 1.0, "command_id": "c", "expires_ms": 0}, "expires_ms"),
+        ({"item": "fan_set", "value": 1.0}, "command_id"),
+        ({"item": "fan_set", "value": 1.0, "command_id": "c", "force": True}, "force"),
+    ],
+)
+def test_a_write_that_can_not_be_meant_is_refused_and_leaves_no_record(
+    arguments: dict[str, object], reason: str
+) -> None:
+    world = World()
+    hello(world)
+    end = world.end
+    answer = world.ask("write", **arguments)
+    assert reason in answer.error
+    assert world.end == end
+
+
+def test_an_unknown_question_is_refused_by_name() -> None:
+    assert "unknown question 'shutdown'" in World().ask("shutdown").error
+
+
+def test_a_viewer_gets_a_snapshot_and_then_what_changed() -> None:
+    world = World()
+    welcome = hello(world)
+    append(world, welcome, 1, [1.0])
+    world.sync()
+    world.letter(b"view", FeedHello(follower="view", mode="state"))
+    world.pass_time(200 * MS)
+    (snapshot,) = world.take(FeedState)
+    assert isinstance(snapshot, FeedState)
+    assert snapshot.is_snapshot
+    assert len(snapshot.items) == len(world.root.folds.dim)
+    append(world, welcome, 2, [2.0])
+    world.sync()
+    world.letter(b"view", FeedAck(received=snapshot.position, durable=snapshot.position, credit_bytes=1 << 20))
+    world.pass_time(200 * MS)
+    (delta,) = world.take(FeedState)
+    assert isinstance(delta, FeedState)
+    assert (delta.previous, delta.value_parts) == (snapshot.position, ((1, 1),))
+    assert not delta.items
+
+
+def test_an_idle_log_gets_one_mark_that_carries_the_commit_position() -> None:
+    world = World()
+    welcome = hello(world)
+    append(world, welcome, 1, [1.0])
+    world.sync()
+    world.pass_time(60 * MS)
+    assert len(world.records(record.Marked)) == 1
+    world.pass_time(60 * MS)
+    assert len(world.records(record.Marked)) == 1
+
+
+def test_a_clean_stop_is_the_last_record() -> None:
+    world = World()
+    world.step(Stopping())
+    world.sync()
+    assert len(world.records(record.NodeStopped)) == 1
+
+
+def test_replay_gives_the_folds_that_the_live_log_gave() -> None:
+    world = World()
+    welcome = hello(world)
+    for number in range(1, 40):
+        append(world, welcome, number, [float(number * 7 % 90)])
+        order(world, str(uuid.UUID(int=number)), expires_ms=300)
+        world.pass_time(130 * MS)
+    replayed = Folds()
+    for frame in world.frames:
+        replayed.replay(frame)
+    assert replayed.snapshot() == world.root.folds.snapshot()
+    restored = Folds.restore(replayed.snapshot(), replayed.log_time_ms)
+    assert restored.snapshot() == replayed.snapshot()
+
+
+def test_many_declarations_take_many_turns_and_the_welcome_comes_after_the_last() -> None:
+    world = World()
+    items = tuple(DataItem(name=f"x_{number}", value_type=ValueType.FLOAT64) for number in range(1000))
+    world.letter(b"plc", ProducerHello(producer="p1", items=items, run=1))
+    turns = 0
+    while not (welcomes := world.take(ProducerWelcome)):
+        before = world.end.sequence
+        world.step(TimePassed())
+        assert world.end.sequence - before <= 250
+        world.sync()
+        turns += 1
+    (welcome,) = welcomes
+    assert isinstance(welcome, ProducerWelcome)
+    assert len(set(welcome.item_ids)) == 1000
+    assert turns >= 3
+
+
+def test_nobody_waits_for_a_fold_and_a_fold_waits_for_the_answers() -> None:
+    """A receipt leaves before the folds are done; of what no turn has folded yet none leaves."""
+    world = World()
+    welcome = hello(world)
+    for number in range(1, 200):
+        append(world, welcome, number, [1.0] * 10)
+    told, folded = 0, world.root.folded_to
+    while folded != world.end:
+        world.commit()
+        assert world.root.folded_to == folded, "folded before the answers have left"
+        (receipt,) = world.take(Appended)
+        world.step(Answered())
+        world.step(WakeUpEnded(0))
+        assert isinstance(receipt, Appended)
+        assert receipt.producer_sequence > told
+        assert receipt.position == world.root.folded_to, "answered for more, or less, than is folded then"
+        told, folded = receipt.producer_sequence, world.root.folded_to
+    assert told == 199
+
+
+def test_what_is_durable_is_folded_over_several_turns() -> None:
+    world = World()
+    welcome = hello(world)
+    for number in range(1, 200):
+        append(world, welcome, number, [1.0] * 10)
+    world.commit()
+    world.step(Answered())
+    assert world.root.has_unfolded
+    assert world.root.folded_to < world.end
+    world.step(WakeUpEnded(0))
+    world.sync()
+    assert not world.root.has_unfolded
+    assert world.root.samples_committed == 1990
+
+
+def test_many_commits_of_one_wake_up_fold_no_more_than_one() -> None:
+    """A holder hears of several commits in one wake-up when its follower has answered several times."""
+    world = World()
+    welcome = hello(world)
+    begins = len(world.frames)
+    for number in range(1, 200):
+        append(world, welcome, number, [1.0] * 10)
+    frames = world.frames[begins:]
+    while world.root.folded_to != world.end:
+        before = world.root.folded_to.sequence
+        for one in frames:
+            if one.header.last_sequence > before:
+                world.committed = one.header.last
+                world.step(Committed())
+                world.step(Answered())
+        taken = [one for one in frames if before < one.header.last_sequence <= world.root.folded_to.sequence]
+        assert taken
+        assert sum(map(fold_cost, taken[:-1])) < FOLD_COST_MAX
+        world.step(WakeUpEnded(0))
+    assert world.root.samples_committed == 1990
+
+
+def test_what_an_earlier_run_left_on_its_way_takes_no_number_of_the_present_one() -> None:
+    world = World()
+    first = hello(world, run=1)
+    world.letter(b"new", ProducerHello(producer="p1", items=ITEMS, run=2))
+    append(world, first, 1, [1.0])
+    assert world.take(AppendRefused) == []
+    world.sync()
+    (refused,) = world.take(AppendRefused)
+    assert isinstance(refused, AppendRefused)
+    assert refused.reason == "superseded"
+    assert world.take(Appended) == []
+
+
+def test_a_welcome_comes_before_the_acknowledgement_of_what_was_appended_after_its_hello() -> None:
+    """Else the producer, with nothing in flight by then, would go on at a number that CORE has."""
+    world = World()
+    welcome = hello(world)
+    world.letter(b"other", ProducerHello(producer="p2", run=1))  # Something else waits for its commit.
+    world.letter(b"plc", ProducerHello(producer="p1", items=ITEMS, run=1, takes_orders=True))
+    append(world, welcome, 1, [1.0])
+    world.sync()
+    to_plc = [message for to, message in world.sent if to == b"plc" and isinstance(message, ProducerWelcome | Appended)]
+    assert [type(one) for one in to_plc] == [ProducerWelcome, Appended]
+
+
+def test_an_adapter_whose_pipe_was_full_is_there_again_when_it_is_heard() -> None:
+    world = World()
+    welcome = hello(world)
+    world.step(PeerLost(b"plc"))
+    append(world, welcome, 1, [1.0])
+    for _ in range(7):
+        append(world, welcome, world.root.admission.producers.last_appended(welcome.producer_id) or 0, [1.0])
+        world.pass_time(SECOND)
+    assert "adapter_silent" not in world.notes
+    order(world, "c1")
+    world.sync()
+    assert len(world.take(WriteOrder)) == 1
+
+
+def test_an_order_that_waited_while_the_node_was_down_is_not_sent_after_its_time() -> None:
+    world = World()
+    hello(world)
+    world.step(PeerLost(b"plc"))
+    order(world, "c1", expires_ms=10_000)
+    world.sync()
+    folds = Folds()
+    for frame in world.frames:
+        folds.replay(frame)
+    restarted = World(folds, world.frames, epoch=2, now=Instant(world.now + 3600 * SECOND))
+    hello(restarted, run=2)
+    restarted.sync()
+    assert restarted.take(WriteOrder) == []
+    state = restarted.root.folds.commands.find("c1")
+    assert state is not None
+    assert state.outcome is Outcome.EXPIRED
+
+
+LONG = "x" * 20_000_000
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command_id": LONG},
+        {"command_id": ""},
+        {"command_id": "c", "user": LONG},
+        {"command_id": "c", "reason": LONG},
+    ],
+    ids=["id", "no id", "user", "reason"],
+)
+def test_an_endless_text_is_refused_and_not_recorded(arguments: dict[str, object]) -> None:
+    """A record larger than a frame may be would end CORE."""
+    world = World()
+    hello(world)
+    end = world.end
+    answer = world.ask("write", item="fan_set", value=1.0, **arguments)
+    assert f"length {'<= 1000' if LONG in arguments.values() else '>= 1'} - at" in answer.error
+    assert world.end == end
+
+
+def test_an_endless_set_point_is_refused() -> None:
+    world = World()
+    text = DataItem(name="text", value_type=ValueType.STRING, is_writable=True)
+    count = DataItem(name="count", value_type=ValueType.INT64, is_writable=True)
+    world.letter(b"plc", ProducerHello(producer="p1", items=(text, count), run=1, takes_orders=True))
+    world.sync()
+    assert "length <= 1000 - at" in world.ask("write", item="text", value=LONG, command_id="c").error
+    assert "64 bit" in world.ask("write", item="count", value=2**63, command_id="c").error
+
+
+def test_an_endless_receipt_is_cut() -> None:
+    world = World()
+    hello(world)
+    order(world, "c1")
+    world.sync()
+    world.letter(b"plc", WriteDone(receipt=Receipt(command_id="c1", outcome=Outcome.REJECTED, detail=LONG)))
+    world.sync()
+    (answer,) = world.take(Answer)
+    assert isinstance(answer, Answer)
+    receipt = msgspec.convert(answer.result, Receipt)
+    assert receipt.outcome is Outcome.REJECTED
+    assert len(receipt.detail) < 10_000
+
+
+@pytest.mark.parametrize(("name", "beyond"), [("finished_ns", 2**64 - 1), ("read_back", 2**63)])
+def test_a_receipt_out_of_bounds_leaves_the_outcome_unknown_and_says_why(name: str, beyond: int) -> None:
+    world = World()
+    hello(world)
+    order(world, "c1")
+    world.sync()
+    told = msgspec.structs.replace(Receipt(command_id="c1", outcome=Outcome.VERIFIED), **{name: beyond})
+    world.letter(b"plc", WriteDone(receipt=told))
+    world.sync()
+    (answer,) = world.take(Answer)
+    assert isinstance(answer, Answer)
+    receipt = msgspec.convert(answer.result, Receipt)
+    assert receipt.outcome is Outcome.UNKNOWN
+    assert f"can't be recorded: {name} is {beyond}" in receipt.detail
+
+
+def test_a_hello_with_endless_texts_is_refused() -> None:
+    world = World()
+    end = world.end
+    world.letter(b"plc", ProducerHello(producer="p1", items=(DataItem(name=LONG, value_type=ValueType.BOOL),), run=1))
+    world.letter(b"plc", ProducerHello(producer=LONG, run=1))
+    world.letter(b"plc", ProducerHello(producer="", run=1))
+    assert [one.reason for one in world.take(AppendRefused) if isinstance(one, AppendRefused)] == ["malformed"] * 3
+    assert world.end == end
+
+
+def test_answers_that_wait_for_a_commit_are_bounded() -> None:
+    """A disk, or another member, that hangs: whoever goes on asking is refused at last, and answered again later."""
+    world = World()
+    append(world, hello(world), 1, [60.0])
+    world.sync()
+    (case,) = world.root.folds.cases
+    action: dict[str, object] = {"action": "comment", "user": "ann", "comment": "seen", "case_id": case.case_id}
+    for number in range(ANSWERS_MAX + 1):
+        world.letter(b"cli", Ask(request_id=number, what="case_action", arguments=action))
+    (refused,) = world.take(Answer)
+    assert isinstance(refused, Answer)
+    assert "too many" in refused.error
+    world.sync()
+    assert len(world.take(Answer)) == ANSWERS_MAX
+    assert world.ask("case_action", **action).error == ""
+
+
+def test_while_nothing_is_admitted_a_due_shelve_makes_no_marks() -> None:
+    world = World()
+    welcome = hello(world)
+    append(world, welcome, 1, [60.0])
+    world.sync()
+    (case,) = world.root.folds.cases
+    world.ask("case_action", action="shelve", case_id=case.case_id, user="ann", duration_ms=1000)
+    world.pass_time(100 * MS)
+    world.step(AdmissionChanged("disk full"))
+    marks = len(world.records(record.Marked))
+    world.now = Instant(world.now + 2 * SECOND)
+    for _ in range(50):
+        world.step(TimePassed())
+        world.sync()
+        assert world.root.deadline() > world.now - SECOND
+    assert len(world.records(record.Marked)) - marks <= 2
+    assert world.root.deadline() > world.now
+    world.step(AdmissionChanged(""))
+    world.pass_time(SECOND)
+    (case,) = world.root.folds.cases
+    assert case.unshelve_at is None
+
+
+def test_a_gap_does_not_end_before_it_begins_when_the_wall_clock_was_set_back() -> None:
+    world = World()
+    welcome = hello(world, run=1)
+    append(world, welcome, 1, [1.0])
+    world.sync()
+    world.now = Instant(world.now - 3 * SECOND)
+    hello(world, run=2)
+    (gap,) = world.records(GapFound)
+    assert isinstance(gap, GapFound)
+    assert gap.from_ns <= gap.to_ns
+
+
+def test_a_follower_ahead_of_the_folds_is_not_told_that_it_knows_too_much() -> None:
+    """Durable frames go out before the folds have caught up; a hello in between is no reason for alarm."""
+    world = World()
+    welcome = hello(world)
+    for number in range(1, 400):
+        append(world, welcome, number, [1.0] * 10)
+    world.commit()
+    world.step(Answered())
+    assert world.root.has_unfolded
+    position = world.end
+    world.letter(b"h", FeedHello(follower="history", log_id=LOG, history=world.history.entries, position=position))
+    (answer,) = world.take(FeedAnswer)
+    assert isinstance(answer, FeedAnswer)
+    assert answer.verdict == "resume"
+
+
+def test_items_of_core_have_a_gap_for_the_time_in_which_the_node_was_down() -> None:
+    world = World()
+    world.step(Measured(turn_ms=1.0, log_bytes=1))
+    world.sync()
+    last = T0 + world.now
+    folds = Folds()
+    for frame in world.frames:
+        folds.replay(frame)
+    restarted = World(folds, world.frames, epoch=2, now=Instant(world.now + 60 * SECOND))
+    (gap,) = restarted.records(GapFound)
+    assert isinstance(gap, GapFound)
+    assert (gap.source, gap.reason, gap.from_ns, gap.to_ns) == ("core", "node_down", last, T0 + restarted.now)
+    assert set(gap.item_ids) == {one.item_id for one in folds.dim}
+
+
+def test_an_item_that_left_the_table_stays_out_of_service_when_its_adapter_falls_silent() -> None:
+    world = World()
+    hello(world)
+    world.letter(b"plc", ProducerHello(producer="p1", items=ITEMS[:2], run=2))
+    world.sync()
+    for _ in range(SILENT_NS // SECOND + 1):
+        world.pass_time(SECOND)
+    readings = world.ask("read", names=["co_1", "door"]).result
+    assert isinstance(readings, list)
+    assert [one["quality"] for one in readings] == [quality.BAD_NO_COMMUNICATION, quality.BAD_OUT_OF_SERVICE]
+
+
+def test_requests_of_one_drain_are_bounded_too() -> None:
+    world = World()
+    hello(world)
+    arguments = {"item": "fan_set", "value": 1.0, "user": "ann"}
+    asks = [Ask(request_id=n, what="write", arguments=arguments | {"command_id": f"c{n}"}) for n in range(OPEN_MAX + 5)]
+    world.step(LettersDrained([(b"cli", one, (), "local:0") for one in asks]))
+    refused = world.take(Answer)
+    assert len(refused) == 5
+    assert len(world.records(record.CommandRequested)) == OPEN_MAX
+
+
+def test_who_asks_again_and_again_for_one_command_does_not_fill_the_memory() -> None:
+    world = World()
+    hello(world)
+    for _ in range(WAITING_MAX + 3):
+        order(world, "c1")
+    world.sync()
+    refused = world.take(Answer)
+    assert len(refused) == 3
+    world.letter(b"plc", WriteDone(receipt=Receipt(command_id="c1", outcome=Outcome.VERIFIED)))
+    world.sync()
+    assert len(world.take(Answer)) == WAITING_MAX
+
+
+def test_what_became_of_an_order_is_in_the_audit_journal() -> None:
+    """The log lets go of its stream COMMAND, and the history does not keep that one."""
+    world = World()
+    hello(world)
+    order(world, "c1")
+    world.sync()
+    world.letter(b"plc", WriteDone(receipt=Receipt(command_id="c1", outcome=Outcome.VERIFIED, read_back=40.0)))
+    world.sync()
+    asked, done = world.records(record.Audited)
+    assert isinstance(asked, record.Audited)
+    assert isinstance(done, record.Audited)
+    assert (asked.action, done.action) == ("write", "write_ended")
+    assert (done.user, done.subject) == ("ann", "root:fan_set")
+    assert "verified" in done.detail
+    assert "c1" in done.detail
+
+
+def test_many_long_records_go_into_several_frames() -> None:
+    world = World()
+    items = tuple(DataItem(name=f"x_{n}", value_type=ValueType.BOOL, description="d" * 9_000) for n in range(200))
+    world.letter(b"plc", ProducerHello(producer="p1", items=items, run=1))
+    world.sync()
+    (welcome,) = world.take(ProducerWelcome)
+    assert isinstance(welcome, ProducerWelcome)
+    assert len(set(welcome.item_ids)) == 200
+    assert max(len(one.body) for one in world.frames) <= RECORDS_BYTES
+
+
+def test_a_body_that_no_segment_can_hold_is_refused() -> None:
+    """The log would refuse it too, and CORE would end each time the producer sends it again."""
+    world = World(segment_bytes=1 << 20)
+    welcome = hello(world)
+    append(world, welcome, 1, [1.0] * 100_000)
+    (refused,) = world.take(AppendRefused)
+    assert isinstance(refused, AppendRefused)
+    assert refused.reason == "malformed"
+
+
+@pytest.mark.parametrize("jump_s", [7200, -7200])
+def test_a_wall_clock_that_jumps_is_a_case_and_nothing_else(jump_s: int) -> None:
+    world = World()
+
+    def measure(times: int) -> None:
+        for _ in range(times):
+            world.now = Instant(world.now + SECOND)
+            world.step(Measured(turn_ms=1.0, log_bytes=1, room_bytes=1 << 40))
+            world.sync()
+
+    measure(5)
+    assert world.ask("cases").result == []
+    world.wall_began += jump_s * SECOND
+    measure(10)
+    cases = world.ask("cases").result
+    assert isinstance(cases, list)
+    assert [one["item"] for one in cases] == ["root:core/clock_jump"]
+    assert cases[0]["value"] == pytest.approx(jump_s, rel=0.01)
+
+
+def test_adapters_of_before_a_restart_are_told_in_the_same_order_in_every_process() -> None:
+    """A set has another order in each: the same events would have other effects."""
+    folds = Folds()
+    for number, name in enumerate("fbdhaegc", 1):
+        item = DataItem(name=name, adapter=name, value_type=ValueType.FLOAT64)
+        folds.dim.fold_item(record.ItemDeclared(item_id=ItemId(number), node="root", item=item), number)
+    assert [one.name for one in Registry("root", folds, Instant(0)).adapters()] == sorted("fbdhaegc")
