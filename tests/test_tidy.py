@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import rooms
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "albireo"
 
@@ -29,6 +31,37 @@ FLOORS = (
     ("cli",),
 )
 """Rooms from the ground up. A room may import the floors below it and itself, never a room on its own floor."""
+
+FLOORS_INSIDE = {
+    "machine": (
+        ("producer", "vote", "output", "history", "chp", "fold"),
+        ("kernel", "access"),
+        ("feed", "message"),
+        ("pair", "tree"),
+        ("desk",),
+        ("diagnostics", "orders"),
+        ("carry",),
+        ("answers",),
+        ("root",),
+    ),
+    "node": (
+        ("membership", "history", "apply", "logger", "lone"),
+        ("transfer", "vote", "gate"),
+        ("member", "boot"),
+        ("core",),
+    ),
+    "log": (
+        ("config", "descriptors", "errors"),
+        ("files",),
+        ("store",),
+        ("segment",),
+        ("write",),
+        ("opening",),
+        ("inspection", "retention"),
+        ("log",),
+    ),
+}
+"""The same inside a room, where one folder or module of it may import another that stands on a lower floor."""
 
 PURE_ROOMS = ("model", "codec", "machine")
 IMPURE = frozenset(
@@ -65,7 +98,7 @@ LARGEST_MODULES: dict[str, int] = {
     "runtime/actor/supervision.py": 499,
     "machine/fold/alarms/cases.py": 478,
     "machine/fold/items/dim.py": 481,
-    "log/log.py": 476,
+    "log/log.py": 477,
     "machine/root/root.py": 469,
     "node/history/query.py": 466,
     "machine/pair/member.py": 455,
@@ -131,6 +164,26 @@ def test_imports_point_only_downward_and_never_to_a_room_on_the_same_floor() -> 
             if floor_of(parts[1]) >= floor_of(room):
                 wrong.append(f"{name_of(path)}:{line}: {room} must not import {parts[1]}")
     assert sorted(set(wrong)) == []
+
+
+@pytest.mark.parametrize("room", FLOORS_INSIDE)
+def test_inside_a_room_imports_point_only_downward(room: str) -> None:
+    height = {name: floor for floor, names in enumerate(FLOORS_INSIDE[room]) for name in names}
+    children = rooms.house()[(room,)]
+    assert {one for floor in rooms.floors((room,)) for one in floor} == height.keys()
+    wrong = [
+        line
+        for name, wanted in children.items()
+        for other, lines in wanted.items()
+        if other != "__init__" and height[other] >= height[name]
+        for line in lines
+    ]
+    assert wrong == []
+
+
+def test_no_folders_import_each_other_in_a_circle() -> None:
+    """At no depth: `python tests/rooms.py` prints what ties one."""
+    assert {room: lines for room, lines in rooms.circles().items() if room != "cli"} == {}
 
 
 def impure_uses(path: Path) -> Iterator[str]:

@@ -20,8 +20,8 @@ from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, body_crc
 from albireo.codec.message import AnyMessage, Append, Appended, ProducerWelcome, Successor
 from albireo.codec.record import GapFound, Kind, ProducerForgotten, ProducerOpened, Stream
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import (
     Answered,
     Committed,

@@ -35,7 +35,6 @@ from albireo.codec import frame as codec
 from albireo.codec import samples
 from albireo.codec.frame import Frame
 from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.feed.follower import (
     CutBack,
     Deliver,
@@ -50,8 +49,9 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
-from albireo.machine.feed.leader import Given, cut
+from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import (
     Answered,
     Committed,
@@ -66,6 +66,7 @@ from albireo.machine.kernel.events import (
     Served,
     WakeUpEnded,
 )
+from albireo.machine.kernel.pull import Given
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.root.root import Root
 from albireo.model import quality

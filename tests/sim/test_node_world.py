@@ -28,7 +28,6 @@ from albireo.codec.message import (
     WriteOrder,
 )
 from albireo.codec.record import Kind
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.feed.follower import (
     Deliver,
     Digested,
@@ -39,8 +38,9 @@ from albireo.machine.feed.follower import (
     Received,
     TellLeader,
 )
-from albireo.machine.feed.leader import Given, cut
+from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import (
     Answered,
     Committed,
@@ -54,6 +54,7 @@ from albireo.machine.kernel.events import (
     WakeUpEnded,
 )
 from albireo.machine.kernel.events import Event as RootEvent
+from albireo.machine.kernel.pull import Given
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig
 from albireo.machine.root.root import Root

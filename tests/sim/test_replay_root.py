@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import Event, Restored
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.root.root import Root

@@ -41,7 +41,6 @@ import msgspec
 
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
-from albireo.codec.record import BODY_BYTES_MAX, RECORDS_MAX
 from albireo.model.position import Position
 
 MAGIC: Final = int.from_bytes(b"ALB1", "little")
@@ -51,6 +50,10 @@ HEADER_BYTES: Final = 128
 ALIGNMENT: Final = 8
 SEQUENCE_MAX: Final = 2**63 - 1
 """Highest sequence and epoch: both must fit the signed columns of the history."""
+BODY_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Largest body a frame may have; a reader allocates no more on a length it has read."""
+RECORDS_MAX: Final = 1_000_000
+"""Most records of one batch, samples too; a producer cuts larger ones."""
 FRAME_BYTES_MAX: Final = HEADER_BYTES + BODY_BYTES_MAX
 """Length of the largest frame (BODY_BYTES_MAX is a multiple of the alignment)."""
 

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.frame import BODY_BYTES_MAX, RECORDS_MAX
 from albireo.codec.message_records import (
     LifeBegun,
     LowTold,
@@ -37,10 +38,6 @@ from albireo.model.item import Control, DataItem, KnownItem
 from albireo.model.value import Gap
 
 PRODUCER: Final = struct.Struct("<QQ")
-BODY_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Largest body a frame may have; a reader allocates no more on a length it has read."""
-RECORDS_MAX: Final = 1_000_000
-"""Most records of one batch, samples too; a producer cuts larger ones."""
 
 
 class Stream(IntEnum):

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.record import PRODUCER, RECORDS_MAX
+from albireo.codec.frame import RECORDS_MAX
+from albireo.codec.record import PRODUCER
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ValueType
 

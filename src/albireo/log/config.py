@@ -1,6 +1,7 @@
 """Limits of the log, read once."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -8,6 +9,9 @@ import msgspec
 KIB: Final = 1024
 MIB: Final = 1024 * 1024
 DAY_NS: Final = 24 * 3600 * 1_000_000_000
+
+Task = Callable[[], None]
+"""One piece of housekeeping; handles the errors of its file operations itself."""
 
 
 class StoreIdentity(msgspec.Struct, frozen=True):

@@ -31,6 +31,7 @@ from albireo.log.segment.cutting import CutNote, Cutter, NotAtAnEnd, copied_byte
 from albireo.log.segment.recovery import CorruptRange, Recovered, Recovery, RecoveryReport
 from albireo.log.segment.scrub import ScrubProgress
 from albireo.log.segment.stored_log import LogStats, StoredLog
+from albireo.log.segment.table import Queued
 from albireo.log.store.quarantine import Quarantine, Quarantined, Trimmer
 from albireo.log.store.snapshots import Snapshot
 from albireo.log.store.store import Base, StoreHeader
@@ -38,7 +39,7 @@ from albireo.log.write.appending import Appender, Entry, Stamp
 from albireo.log.write.claims import Claims
 from albireo.log.write.commit import LogFailure
 from albireo.log.write.work import Work
-from albireo.log.write.writer import Preparer, Queued, SegmentWriter
+from albireo.log.write.writer import Preparer, SegmentWriter
 from albireo.model.instant import MS, LogTime
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry, EpochHistory, Position

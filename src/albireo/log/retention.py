@@ -13,17 +13,16 @@ from pathlib import Path
 
 import msgspec
 
-from albireo.log.config import LogConfig
+from albireo.log.config import LogConfig, Task
 from albireo.log.errors import Corrupted, SnapshotFailed
 from albireo.log.files import FileSystem
 from albireo.log.opening import QUARANTINE, SEGMENTS, SNAPSHOTS
 from albireo.log.segment.reader import SegmentReader
 from albireo.log.segment.segment import Segment
 from albireo.log.segment.stored_log import StoredLog
+from albireo.log.segment.table import SegmentTable
 from albireo.log.store.snapshots import Snapshot, SnapshotName, Snapshots
 from albireo.log.store.store import Store
-from albireo.log.write.commit import Task
-from albireo.log.write.writer import SegmentTable
 from albireo.model.position import Position
 
 

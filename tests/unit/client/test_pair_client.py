@@ -34,11 +34,12 @@ from albireo.codec.record import GapFound, Kind, ProducerOpened
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.detours import Detours
 from albireo.machine.desk.receipts import Receipts
-from albireo.machine.desk.role import Role, RootConfig
+from albireo.machine.desk.role import Role
 from albireo.machine.feed.follower import ASK_AGAIN_NS, SILENCE_NS, Deliver, FollowerConfig
 from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.feed.viewing import Viewing
 from albireo.machine.fold.producers import Producers
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Turn
 from albireo.machine.producer.asking import AnswerCame, GivenUp, NodeAsker, NotSaid, QuestionAsked, Unanswered
 from albireo.machine.producer.flight import MESSAGE_BYTES

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import (
+    BODY_BYTES_MAX,
     HEADER_BYTES,
     MAGIC_BYTES,
+    RECORDS_MAX,
     Frame,
     FrameHeader,
     NeedMore,
@@ -25,7 +27,6 @@ from albireo.codec.frame import (
     last_of,
     seal,
 )
-from albireo.codec.record import BODY_BYTES_MAX, RECORDS_MAX
 from albireo.model.position import Position
 
 LOG_ID = bytes(range(16))

@@ -21,9 +21,9 @@ from albireo.codec.frame import HEADER_BYTES, NeedMore, decode_header, padding
 from albireo.log.files import Buffer, FileSystem, opened, write_all
 from albireo.log.segment.scan import Window
 from albireo.log.segment.segment import INDEX_SUFFIX, Segment, name_of, sequence_of
+from albireo.log.segment.table import Queued
 from albireo.log.store.quarantine import Quarantine, Quarantined
 from albireo.log.store.store import CutMark
-from albireo.log.write.writer import Queued
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 _NOTE_BYTES_MAX: Final = 64 * 1024

@@ -17,7 +17,7 @@ from albireo.log.files import FileSystem
 from albireo.log.segment.recovery import CorruptRange
 from albireo.log.segment.scan import Window, scan
 from albireo.log.segment.segment import Damage, Segment
-from albireo.log.write.writer import SegmentTable
+from albireo.log.segment.table import SegmentTable
 
 _CURSORS_MAX: Final = 256
 """Remembered ends of reads: a follower that reads on finds its place without the index."""

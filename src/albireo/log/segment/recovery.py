@@ -34,10 +34,9 @@ from albireo.log.config import LogConfig
 from albireo.log.files import FileSystem, opened, write_all, write_aside
 from albireo.log.segment.cutting import Cutter, bytes_from, zero_from
 from albireo.log.segment.scan import Window, scan
-from albireo.log.segment.segment import INDEX_SUFFIX, Segment, sequence_of
+from albireo.log.segment.segment import FILLING, INDEX_SUFFIX, Segment, sequence_of
 from albireo.log.store.quarantine import Quarantine, Quarantined
 from albireo.log.store.store import Store
-from albireo.log.write.writer import FILLING
 
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
 _NO_LIMIT: Final = 2**63

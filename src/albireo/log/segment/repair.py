@@ -25,8 +25,8 @@ from albireo.log.segment.cutting import zero_from
 from albireo.log.segment.reader import SegmentReader
 from albireo.log.segment.recovery import CorruptRange
 from albireo.log.segment.segment import Damage, Segment, name_of
+from albireo.log.segment.table import SegmentTable
 from albireo.log.store.store import Base
-from albireo.log.write.writer import SegmentTable
 from albireo.model.position import EpochHistory
 
 

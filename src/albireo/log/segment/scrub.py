@@ -15,7 +15,7 @@ from albireo.log.files import FileSystem, opened
 from albireo.log.segment.reader import SegmentReader
 from albireo.log.segment.recovery import CorruptRange
 from albireo.log.segment.segment import Segment
-from albireo.log.write.writer import SegmentTable
+from albireo.log.segment.table import SegmentTable
 
 
 class ScrubProgress(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,10 @@ from albireo.log.files import FileSystem, read_file, write_aside
 
 SUFFIX: Final = ".segment"
 INDEX_SUFFIX: Final = ".index"
+FILLING: Final = "next.filling"
+"""A segment being zero-filled; worthless after a crash."""
+PREPARED: Final = "next.prepared"
+"""A zero-filled, synced segment without a name yet."""
 INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 _PREFIX: Final = struct.Struct("<4sHHII")
 _MAGIC: Final = b"ALBX"

@@ -19,9 +19,9 @@ from albireo.log.segment.reader import SegmentReader
 from albireo.log.segment.recovery import CorruptRange, Recovered
 from albireo.log.segment.repair import Piece, Repairer, shrunk
 from albireo.log.segment.scrub import Scrubber
+from albireo.log.segment.table import SegmentTable
 from albireo.log.segment.tail import FEED_BYTES, Tail
 from albireo.log.store.store import Store, StoreHeader
-from albireo.log.write.writer import SegmentTable
 from albireo.model.log_view import Beginning
 
 _REPLAY_BYTES: Final = 4 * 1024 * 1024

@@ -10,7 +10,7 @@ from typing import Final
 from albireo.codec.frame import padding
 from albireo.log.config import MIB
 from albireo.log.files import Buffer
-from albireo.log.write.writer import Queued
+from albireo.log.segment.table import Queued
 
 FRAME_OVERHEAD_BYTES: Final = 1024
 """Charge per frame for the objects that hold it, so that tiny frames do not cost many times the limit."""

@@ -20,9 +20,8 @@ from typing import Final
 
 import msgspec
 
-from albireo.log.config import DAY_NS, LogConfig
+from albireo.log.config import DAY_NS, LogConfig, Task
 from albireo.log.files import Buffer, FileSystem, opened, read_file, write_aside
-from albireo.log.write.commit import Task
 
 NOTE: Final = ".note"
 NOTE_BYTES_MAX: Final = 1024 * 1024

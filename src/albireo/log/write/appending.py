@@ -9,11 +9,10 @@ from collections.abc import Sequence
 import msgspec
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.frame import HEADER_BYTES, Frame, FrameHeader, Origin, frame_bytes, frames, seal
-from albireo.codec.record import BODY_BYTES_MAX
+from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES, Frame, FrameHeader, Origin, frame_bytes, frames, seal
 from albireo.log.config import LogConfig
 from albireo.log.errors import Backlogged, EntryTooLarge, FramesRefused
-from albireo.log.write.writer import Queued
+from albireo.log.segment.table import Queued
 from albireo.model.position import EpochHistory, Position
 
 

@@ -25,10 +25,9 @@ from typing import Final
 
 import msgspec
 
-from albireo.log.write.writer import Preparer, Queued, SegmentWriter
-
-Task = Callable[[], None]
-"""One piece of housekeeping; handles the errors of its file operations itself."""
+from albireo.log.config import Task
+from albireo.log.segment.table import Queued
+from albireo.log.write.writer import Preparer, SegmentWriter
 
 _SWITCH: Final = None
 """Put into a queue: the thread stops when everything before it is done."""

@@ -10,10 +10,11 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from albireo.log.config import LogConfig
+from albireo.log.config import LogConfig, Task
 from albireo.log.errors import LogStopped
-from albireo.log.write.commit import Housekeeper, LogFailure, SyncThread, Task
-from albireo.log.write.writer import Preparer, Queued, SegmentWriter
+from albireo.log.segment.table import Queued
+from albireo.log.write.commit import Housekeeper, LogFailure, SyncThread
+from albireo.log.write.writer import Preparer, SegmentWriter
 from albireo.model.position import Position
 
 _MS_PER_S: Final = 1000

@@ -9,56 +9,18 @@ while the *next* segment is made, where it costs nothing but the admission of ne
 """
 
 import contextlib
-import threading
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from albireo.codec.frame import Frame, padding
+from albireo.codec.frame import padding
 from albireo.log.config import LogConfig
 from albireo.log.files import Buffer, FileSystem, opened, write_all
-from albireo.log.segment.segment import Segment, name_of
+from albireo.log.segment.segment import FILLING, PREPARED, Segment, name_of
+from albireo.log.segment.table import Queued, SegmentTable
 
-FILLING: Final = "next.filling"
-"""A segment being zero-filled; worthless after a crash."""
-PREPARED: Final = "next.prepared"
-"""A zero-filled, synced segment without a name yet."""
 _FILL_CHUNK: Final = 1024 * 1024
 _JOIN_BYTES_MAX: Final = 64 * 1024
 """Groups up to this size are joined into one buffer: cheaper than a vector per part."""
-
-
-class Queued(msgspec.Struct, frozen=True):
-    """A frame on its way to the disk."""
-
-    encoded: bytes
-    """Bytes of the frame's header."""
-    frame: Frame
-    total_bytes: int
-    """Bytes appended since open, this frame included."""
-
-
-class SegmentTable:
-    """The segments of the log, oldest first. Changed under a lock, read without one: a reader takes the tuple."""
-
-    def __init__(self, segments: tuple[Segment, ...]) -> None:
-        self._lock = threading.Lock()
-        self.segments = segments
-
-    def add(self, segment: Segment) -> None:
-        with self._lock:
-            self.segments = (*self.segments, segment)
-
-    def put(self, segment: Segment) -> None:
-        """Put in a segment that was missing, or that replaces the one with the same first sequence."""
-        with self._lock:
-            others = [one for one in self.segments if one.first_sequence != segment.first_sequence]
-            self.segments = tuple(sorted([*others, segment], key=lambda one: one.first_sequence))
-
-    def drop_oldest(self, count: int) -> None:
-        with self._lock:
-            self.segments = self.segments[count:]
 
 
 class Preparer:

@@ -32,10 +32,11 @@ from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.feeds import Feeds
 from albireo.machine.desk.forgetting import ForgetAsked, Forgetting
 from albireo.machine.desk.registry import Registry
-from albireo.machine.desk.role import Role, RootConfig
+from albireo.machine.desk.role import Role
 from albireo.machine.diagnostics.adapters import AdapterWatch
 from albireo.machine.diagnostics.own import CommitTimes
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn
 from albireo.machine.orders.force.forcing import Forcing
 from albireo.machine.orders.session.sessions import Sessions

@@ -10,10 +10,10 @@ from albireo.codec.record import Audited, Stream
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.registry import Registry
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.access import AccessRole

@@ -17,7 +17,7 @@ from albireo.machine.kernel.turn import Moment, NotAnswered, Question, Turn
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.orders.force.bodies import encode_force
 from albireo.machine.orders.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
-from albireo.machine.orders.write.orders import TEXT_CHARS_MAX
+from albireo.machine.orders.text import TEXT_CHARS_MAX
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model import quality
 from albireo.model.bounded import Name

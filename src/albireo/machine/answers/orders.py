@@ -12,14 +12,15 @@ from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role
 from albireo.machine.answers.forces import ForceAnswers
 from albireo.machine.answers.posts import PostAnswers, proof_of
 from albireo.machine.answers.selections import SelectAnswers, SelectingRoot
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn
 from albireo.machine.message.courses import COURSES_MAX
+from albireo.machine.message.ends import PREFIX, end_of
 from albireo.machine.message.events import SendRefused
-from albireo.machine.orders.write.bodies import PREFIX, end_of
-from albireo.machine.orders.write.orders import Orders, OrderText, WriteAsked, WriteRefusal, refusal_of_write
+from albireo.machine.orders.text import OrderText
+from albireo.machine.orders.write.orders import Orders, WriteAsked, WriteRefusal, refusal_of_write
 from albireo.model.access import AccessRole
 from albireo.model.command import Receipt, id_reused
 from albireo.model.tree.message import SESSION_END, MessageName

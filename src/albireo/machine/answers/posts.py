@@ -11,11 +11,11 @@ from albireo.machine.access.judge import AccessJudge
 from albireo.machine.answers.below import RoleNeeded, check_role
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn
 from albireo.machine.message.events import SendAsked, SendRefused
-from albireo.machine.orders.write.orders import OrderText
+from albireo.machine.orders.text import OrderText
 from albireo.model.bounded import Count, Name
 from albireo.model.instant import MS
 from albireo.model.tree.message import (

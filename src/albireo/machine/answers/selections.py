@@ -11,14 +11,15 @@ from albireo.codec.message import Answer
 from albireo.codec.pieces import InPieces
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role
 from albireo.machine.answers.forces import CROWDED, ForcingRoot
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.commands.selections import SELECTIONS
 from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.orders.selection.bodies import DeselectBody, SelectBody, encode_selection
 from albireo.machine.orders.selection.selecting import EndedBy, SelectionRefusal, SelectionWanted
-from albireo.machine.orders.write.orders import TEXT_CHARS_MAX, Orders, OrderText
+from albireo.machine.orders.text import TEXT_CHARS_MAX, OrderText
+from albireo.machine.orders.write.orders import Orders
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.access import AccessRole
 from albireo.model.bounded import Name, Signed

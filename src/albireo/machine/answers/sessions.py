@@ -10,14 +10,14 @@ from albireo.codec.message import Answer
 from albireo.codec.pieces import InPieces
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
 from albireo.machine.answers.forces import CROWDED, ForcingRoot
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn
 from albireo.machine.message.events import SendAsked, SendRefused
 from albireo.machine.orders.session.bodies import encode_session_end
 from albireo.machine.orders.session.sessions import EndOrder, EndRefusal, Sessions
-from albireo.machine.orders.write.orders import OrderText
+from albireo.machine.orders.text import OrderText
 from albireo.model.access import AccessRole
 from albireo.model.bounded import Count, Name
 from albireo.model.tree.message import SESSION_END, MessageOutcome

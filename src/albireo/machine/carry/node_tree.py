@@ -20,8 +20,9 @@ from albireo.codec.tree.hello import ParentHello
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.machine.carry.retelling import Retelling
 from albireo.machine.desk.registry import Registry
-from albireo.machine.desk.role import Role, RootConfig
+from albireo.machine.desk.role import Role
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import MemberSaid
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.message.courses import Courses
@@ -34,8 +35,9 @@ from albireo.machine.orders.force.forcing import Forcing
 from albireo.machine.orders.selection.bodies import MessageSelections
 from albireo.machine.orders.session.bodies import MessageSessions
 from albireo.machine.orders.session.sessions import Sessions
+from albireo.machine.orders.text import TEXT_CHARS_MAX
 from albireo.machine.orders.write.bodies import MessageWrites, encode_write
-from albireo.machine.orders.write.orders import TEXT_CHARS_MAX, Orders, WriteAsked, WriteRefusal
+from albireo.machine.orders.write.orders import Orders, WriteAsked, WriteRefusal
 from albireo.machine.pair.handover import FORCE_JUMP
 from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
 from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond

@@ -18,8 +18,9 @@ import msgspec
 from albireo.codec import bounds, record, samples
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
+from albireo.codec.frame import BODY_BYTES_MAX
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, Successor
-from albireo.codec.record import BODY_BYTES_MAX, GapFound, Kind, Stream
+from albireo.codec.record import GapFound, Kind, Stream
 from albireo.machine.desk.detours import Detours
 from albireo.machine.fold.producers import KnownProducer, Producers
 from albireo.machine.kernel.turn import Draft, Turn

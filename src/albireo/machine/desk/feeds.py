@@ -11,11 +11,11 @@ from typing import Final
 
 from albireo.codec.message import FeedAck, FeedAnswer, FeedHello
 from albireo.machine.desk.owners import reserved_follower
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.machine.feed.state import StateFeed
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.state_piece import PIECE_BYTES
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Turn
 from albireo.machine.tree.mirror import HISTORY, NodeMirror
 from albireo.model.instant import Instant, soonest

@@ -12,7 +12,7 @@ Not forgotten: what this node's topology configures, what is there, an item with
 Spec: ADR-0150.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -20,10 +20,9 @@ import msgspec
 from albireo.codec.record import Audited, ItemForgotten, Record, Stream, may_append
 from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Moment, Turn
-from albireo.machine.orders.write.orders import Orders
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import KnownItem
 
@@ -61,12 +60,18 @@ class ForgottenBy(msgspec.Struct, frozen=True):
 class Forgetting:
     """The machine of one tenure."""
 
-    def __init__(self, config: RootConfig, folds: Folds, registry: Registry, orders: Orders, now: Instant) -> None:
+    def __init__(
+        self, config: RootConfig, folds: Folds, registry: Registry, items_ordered: Callable[[], set[int]], now: Instant
+    ) -> None:
+        """
+        Args:
+            items_ordered: ids of the items of unfinished commands.
+        """
         self.limits = config.limits
         self._adapters = config.adapters
         self._folds = folds
         self._registry = registry
-        self._orders = orders
+        self._items_ordered = items_ordered
         self._look_at = Instant(now + LOOK_NS)
 
     def fill_percent(self) -> tuple[float, float]:
@@ -137,7 +142,7 @@ class Forgetting:
         return ""
 
     def _items_refused(self, names: Sequence[str]) -> str:
-        ordered = self._orders.items_ordered() if names else set()
+        ordered = self._items_ordered() if names else set()
         return next((text for name in names if (text := self._item_refused(name, ordered))), "")
 
     def _item_refused(self, name: str, ordered: set[int]) -> str:

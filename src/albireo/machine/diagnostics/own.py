@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
-from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import Measured
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model import quality

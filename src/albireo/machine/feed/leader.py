@@ -28,6 +28,7 @@ from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, Feed
 from albireo.machine.feed.beat import Beat
 from albireo.machine.feed.credit import Credit
 from albireo.machine.feed.pace import Pace, Seen
+from albireo.machine.kernel.pull import Given, Pull
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
@@ -70,31 +71,6 @@ class LogFacts(msgspec.Struct, frozen=True):
     is_acting: bool = True
     """This node acts: it may say FORK and SNAPSHOT to any follower. A passive member may have an old branch, so it says
     them only to a follower that belongs to this very store (a named one)."""
-
-
-class Pull(msgspec.Struct, frozen=True):
-    """Read committed frames after `after`, at most `bytes_max`, keep `streams`, send them to `to` with `previous`."""
-
-    to: bytes
-    after: int
-    bytes_max: int
-    streams: tuple[int, ...]
-    previous: Position
-
-
-class Given(msgspec.Struct, frozen=True):
-    """Outcome of a pull."""
-
-    pull: Pull
-    scanned: int = 0
-    """Everything up to here was looked at."""
-    last: Position | None = None
-    """Up to here frames were sent; nothing: none matched."""
-    size_bytes: int = 0
-    is_all: bool = False
-    """Nothing more is committed."""
-    is_lost: bool = False
-    """The follower is gone, or what it wants can't be read: it says hello again."""
 
 
 class Followed:

@@ -12,9 +12,9 @@ import msgspec
 from albireo.codec.frame import Frame
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import Audited
-from albireo.machine.feed.leader import Given
 from albireo.machine.fold.folds import Folds
-from albireo.machine.pair.events import Permit
+from albireo.machine.kernel.permit import Permit
+from albireo.machine.kernel.pull import Given
 from albireo.model.access import RoleGrant
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position

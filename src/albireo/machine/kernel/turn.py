@@ -15,8 +15,8 @@ from albireo.codec.crc import crc32c
 from albireo.codec.frame import Origin
 from albireo.codec.message import AnyMessage
 from albireo.codec.record import Kind, Record, Stream
-from albireo.machine.feed.leader import Pull
 from albireo.machine.fold.origins import Enveloped
+from albireo.machine.kernel.pull import Pull
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant, WallTime
 from albireo.model.log_view import LogView
@@ -24,6 +24,8 @@ from albireo.model.samples import SampleBatch
 
 OWN_PRODUCER: Final = 0
 """Producer id of CORE's own records: they need no sequence, nobody retries them."""
+NOBODY: Final = b""
+"""Asker of an order that a message gave: its outcome goes back as that of the message."""
 RECORDS_BYTES: Final = 256 * 1024
 """Size above which CORE's own records go into several frames: none is too large for a segment, whatever texts say."""
 

@@ -16,10 +16,10 @@ from albireo.codec.message_records import MessageAccepted, MessageRequested
 from albireo.machine.fold.commands.commands import Commands, CommandState
 from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.message.ends import PREFIX, command_id_of, end_of
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.route import way_of
 from albireo.machine.message.stages import StageTimes
-from albireo.machine.orders.write.bodies import PREFIX, command_id_of, end_of
 from albireo.model.command import Outcome
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.tree.course import CommandCourse, CommandStep

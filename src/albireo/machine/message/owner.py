@@ -14,7 +14,7 @@ Invariants
                at its origin, whatever becomes of this node.
     never:     said only of a number that is refused on record, or below `low` and had by nobody.
 
-Not decided here: how a body is carried out, and whether its principal may (machine/node).
+Not decided here: how a body is carried out, and whether its principal may (machine/orders).
 Spec: docs/messages.md; ADR-0183.
 """
 

@@ -31,6 +31,7 @@ from albireo.codec.record import LEVELS, Stream
 from albireo.codec.tree.letters import FromOrigin, TreeMessage
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Moment, Question, Turn
+from albireo.machine.message.ends import receipt_of
 from albireo.machine.message.events import (
     ExecuteBody,
     MessageDoubt,
@@ -47,7 +48,6 @@ from albireo.machine.message.events import (
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.receiving.desk import MOVED, ReceiversDesk, let_wait
 from albireo.machine.message.route import next_hop
-from albireo.machine.orders.write.bodies import MessageWrites, receipt_of
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
@@ -70,6 +70,16 @@ class MessageCarrier(Protocol):
         """End of a message that an earlier tenure accepted; None: it has none yet."""
 
 
+class WriteCarrier(MessageCarrier, Protocol):
+    """Carries out writes, which become orders of this node: their ends come later."""
+
+    def message_of(self, command_id: str) -> MessageName | None:
+        """Message that gave an order without an end; None: none did."""
+
+    def finished(self, receipt: Receipt) -> tuple[MessageName, MessageEnd] | None:
+        """Message and end that a receipt means; None: no message gave that order."""
+
+
 class MessageWaiter(msgspec.Struct, frozen=True):
     """A question that waits for the outcome of a message."""
 
@@ -87,7 +97,7 @@ class MessagePost:
     """The machine."""
 
     def __init__(
-        self, messages: NodeMessages, writes: MessageWrites, others: Mapping[str, MessageCarrier] | None = None
+        self, messages: NodeMessages, writes: WriteCarrier, others: Mapping[str, MessageCarrier] | None = None
     ) -> None:
         """
         Args:

@@ -21,6 +21,7 @@ from albireo.codec.pair_message import (
     Voted,
     Yielded,
 )
+from albireo.machine.kernel.permit import Permit
 from albireo.model.instant import Instant, TimePassed
 from albireo.model.log_view import Beginning
 from albireo.model.position import EpochEntry, EpochHistory, Position
@@ -261,17 +262,6 @@ class CloseAdmission(msgspec.Struct, frozen=True):
     """Take nothing new, send no order until `Serve` or another state; tell `OutputsEnded`."""
 
     cause: str
-
-
-class Permit(msgspec.Struct, frozen=True):
-    """Bounds that output orders carry; the adapter compares them right before the send."""
-
-    epoch: int
-    not_before: Instant
-    not_after: Instant
-
-    def allows(self, now: Instant) -> bool:
-        return self.not_before <= now < self.not_after
 
 
 class Transitioned(msgspec.Struct, frozen=True):

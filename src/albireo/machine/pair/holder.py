@@ -29,9 +29,10 @@ from albireo.codec.pair_message import (
     Record,
     Voted,
 )
+from albireo.machine.kernel.permit import Permit
 from albireo.machine.pair.candidacy import Grant
 from albireo.machine.pair.config import after
-from albireo.machine.pair.events import CaseTold, Permit, Refusal, Replicate, SendFolds, SendRange, State
+from albireo.machine.pair.events import CaseTold, Refusal, Replicate, SendFolds, SendRange, State
 from albireo.machine.pair.hold_off import HoldOff
 from albireo.machine.pair.lease import Lease
 from albireo.machine.pair.levels import Levels

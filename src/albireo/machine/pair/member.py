@@ -42,6 +42,7 @@ from albireo.codec.pair_message import (
     Voted,
     Yielded,
 )
+from albireo.machine.kernel.permit import Permit
 from albireo.machine.pair.candidacy import CandidacyKind, Grant
 from albireo.machine.pair.candidate import CandidacyOutcome, Candidate
 from albireo.machine.pair.config import PairConfig, after
@@ -69,7 +70,6 @@ from albireo.machine.pair.events import (
     MemberStopAsked,
     OutputsEnded,
     PeerGone,
-    Permit,
     Refusal,
     Serve,
     SessionLost,

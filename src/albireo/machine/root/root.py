@@ -24,12 +24,11 @@ Spec: design/log-and-feed.md, The loop of CORE.
 import itertools
 from typing import Final
 
-from albireo.codec.frame import HEADER_BYTES, FrameHeader
+from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES, FrameHeader
 from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
 from albireo.codec.message_records import MessageFact
 from albireo.codec.principal import NEIGHBOUR_WORDS
 from albireo.codec.record import (
-    BODY_BYTES_MAX,
     CaseChanged,
     CommandAccepted,
     CommandFinished,
@@ -52,13 +51,14 @@ from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.pending import Pending
 from albireo.machine.desk.receipts import Receipts
 from albireo.machine.desk.registry import Registry
-from albireo.machine.desk.role import Role, RootConfig
+from albireo.machine.desk.role import Role
 from albireo.machine.diagnostics.adapters import SILENT_NS, TICK_NS, AdapterWatch
 from albireo.machine.diagnostics.own import CommitTimes, Diagnostics
 from albireo.machine.fold.commands.selections import SelectionWatch
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.origins import Enveloped
 from albireo.machine.kernel import events
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
 from albireo.machine.orders.force.forcing import Forcing
 from albireo.machine.orders.session.sessions import Sessions
@@ -122,7 +122,7 @@ class Root:
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
         self.adapters = AdapterWatch(self.config.adapters, self.registry, self.folds.cases.messages, moment.now)
-        self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders, moment.now)
+        self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders.items_ordered, moment.now)
         self.admission.closed_because = self.role.cause
         self.sessions.begin_afresh(moment.now)
         self.tree.begin_afresh()

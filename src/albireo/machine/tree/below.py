@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.frame import HEADER_BYTES
+from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES
 from albireo.codec.message import AnyMessage
-from albireo.codec.record import BODY_BYTES_MAX, ENVELOPE_LEVEL
+from albireo.codec.record import ENVELOPE_LEVEL
 from albireo.codec.tree.hello import ChildHello, ParentHello
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.origins import Origins
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.tree.child import Child
 from albireo.machine.tree.copier import Copier

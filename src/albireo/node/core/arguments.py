@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from albireo.log import LogConfig
-from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.config import RootConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig

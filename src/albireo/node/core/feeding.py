@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 
 from albireo.codec.message import AnyMessage
 from albireo.log import Corrupted, Pruned, ReadFailed
-from albireo.machine.feed.leader import Given, Pull, cut
+from albireo.machine.feed.leader import cut
 from albireo.machine.kernel.events import DamagePassed, FollowersServed, WakeUpEnded
+from albireo.machine.kernel.pull import Given, Pull
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 from albireo.node.membership.membership import LogAndFolds

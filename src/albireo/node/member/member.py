@@ -35,6 +35,7 @@ from albireo.codec.pair_message import (
 )
 from albireo.codec.record import Audited
 from albireo.machine.kernel import events as root_events
+from albireo.machine.kernel.permit import Permit
 from albireo.machine.pair.events import (
     ACTING,
     HOLDING,
@@ -54,7 +55,6 @@ from albireo.machine.pair.events import (
     MemberStarted,
     MemberStopAsked,
     PeerGone,
-    Permit,
     PersistStore,
     RaiseLevel,
     Refusal,

@@ -29,9 +29,9 @@ import msgspec
 from albireo.codec import frame as codec
 from albireo.codec import reference
 from albireo.codec.errors import DecodeError
-from albireo.codec.frame import HEADER_BYTES, Frame, body_crc, frames
+from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES, RECORDS_MAX, Frame, body_crc, frames
 from albireo.codec.message import Append, AppendEntry
-from albireo.codec.record import BODY_BYTES_MAX, PRODUCER, RECORDS_MAX, REFERENCE_LEVEL, Kind, Stream
+from albireo.codec.record import PRODUCER, REFERENCE_LEVEL, Kind, Stream
 from albireo.log import Corrupted, FileSystem, LogConfig, OpenFailed, Pruned, ReadFailed, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.write.appending import Entry

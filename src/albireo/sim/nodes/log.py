@@ -7,10 +7,11 @@ from typing import ClassVar, Protocol
 
 from albireo.codec.frame import Frame, frames
 from albireo.log import Corrupted, FileSystem, LogConfig
+from albireo.log.config import Task
 from albireo.log.log import Log
 from albireo.log.opening import OpenedStore
-from albireo.log.write.commit import LogFailure, Task
-from albireo.log.write.writer import Queued
+from albireo.log.segment.table import Queued
+from albireo.log.write.commit import LogFailure
 from albireo.model.instant import LogTime
 from albireo.model.position import EpochHistory, Position
 

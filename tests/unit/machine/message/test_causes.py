@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import albireo
-from albireo.machine.orders.write.bodies import end_of
+from albireo.machine.message.ends import end_of
 from albireo.model.command import Outcome, Receipt
 from albireo.model.tree.message import AddCause, MessageOutcome
 from tests.parts.message_core import exchange

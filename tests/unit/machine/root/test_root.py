@@ -31,10 +31,10 @@ from albireo.codec.record import FROZEN_LEVEL, GapFound, Kind, Record, Stream
 from albireo.machine.desk.pending import FOLD_COST_MAX, fold_cost
 from albireo.machine.desk.receipts import ANSWERS_MAX
 from albireo.machine.desk.registry import Registry
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.diagnostics.adapters import SILENT_NS
 from albireo.machine.fold.commands.commands import OPEN_MAX
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import (
     AdmissionChanged,
     Answered,

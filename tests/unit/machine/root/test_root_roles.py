@@ -27,9 +27,10 @@ from albireo.codec.message import (
 from albireo.codec.record import Kind, Stream
 from albireo.field.diagnostics import AdapterDiagnostics, Health
 from albireo.machine.answers.answers import status_of
-from albireo.machine.desk.role import STANDING_BY_MAX, Role, RootConfig
+from albireo.machine.desk.role import STANDING_BY_MAX, Role
 from albireo.machine.fold.alarms import cases
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import (
     Answered,
     Committed,
@@ -47,8 +48,8 @@ from albireo.machine.kernel.events import (
     Suspended,
     WakeUpEnded,
 )
+from albireo.machine.kernel.permit import Permit
 from albireo.machine.kernel.turn import Moment, Turn
-from albireo.machine.pair.events import Permit
 from albireo.machine.root.root import Root
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime

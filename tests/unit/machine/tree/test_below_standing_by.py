@@ -6,7 +6,7 @@ from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, Feed
 from albireo.codec.record import ENVELOPE_LEVEL, Kind
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import OutcomeHeard
-from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import Event, HandoverBegun, LevelAgreed, Served, Suspended
 from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import Position

@@ -6,7 +6,7 @@ import pytest
 from albireo.codec import samples
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello, FeedState, RoleAsked, RoleTold
 from albireo.codec.tree.hello import ParentHello
-from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.machine.tree.mirror import HISTORY
 from albireo.model import quality as q

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from albireo.codec import samples
 from albireo.codec.message import FeedState
 from albireo.codec.slices import SLICE_ROWS
-from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model import quality as q
 from albireo.model.case import Case, LifecycleStatus

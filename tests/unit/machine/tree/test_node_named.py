@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from albireo.codec.message import Answer, Ask, FeedState
-from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import LettersDrained, LevelAgreed
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem, KnownItem

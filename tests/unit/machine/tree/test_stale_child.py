@@ -8,7 +8,7 @@ from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, Fe
 from albireo.codec.record import ENVELOPE_LEVEL, Kind
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import AcceptedSaid, OutcomeSaid
-from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import LevelAgreed
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position

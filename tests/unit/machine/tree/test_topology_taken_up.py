@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello, RoleAsked, RoleTold
 from albireo.codec.tree.hello import ChildHello, ParentHello
-from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import LevelAgreed, Measured, TopologyTold
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.machine.tree.mirror import HISTORY

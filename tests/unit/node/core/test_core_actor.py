@@ -27,9 +27,10 @@ from albireo.log.log import Log
 from albireo.log.write.appending import Entry
 from albireo.machine.desk.pending import FOLD_COST_MAX, RECORD_COST
 from albireo.machine.feed.follower import Deliver, Digested, Follower, FollowerConfig, LinkUp, Received, TellLeader
-from albireo.machine.feed.leader import Followed, Leader, Pull
+from albireo.machine.feed.leader import Followed, Leader
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.events import OrdersGiven
+from albireo.machine.kernel.pull import Pull
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import BEGINNING, EPOCHS_MOST, EpochEntry, EpochHistory, Position

@@ -8,7 +8,7 @@ import pytest
 from albireo.codec.message import AnyMessage, RoleTold
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.stored import PIECE_BYTES, StoredAsked, StoredGiven
-from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.config import RootConfig
 from albireo.model.tree.nodes import ChildConfig
 from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.stored_relay import StoredRelay

@@ -13,12 +13,11 @@ from msgspec import Meta
 
 from albireo.codec.message_records import MessageEnd
 from albireo.machine.fold.items.forces import Forces
-from albireo.machine.kernel.turn import Moment, Question, Turn
+from albireo.machine.kernel.turn import NOBODY, Moment, Question, Turn
+from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.orders.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
-from albireo.machine.orders.write.bodies import command_id_of
-from albireo.machine.orders.write.command_waiters import NOBODY
-from albireo.machine.orders.write.orders import OrderText
+from albireo.machine.orders.text import OrderText
 from albireo.model.bounded import Signed64
 from albireo.model.tree.message import FORCE, FORCE_RELEASE, AddCause, MessageOutcome
 

@@ -35,11 +35,12 @@ from numpy.typing import NDArray
 from albireo.codec.record import Audited, ForceEnded, ItemDeclared, ItemForced, Record, Stream, may_append
 from albireo.machine.desk.owners import NAME_CHARS_MAX, OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
-from albireo.machine.desk.role import RootConfig
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.dim import Dim
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Moment, Question, Turn
-from albireo.machine.orders.write.orders import OrderText, coerced, value_objection
+from albireo.machine.orders.text import OrderText
+from albireo.machine.orders.write.orders import coerced, value_objection
 from albireo.model import quality
 from albireo.model.bounded import Signed
 from albireo.model.force import FORCE_MS_MAX, FORCES_MAX, MEASURED, Force, ForcedItem, MeasuredNow

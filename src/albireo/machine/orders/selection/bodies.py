@@ -11,11 +11,10 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.message_records import MessageEnd
-from albireo.machine.kernel.turn import Moment, Question, Turn
+from albireo.machine.kernel.turn import NOBODY, Moment, Question, Turn
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.orders.selection.selecting import EndedBy, Selecting, SelectionRefusal, SelectionWanted
-from albireo.machine.orders.write.command_waiters import NOBODY
-from albireo.machine.orders.write.orders import OrderText
+from albireo.machine.orders.text import OrderText
 from albireo.model.bounded import Signed64
 from albireo.model.tree.message import DESELECT, SELECT, AddCause, MessageOutcome
 

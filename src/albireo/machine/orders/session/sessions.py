@@ -31,9 +31,9 @@ from albireo.codec.record import Audited, Record, SessionBegan, SessionEnded, Se
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
 from albireo.machine.desk.admission import Admission
-from albireo.machine.desk.feeds import Feeds
-from albireo.machine.desk.role import Role, RootConfig
+from albireo.machine.desk.role import Role
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import OneLetter
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.producer.asking import KEEP_NS, UNASKED
@@ -98,6 +98,13 @@ class LinkUser(Protocol):
         """A link is gone."""
 
 
+class FollowersLost(Protocol):
+    """The feeds, which drop the followers of a link that is gone."""
+
+    def lost(self, sender: bytes) -> None:
+        """A link is gone."""
+
+
 class SessionsRoot(Protocol):
     """The root machine, as far as sessions need it."""
 
@@ -106,7 +113,10 @@ class SessionsRoot(Protocol):
     role: Role
     admission: Admission
     access: AccessJudge
-    feeds: Feeds
+
+    @property
+    def feeds(self) -> FollowersLost:
+        """The feeds of this node."""
 
     @property
     def tree(self) -> LinkUser: ...

@@ -6,38 +6,23 @@ Spec: docs/messages.md; ADR-0183.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from albireo.codec.message_records import MessageEnd
 from albireo.machine.fold.commands.commands import Commands
-from albireo.machine.fold.letters.outbox import MessageReceipt
-from albireo.machine.kernel.turn import Moment, Question, Turn
+from albireo.machine.kernel.turn import NOBODY, Moment, Question, Turn
+from albireo.machine.message.ends import command_id_of, end_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody
-from albireo.machine.orders.write.command_waiters import NOBODY
-from albireo.machine.orders.write.orders import EXPIRES_MS_MAX, Orders, OrderText, WriteAsked
+from albireo.machine.orders.text import EXPIRES_MS_MAX, OrderText
+from albireo.machine.orders.write.orders import Orders, WriteAsked
 from albireo.model.bounded import Signed64
-from albireo.model.command import Outcome, Receipt
+from albireo.model.command import Receipt
 from albireo.model.instant import MS
 from albireo.model.item import KnownItem
 from albireo.model.tree.message import AddCause, MessageName, MessageOutcome
-
-PREFIX: Final = "message "
-"""Beginning of the command id of each order that a message became."""
-CAUSES: Final[dict[Outcome, AddCause]] = {
-    Outcome.VERIFIED: AddCause.NONE,
-    Outcome.EXECUTED: AddCause.NONE,
-    Outcome.MISMATCHED: AddCause.ABORTION_DUE_TO_DEVIATION,
-    Outcome.REJECTED: AddCause.BLOCKED_BY_PROCESS,
-    Outcome.EXPIRED: AddCause.TIME_LIMIT_OVER,
-    Outcome.UNKNOWN: AddCause.UNKNOWN,
-}
-"""Cause that is told of an order's outcome. ASSUMED for `rejected`: a receipt says in words why a device refused."""
-
-
-_WORDS: Final = {one.value: one for one in AddCause}
 
 
 class WriteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -52,11 +37,6 @@ class WriteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 def encode_write(item: str, value: float | int | bool | str, selection: str = "") -> bytes:
     return msgspec.msgpack.encode(WriteBody(item, value, selection))
-
-
-def command_id_of(name: MessageName) -> str:
-    """Command id of the order that a message becomes at its owner."""
-    return f"{PREFIX}{name}"
 
 
 class MessageWrites:
@@ -161,30 +141,3 @@ class MessageWrites:
 
 def _rejected(cause: AddCause, detail: str) -> MessageEnd:
     return MessageEnd(outcome=MessageOutcome.REJECTED, cause=cause, detail=detail)
-
-
-def end_of(receipt: Receipt) -> tuple[MessageOutcome, AddCause]:
-    """Outcome and cause of an order in the words of messages. A receipt has no outcome for what was taken back."""
-    cause = _WORDS.get(receipt.cause or "", CAUSES[receipt.outcome])
-    if receipt.outcome is Outcome.REJECTED and cause is AddCause.ABORTION_BY_CANCEL:
-        return MessageOutcome.CANCELLED, cause
-    return MessageOutcome(receipt.outcome.value), cause
-
-
-_OUTCOMES: Final = {one: Outcome(one.value) for one in MessageOutcome if one is not MessageOutcome.CANCELLED} | {
-    MessageOutcome.CANCELLED: Outcome.REJECTED
-}
-"""Outcome of an order by that of the message that carried it."""
-
-
-def receipt_of(receipt: MessageReceipt) -> Receipt:
-    """Receipt that an order has of the message that carried it."""
-    end = receipt.end
-    return Receipt(
-        command_id=receipt.command_id,
-        outcome=_OUTCOMES[end.outcome],
-        detail=end.detail,
-        read_back=end.read_back,
-        finished_ns=end.ended_ns,
-        ack_guid=receipt.guid,
-    )

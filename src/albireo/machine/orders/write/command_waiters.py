@@ -12,7 +12,7 @@ import msgspec
 
 from albireo.codec.message import Answer
 from albireo.machine.fold.commands.commands import Commands
-from albireo.machine.kernel.turn import Turn
+from albireo.machine.kernel.turn import NOBODY, Turn
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import SECOND, Instant
 
@@ -20,8 +20,6 @@ WAITING_MAX: Final = 16
 """Most questions that wait for one command."""
 LATE_NS: Final = 3 * SECOND
 """Time after the expiry of an order in which its outcome may still come; clients wait some seconds longer than this."""
-NOBODY: Final = b""
-"""Asker of an order that a message gave: its outcome goes back as that of the message (machine/orders/write/bodies.py)."""
 _UNKNOWN: Final = "the lead has changed, and this member has not heard what became of it"
 
 

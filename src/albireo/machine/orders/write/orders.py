@@ -29,6 +29,7 @@ from albireo.machine.fold.commands.selections import SelectionWatch
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.orders.selection.selecting import Selecting, not_selected
+from albireo.machine.orders.text import EXPIRES_MS_MAX, TEXT_CHARS_MAX, OrderText
 from albireo.machine.orders.write.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters, ReceiptTold
 from albireo.model.bounded import INT64_MAX, INT64_MIN, Signed
 from albireo.model.command import Command, Outcome, Receipt, id_reused
@@ -37,13 +38,6 @@ from albireo.model.item import Control, DataItem, KnownItem
 from albireo.model.principal import may_be_one
 from albireo.model.tree.message import AddCause
 from albireo.model.value import Value, ValueType
-
-EXPIRES_MS_MAX: Final = 3_600_000
-TEXT_CHARS_MAX: Final = 1_000
-"""Most characters of id, user, reason, text value and a receipt's detail, each: records have to fit into a frame."""
-
-
-OrderText = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 
 
 class WriteRefusal(msgspec.Struct, frozen=True):

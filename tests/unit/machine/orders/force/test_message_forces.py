@@ -9,10 +9,10 @@ from albireo.codec.record import ForceEnded, ItemForced
 from albireo.machine.answers.forces import rows_below
 from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.orders.force.bodies import MessageForces, encode_force
 from albireo.machine.orders.force.forcing import ItemForceAsked, ReleaseAsked
-from albireo.machine.orders.write.bodies import command_id_of
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import MS, SECOND, Instant, LogTime, WallTime
 from albireo.model.position import EpochEntry, EpochHistory

@@ -4,7 +4,7 @@ import pytest
 
 from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello, FeedState
 from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold
-from albireo.machine.desk.role import RootConfig
+from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import KeysListed, LettersDrained, LevelAgreed
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.model.access import AccessRole, RoleGrant

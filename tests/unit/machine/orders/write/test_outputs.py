@@ -24,8 +24,9 @@ from albireo.machine.kernel.events import (
     Served,
     Suspended,
 )
+from albireo.machine.kernel.permit import Permit
 from albireo.machine.orders.write.outputs import SENDERS_MAX
-from albireo.machine.pair.events import Event, OutputsEnded, Permit
+from albireo.machine.pair.events import Event, OutputsEnded
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry
