@@ -26,7 +26,6 @@ from albireo.model.command import Receipt
 from albireo.model.force import Force
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
-from albireo.model.tree.session import Session
 from albireo.model.value import Value
 
 
@@ -298,9 +297,6 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     forces: Annotated[tuple[Force, ...], Meta(max_length=ENTRIES_MAX)] = ()
     released: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Ids of items that are not forced any more; `forces` began or changed."""
-    sessions: Annotated[tuple[Session, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    ended: Annotated[tuple[bounded.Count, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Ids of sessions that are over; `sessions` began or changed."""
     tables: Annotated[dict[bounded.Name, TablePart], Meta(max_length=TABLES_MAX)] = {}
     """Changes of tables, by name; who does not know a table passes over it."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()

@@ -36,6 +36,7 @@ from albireo.machine.desk.role import Role
 from albireo.machine.diagnostics.adapters import AdapterWatch
 from albireo.machine.diagnostics.own import CommitTimes
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn
 from albireo.machine.orders.force.forcing import Forcing
@@ -277,7 +278,7 @@ def _of_others(root: AnsweringRoot) -> dict[str, object]:
     return {
         "nodes": {"below": len(root.tree.mirrors), "silent": root.tree.silent()[:SILENT_TOLD]},
         "forced_items": len(root.folds.forces),
-        "sessions": len(root.folds.sessions),
+        "sessions": len(root.folds.of(SessionFold)),
         "sessions_left_out": root.sessions.left_out,
     }
 

@@ -129,8 +129,6 @@ LISTS: Final = (
     "receipts",
     "forces",
     "released",
-    "sessions",
-    "ended",
     "value_parts",
     "without_value",
 )

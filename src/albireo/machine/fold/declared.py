@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from albireo.machine.fold.commands.selections import Selections
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.table.fold import TableFold
 from albireo.machine.table.told import AnyShape
 
-FOLDS: tuple[type[TableFold[Any, Any]], ...] = (Selections,)
+FOLDS: tuple[type[TableFold[Any, Any]], ...] = (SessionFold, Selections)
 
 
 def shapes() -> Mapping[str, AnyShape]:

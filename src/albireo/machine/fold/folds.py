@@ -43,9 +43,6 @@ from albireo.codec.record import (
     ProducerForgotten,
     ProducerOpened,
     Record,
-    SessionBegan,
-    SessionEnded,
-    SessionRoleChanged,
     Stream,
 )
 from albireo.machine.fold import declared, stretch
@@ -60,7 +57,6 @@ from albireo.machine.fold.letters.letters import INBOX, OUTBOX, MessageFold
 from albireo.machine.fold.origins import Enveloped, Origins, read_envelope
 from albireo.machine.fold.people.access import AccessFold
 from albireo.machine.fold.people.audit import AuditChain
-from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
 from albireo.machine.table.fold import TableFold
@@ -83,7 +79,6 @@ _HEARD: Final = "heard"
 _ACCESS: Final = "access"
 _ORIGINS: Final = "origins"
 _FORCES: Final = "forces"
-_SESSIONS: Final = "sessions"
 """Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
@@ -108,7 +103,6 @@ class Folds:
         for one in self._tables.values():
             for kind in one.records:
                 self._takers.setdefault(kind, []).append(one)
-        self.sessions = SessionFold()
         self.log_time_ms = 0
         self.feature_level = self.cases.level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -190,15 +184,11 @@ class Folds:
             self.cases.redefined(one.item_id for one in declared)
 
     def _fold_record(self, record: Record, sequence: int, header: FrameHeader, log_time: LogTime) -> None:
-        for table in self._takers.get(type(record), ()):
-            table.fold(record, sequence, header)
         match record:
             case ItemDeclared():
                 self.dim.fold_item(record, sequence)
             case ItemForced() | ForceEnded():
                 self._fold_force(record, sequence, log_time)
-            case SessionBegan() | SessionRoleChanged() | SessionEnded():
-                self.sessions.fold(record, sequence)
             case ItemForgotten(item_ids=item_ids):
                 self.forces.fold_ended(item_ids, sequence)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
@@ -224,6 +214,8 @@ class Folds:
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
                 assert type(record) in self._takers, f"no fold takes {record}"
+        for table in self._takers.get(type(record), ()):
+            table.fold(record, sequence, header)
 
     def _fold_command(
         self,
@@ -296,7 +288,7 @@ class Folds:
         """
         since = asked.since
         tables = [one.table for one in self._tables.values()]
-        forgotten_at = max(self.dim.forgotten_at, self.sessions.forgotten_at, *(one.forgotten_at for one in tables))
+        forgotten_at = max(self.dim.forgotten_at, *(one.forgotten_at for one in tables))
         is_told = since >= forgotten_at
         cases = self.cases.changed_since(since) if is_told else None
         if cases is None and since >= 0:
@@ -313,7 +305,6 @@ class Folds:
                 if one.receipt is not None
             ],
             lambda: self.forces.changed_since(since),
-            sessions=lambda: self.sessions.changed_since(since),
             tables=tables,
         )
         return cut(asked, changed)
@@ -347,8 +338,6 @@ class Folds:
             sliced.append((_ORIGINS, self.origins.snapshot_slices()))
         if len(self.forces):
             whole.append((_FORCES, self.forces.snapshot()))
-        if self.sessions:
-            whole.append((_SESSIONS, self.sessions.snapshot()))
         tables = (one.table for one in self._tables.values() if not one.table.is_blank)
         sliced += [(one.shape.name, one.snapshot_slices()) for one in tables]
         messages = self.messages.snapshot_slices()
@@ -384,7 +373,6 @@ class Folds:
         self.forces = Forces.restore(sections.get(_FORCES, b""))
         for one in self._tables.values():
             one.restore(sections.get(one.shape.name, b""))
-        self.sessions = SessionFold.restore(sections.get(_SESSIONS, b""))
         if _FEATURE in sections:
             self.feature_level = _level_from(sections[_FEATURE])
         self.cases.level = self.feature_level

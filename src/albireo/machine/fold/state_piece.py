@@ -1,7 +1,7 @@
 """State piece: what changed of a node since a position, cut so that no message and no turn is long.
 
     items and values by row --> cases by number --> receipts by the record that told of them --> forces by item
-        --> sessions by id --> each table, by key
+        --> each table, by key
 
 A cursor says how far the pieces of one delta have gone; nothing is kept of the state as it was when the delta began.
 What changes behind the cursor has changed after the position that the delta leads to, so it is in the next delta. A
@@ -27,7 +27,6 @@ from albireo.model.case import Case
 from albireo.model.command import Receipt
 from albireo.model.force import Force
 from albireo.model.position import Position
-from albireo.model.tree.session import Session
 from albireo.model.value import ValueType
 
 PIECE_BYTES: Final = 32 << 10
@@ -47,9 +46,9 @@ class StateCursor(msgspec.Struct, frozen=True, array_like=True):
     """How far the pieces of a delta have gone."""
 
     stage: int = 0
-    """0: rows of items, 1: cases, 2: receipts, 3: forces, 4: sessions; above: the tables, in their order."""
+    """0: rows of items, 1: cases, 2: receipts, 3: forces; above: the tables, in their order."""
     at: TableKey | None = None
-    """Last row, case number, sequence of a receipt, item of a force, session or key that went; None: none did."""
+    """Last row, case number, sequence of a receipt, item of a force, or key that went; None: none did."""
 
 
 START: Final = StateCursor()
@@ -105,8 +104,6 @@ class Changed(msgspec.Struct, frozen=True, eq=False):
     """Forces by item; None: it was released."""
     stale_since_ns: int | None = None
     """As in `FeedState`."""
-    sessions: Callable[[], Sequence[tuple[int, Session | None]]] = tuple
-    """Sessions by id; None: it ended."""
     tables: Sequence[AnyTable] = ()
 
     def cases_by_id(self) -> list[tuple[int, Case]]:
@@ -120,7 +117,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
     if stage == 0:
         room, last = rows.take(-1 if at is None else cast(int, at), room)
         after = None if last is None else StateCursor(0, last)
-    lists = (changed.cases_by_id, changed.receipts, changed.forces, changed.sessions)
+    lists = (changed.cases_by_id, changed.receipts, changed.forces)
     taken: list[Sequence[tuple[int, Any]]] = [() for _ in lists]
     for number, listed in enumerate(lists, 1):
         if after is None and number >= stage:
@@ -139,7 +136,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
             if found.part is not None:
                 tables[table.shape.name] = found.part
             after = None if found.is_all else StateCursor(number, found.last)
-    cases, receipts, forces, sessions = taken
+    cases, receipts, forces = taken
     batches = changed.dim.batches(rows.changed)
     state = FeedState(
         epoch=asked.epoch,
@@ -151,8 +148,6 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         receipts=tuple(receipt for _, receipt in receipts),
         forces=tuple(force for _, force in forces if force is not None),
         released=tuple(item_id for item_id, force in forces if force is None),
-        sessions=tuple(session for _, session in sessions if session is not None),
-        ended=tuple(session_id for session_id, session in sessions if session is None),
         tables=tables,
         value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         without_value=ids_without_value(changed.dim, rows.changed),

@@ -27,6 +27,12 @@ class TableFold(ABC, Generic[K, R]):
     def __iter__(self) -> Iterator[R]:
         return iter(self.table)
 
+    def __contains__(self, key: K) -> bool:
+        return key in self.table
+
+    def find(self, key: K) -> R | None:
+        return self.table.get(key)
+
     @abstractmethod
     def fold(self, record: Any, sequence: int, header: FrameHeader) -> None:
         """Fold a committed record, one of `records`."""

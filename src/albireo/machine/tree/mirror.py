@@ -43,7 +43,6 @@ from albireo.model.force import Force
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
-from albireo.model.tree.session import SESSIONS_MAX, Session
 from albireo.model.value import ValueType
 
 EPOCH: Final = 1
@@ -51,7 +50,7 @@ EPOCH: Final = 1
 HISTORY: Final = EpochHistory().granted(EpochEntry(EPOCH, 1, 0))
 """Epochs of a mirror's positions, as its followers are told them."""
 CLOSED_MAX: Final = 1_000
-"""Closed cases of which viewers are still told, and ended sessions; who lacks older ones takes the whole state."""
+"""Closed cases of which viewers are still told; who lacks older ones takes the whole state."""
 
 
 DeclaredItems = Callable[[int], KnownItem | None]
@@ -100,11 +99,6 @@ class _Mirrored:
         self.forces: dict[int, Force] = {}
         self._forced_at: dict[int, int] = {}
         """Change that forced or released each item, by id."""
-        self.sessions: dict[int, Session] = {}
-        self._present_at: dict[int, int] = {}
-        """Change that brought each session as it is, by id; of those that go on and of those in `_ended`."""
-        self._ended: dict[int, None] = {}
-        """Ids of sessions that ended lately, the one that ended first coming first."""
         self.tables: dict[str, AnyTable] = {
             name: Table(shape, GONE_MAX) for name, shape in shapes().items() if shape.is_shown_above
         }
@@ -149,10 +143,6 @@ class _Mirrored:
         for item_id in state.released:
             self.forces.pop(item_id, None)
             self._forced_at[item_id] = change
-        for session in state.sessions:
-            self._present(session, change)
-        for session_id in state.ended:
-            forgotten_at = max(forgotten_at, self._end(session_id, change))
         for table in self.tables.values():
             self._take(table, told.tables.of(table.shape), change)
         return max(forgotten_at, *(one.forgotten_at for one in self.tables.values()))
@@ -177,26 +167,6 @@ class _Mirrored:
                 self.refused += 1
         for key in told.gone:
             table.remove(key, change)
-
-    def _present(self, session: Session, change: int) -> None:
-        number = session.session_id
-        if number not in self.sessions and len(self.sessions) >= SESSIONS_MAX:
-            self.refused += 1
-            return
-        self.sessions[number] = session
-        self._present_at[number] = change
-        self._ended.pop(number, None)
-
-    def _end(self, number: int, change: int) -> int:
-        if self.sessions.pop(number, None) is None:
-            return 0
-        self._ended[number] = None
-        self._present_at[number] = change
-        if len(self._ended) <= CLOSED_MAX:
-            return 0
-        oldest = next(iter(self._ended))
-        del self._ended[oldest]
-        return self._present_at.pop(oldest)
 
     def _note(self, case: Case, change: int) -> int:
         number = case.case_id
@@ -241,12 +211,6 @@ class _Mirrored:
     def forces_since(self, change: int) -> list[tuple[int, Force | None]]:
         """Forces that began or changed after `change`, by item; None: it was released."""
         return [(one, self.forces.get(one)) for one, at in self._forced_at.items() if at > change]
-
-    def sessions_since(self, change: int) -> list[tuple[int, Session | None]]:
-        """Sessions that began or changed after `change`, by id; None: it ended."""
-        if change == WHOLE:
-            return list(self.sessions.items())
-        return [(one, self.sessions.get(one)) for one, at in self._present_at.items() if at > change]
 
 
 def _of_node(node: str, item: KnownItem) -> KnownItem:
@@ -295,11 +259,6 @@ class NodeMirror:
     def forces(self) -> dict[int, Force]:
         """Forced items by id."""
         return self._table.forces
-
-    @property
-    def sessions(self) -> dict[int, Session]:
-        """Sessions by id."""
-        return self._table.sessions
 
     def table(self, shape: TableShape[K, R]) -> Table[K, R]:
         """Rows of a table, as far as they are shown."""
@@ -387,7 +346,6 @@ class NodeMirror:
             lambda: list(table.open.values()) if since == WHOLE else table.cases_since(since),
             forces=lambda: table.forces_since(since),
             stale_since_ns=self.stale_since_ns,
-            sessions=lambda: table.sessions_since(since),
             tables=list(table.tables.values()),
         )
         return cut(asked, changed)
