@@ -22,6 +22,7 @@ from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.machine.feed.follower import Deliver, Digested, Noted
 from albireo.machine.feed.roaming import Fed
 from albireo.machine.feed.viewing import Effects, StateChange, StatePieces, Viewing, decode_state
+from albireo.machine.fold.items.forces import FORCES
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.case import Case
@@ -290,12 +291,14 @@ class StateView:
             log.warning("live view: a delta can't be read, so it begins anew: %s", error)
             self._perform(self._machine.restart(boot_ns()), ())
             return
+        for fault in piece.tables.faults:
+            log.warning("live view: rows can't be read, so they are not shown: %s", fault)
         whole = self._pieces.add(piece)
         if whole is None:
             self._perform(self._machine.step(Digested(state.position), boot_ns()), ())
             return
         state = whole.state
-        readings, cases = self._taken(state, whole.batches)
+        readings, cases = self._taken(whole)
         self._hear(is_live=True)
         told = Changes(
             items=list(state.items),
@@ -313,8 +316,9 @@ class StateView:
         if not all(are_kept):
             self._perform(self._machine.restart(boot_ns()), ())
 
-    def _taken(self, state: FeedState, batches: Sequence[SampleBatch]) -> tuple[list[Reading], list[ItemCase]]:
+    def _taken(self, told: StateChange) -> tuple[list[Reading], list[ItemCase]]:
         """Take the delta into the tables; the readings and cases in it."""
+        state = told.state
         if state.is_snapshot:
             self._items.clear()
             self._named.clear()
@@ -327,9 +331,10 @@ class StateView:
         for known in state.items:
             self._items[known.item_id] = known
             self._named[known.item_id] = (known.full_name, known.item.unit)
-        if state.forces or state.released:
-            begun = {self._named[one.item_id][0] for one in state.forces if one.item_id in self._named}
-            ended = {self._named[one][0] for one in state.released if one in self._named}
+        forces = told.tables.of(FORCES)
+        if forces.rows or forces.gone:
+            begun = {self._named[one.item_id][0] for one in forces.rows if one.item_id in self._named}
+            ended = {self._named[one][0] for one in forces.gone if one in self._named}
             self._forced = (self._forced | begun) - ended
         cases = [self._named_case(case) for case in state.cases]
         for case in cases:
@@ -338,7 +343,7 @@ class StateView:
             else:
                 self._cases[case.case_id] = case
         without_value = frozenset(state.without_value)
-        readings = [one for batch in batches for one in self._read(batch, without_value)]
+        readings = [one for batch in told.batches for one in self._read(batch, without_value)]
         self._readings.update((one.item_id, one) for one in readings)
         return readings, cases
 

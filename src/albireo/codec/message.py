@@ -23,7 +23,6 @@ from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model import bounded
 from albireo.model.case import Case
 from albireo.model.command import Receipt
-from albireo.model.force import Force
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
 from albireo.model.value import Value
@@ -294,9 +293,6 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     cases: Annotated[tuple[Case, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Open cases that changed; closed ones come once with lifecycle_status closed."""
     receipts: Annotated[tuple[Receipt, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    forces: Annotated[tuple[Force, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    released: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Ids of items that are not forced any more; `forces` began or changed."""
     tables: Annotated[dict[bounded.Name, TablePart], Meta(max_length=TABLES_MAX)] = {}
     """Changes of tables, by name; who does not know a table passes over it."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()

@@ -8,6 +8,8 @@ from typing import Final, NewType
 
 import msgspec
 
+from albireo.model.bounded import Signed64, Text
+
 ItemId = NewType("ItemId", int)
 """Number of an item (u32), allotted by CORE at first sight of (node, name), never reused. 0 is no item."""
 
@@ -21,7 +23,7 @@ class ValueType(IntEnum):
     STRING = 4
 
 
-Value = float | int | bool | str
+Value = float | Signed64 | bool | Text
 """A single value, used at the edges only (a command, a row of a table)."""
 
 

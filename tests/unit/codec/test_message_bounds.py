@@ -31,7 +31,6 @@ from albireo.machine.table.told import AnyShape
 from albireo.model.bounded import INT64_MAX
 from albireo.model.case import Case
 from albireo.model.command import Receipt
-from albireo.model.force import Force
 from albireo.model.item import DataItem
 from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion
 from albireo.node.member.admin_actions import MaintenanceAsked, PlainAction
@@ -46,7 +45,6 @@ REASONS = {
     "Frames.payload": "the raw part takes its place (PairMembership._from_peer)",
     "FoldsSent.payload": "the raw part takes its place",
     "RangeSent.payload": "the raw part takes its place",
-    "WriteOrder.value": "CORE's own word to its adapters: a committed command",
     "TablePart.rows": "bounded by the rows of its table (test_every_field_of_every_row_has_a_bound)",
     "KnownItem.item_id": "a CORE's word to its followers, of what it has recorded",
     "KnownItem.node": "a CORE's word to its followers, of what it has recorded",
@@ -56,7 +54,6 @@ RECORDED: dict[type, str] = {
     Receipt: "_recordable in orders.py: cut, or unknown (test_root.py, test_an_endless_receipt_is_cut)",
     Audited: "AuditTrail.heard: bounds.objection (test_audit_trail.py)",
     Case: "a CORE's word to its followers, of what it has recorded",
-    Force: "a CORE's word to its followers, of what it has recorded",
 }
 """Types of the log in messages. They have no bounds of their own, because older logs may hold records beyond them."""
 SHAPES: tuple[type, ...] = (

@@ -127,8 +127,6 @@ LISTS: Final = (
     "items",
     "cases",
     "receipts",
-    "forces",
-    "released",
     "value_parts",
     "without_value",
 )
@@ -170,7 +168,7 @@ def decode_state(state: FeedState, raw: Sequence[bytes | memoryview]) -> StateCh
     """Decode a `FeedState`, its tables, and the sample columns beside it.
 
     Raises:
-        DecodeError: the parts do not fit their description, or a table has a row that is none of it.
+        DecodeError: the parts do not fit their description.
     """
     if len(raw) != len(state.value_parts):
         raise DecodeError(0, f"{len(raw)} parts, {len(state.value_parts)} described")

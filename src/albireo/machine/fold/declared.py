@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from albireo.machine.fold.commands.selections import Selections
+from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.table.fold import TableFold
 from albireo.machine.table.told import AnyShape
 
-FOLDS: tuple[type[TableFold[Any, Any]], ...] = (SessionFold, Selections)
+FOLDS: tuple[type[TableFold[Any, Any]], ...] = (Forces, SessionFold, Selections)
 
 
 def shapes() -> Mapping[str, AnyShape]:

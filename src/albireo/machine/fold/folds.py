@@ -78,7 +78,6 @@ _GONE: Final = "gone"
 _HEARD: Final = "heard"
 _ACCESS: Final = "access"
 _ORIGINS: Final = "origins"
-_FORCES: Final = "forces"
 """Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
 
 
@@ -96,7 +95,6 @@ class Folds:
         self.access = AccessFold()
         self.origins = Origins()
         self.messages = MessageFold()
-        self.forces = Forces()
         self._tables: dict[type[TableFold[Any, Any]], TableFold[Any, Any]] = {one: one() for one in declared.FOLDS}
         self._takers: dict[type[Record], list[TableFold[Any, Any]]] = {}
         """Folds of tables that a record changes, by its type."""
@@ -188,9 +186,8 @@ class Folds:
             case ItemDeclared():
                 self.dim.fold_item(record, sequence)
             case ItemForced() | ForceEnded():
-                self._fold_force(record, sequence, log_time)
+                self._move_series(record, sequence)
             case ItemForgotten(item_ids=item_ids):
-                self.forces.fold_ended(item_ids, sequence)
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
             case CaseChanged():
                 self.cases.fold(record, sequence)
@@ -234,18 +231,14 @@ class Folds:
             case CommandFinished():
                 self.commands.fold_finished(record, sequence)
 
-    def _fold_force(self, record: ItemForced | ForceEnded, sequence: int, log_time: LogTime) -> None:
-        """Fold the beginning or the end of a force: the measured series goes on from the item, or the item from it."""
-        force, is_forced = self.forces.find(record.item_id), isinstance(record, ItemForced)
+    def _move_series(self, record: ItemForced | ForceEnded, sequence: int) -> None:
+        """Let the measured series go on from the item as a force begins, and the item from it as the force ends."""
+        force, is_forced = self.of(Forces).find(record.item_id), isinstance(record, ItemForced)
         measured_id = record.measured_id if isinstance(record, ItemForced) else force and force.measured_id
         index, other = self.dim.index_of(record.item_id), self.dim.index_of(measured_id or 0)
         if index is not None and other is not None and (force is None or not is_forced):
             source, target = (index, other) if is_forced else (other, index)
             self.dim.go_on_from(source, target, sequence)
-        if isinstance(record, ItemForced):
-            self.forces.fold_forced(record, log_time, sequence)
-        else:
-            self.forces.fold_ended((record.item_id,), sequence)
         if index is not None:
             self.conditions.force(index, is_forced=is_forced)
 
@@ -262,9 +255,8 @@ class Folds:
 
     def deadline(self) -> LogTime | None:
         """Log time at which a fold changes although no record comes."""
-        return soonest(
-            self.conditions.deadline(), self.cases.deadline(), self.commands.deadline(), self.forces.deadline()
-        )
+        tables = (one.deadline() for one in self._tables.values())
+        return soonest(self.conditions.deadline(), self.cases.deadline(), self.commands.deadline(), *tables)
 
     def propose(self, wall: WallTime) -> list[CaseChanged]:
         """Case transitions that the committed state asks for and no record tells yet; one slice of them."""
@@ -304,7 +296,6 @@ class Folds:
                 for one in self.commands.changed_since(max(0, since))
                 if one.receipt is not None
             ],
-            lambda: self.forces.changed_since(since),
             tables=tables,
         )
         return cut(asked, changed)
@@ -336,8 +327,6 @@ class Folds:
             whole.append((_ACCESS, self.access.snapshot()))
         if len(self.origins):
             sliced.append((_ORIGINS, self.origins.snapshot_slices()))
-        if len(self.forces):
-            whole.append((_FORCES, self.forces.snapshot()))
         tables = (one.table for one in self._tables.values() if not one.table.is_blank)
         sliced += [(one.shape.name, one.snapshot_slices()) for one in tables]
         messages = self.messages.snapshot_slices()
@@ -370,7 +359,6 @@ class Folds:
         self.access = AccessFold.restore(sections.get(_ACCESS, b""))
         self.origins = Origins.restore(sections.get(_ORIGINS, b""))
         self.messages = MessageFold.restore(sections.get(OUTBOX, b""), sections.get(INBOX, b""))
-        self.forces = Forces.restore(sections.get(_FORCES, b""))
         for one in self._tables.values():
             one.restore(sections.get(one.shape.name, b""))
         if _FEATURE in sections:

@@ -1,7 +1,6 @@
 """State piece: what changed of a node since a position, cut so that no message and no turn is long.
 
-    items and values by row --> cases by number --> receipts by the record that told of them --> forces by item
-        --> each table, by key
+    items and values by row --> cases by number --> receipts by the record that told of them --> each table, by key
 
 A cursor says how far the pieces of one delta have gone; nothing is kept of the state as it was when the delta began.
 What changes behind the cursor has changed after the position that the delta leads to, so it is in the next delta. A
@@ -25,7 +24,6 @@ from albireo.machine.fold.items.live import VACANT
 from albireo.machine.table.told import AnyTable, cut_table
 from albireo.model.case import Case
 from albireo.model.command import Receipt
-from albireo.model.force import Force
 from albireo.model.position import Position
 from albireo.model.value import ValueType
 
@@ -46,9 +44,9 @@ class StateCursor(msgspec.Struct, frozen=True, array_like=True):
     """How far the pieces of a delta have gone."""
 
     stage: int = 0
-    """0: rows of items, 1: cases, 2: receipts, 3: forces; above: the tables, in their order."""
+    """0: rows of items, 1: cases, 2: receipts; above: the tables, in their order."""
     at: TableKey | None = None
-    """Last row, case number, sequence of a receipt, item of a force, or key that went; None: none did."""
+    """Last row, case number, sequence of a receipt, or key that went; None: none did."""
 
 
 START: Final = StateCursor()
@@ -100,8 +98,6 @@ class Changed(msgspec.Struct, frozen=True, eq=False):
     cases: Callable[[], Sequence[Case]]
     receipts: Callable[[], Sequence[tuple[int, Receipt]]] = tuple
     """Receipts with the sequence of the record that told of each."""
-    forces: Callable[[], Sequence[tuple[int, Force | None]]] = tuple
-    """Forces by item; None: it was released."""
     stale_since_ns: int | None = None
     """As in `FeedState`."""
     tables: Sequence[AnyTable] = ()
@@ -117,7 +113,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
     if stage == 0:
         room, last = rows.take(-1 if at is None else cast(int, at), room)
         after = None if last is None else StateCursor(0, last)
-    lists = (changed.cases_by_id, changed.receipts, changed.forces)
+    lists = (changed.cases_by_id, changed.receipts)
     taken: list[Sequence[tuple[int, Any]]] = [() for _ in lists]
     for number, listed in enumerate(lists, 1):
         if after is None and number >= stage:
@@ -136,7 +132,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
             if found.part is not None:
                 tables[table.shape.name] = found.part
             after = None if found.is_all else StateCursor(number, found.last)
-    cases, receipts, forces = taken
+    cases, receipts = taken
     batches = changed.dim.batches(rows.changed)
     state = FeedState(
         epoch=asked.epoch,
@@ -146,8 +142,6 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         items=tuple(changed.dim.item_at(place) for place in rows.declared.tolist()),
         cases=tuple(case for _, case in cases),
         receipts=tuple(receipt for _, receipt in receipts),
-        forces=tuple(force for _, force in forces if force is not None),
-        released=tuple(item_id for item_id, force in forces if force is None),
         tables=tables,
         value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         without_value=ids_without_value(changed.dim, rows.changed),

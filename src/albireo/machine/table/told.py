@@ -5,6 +5,7 @@ from typing import Any, Final, Generic
 
 import msgspec
 
+from albireo.codec.errors import DecodeError
 from albireo.codec.message import FeedState, TableKey, TablePart
 from albireo.machine.table.shape import K, R, TableShape
 from albireo.machine.table.table import Table
@@ -73,15 +74,18 @@ class TableChanges:
         """
         Args:
             shapes: of the tables that are known, by name; others are passed over.
-        Raises:
-            DecodeError: a row is none of its table, or beyond its bounds.
         """
         self._found: dict[str, TableChange[Any, Any]] = {}
         self.passed_over = len(state.tables.keys() - shapes.keys())
         """Number of tables that are not known."""
+        self.faults: tuple[str, ...] = ()
+        """Reasons why tables are not taken: a row that is none of its table, or has a field out of its bounds."""
         for name, part in state.tables.items():
             if (shape := shapes.get(name)) is not None:
-                self._found[name] = TableChange(shape.decode(part.rows), part.gone)
+                try:
+                    self._found[name] = TableChange(shape.decode(part.rows), part.gone)
+                except DecodeError as error:
+                    self.faults += (str(error),)
 
     def of(self, shape: TableShape[K, R]) -> TableChange[K, R]:
         return self._found.get(shape.name, TableChange())
@@ -90,6 +94,7 @@ class TableChanges:
         """Take the changes that later pieces of the same state tell."""
         for other in others:
             self.passed_over = max(self.passed_over, other.passed_over)
+            self.faults += other.faults
             for name, more in other._found.items():
                 known = self._found.get(name, TableChange())
                 self._found[name] = TableChange(known.rows + more.rows, known.gone + more.gone)

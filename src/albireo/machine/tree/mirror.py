@@ -39,7 +39,6 @@ from albireo.machine.table.table import Table
 from albireo.machine.table.told import AnyTable, TableChange
 from albireo.model import quality as q
 from albireo.model.case import Case
-from albireo.model.force import Force
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
@@ -69,7 +68,8 @@ class KeptState(msgspec.Struct, frozen=True):
     """As in `FeedState`."""
     cases: tuple[Case, ...] = ()
     """Open ones."""
-    forces: tuple[Force, ...] = ()
+    tables: dict[str, msgspec.Raw] = {}
+    """Rows of tables, by name."""
 
 
 class _Marked(msgspec.Struct, frozen=True, eq=False):
@@ -96,13 +96,12 @@ class _Mirrored:
         """Change that brought each case as it is, by id; of open cases and of those in `closed`."""
         self.closed: dict[int, Case] = {}
         """Cases closed lately by id, the one closed first coming first."""
-        self.forces: dict[int, Force] = {}
-        self._forced_at: dict[int, int] = {}
-        """Change that forced or released each item, by id."""
         self.tables: dict[str, AnyTable] = {
             name: Table(shape, GONE_MAX) for name, shape in shapes().items() if shape.is_shown_above
         }
         self.refused = 0
+        self.trouble = ""
+        """Last reason why rows are not shown; empty: all are."""
         self._marked: list[_Marked] = []
 
     def mark(self, change: int) -> None:
@@ -138,11 +137,9 @@ class _Mirrored:
         forgotten_at = 0
         for case in state.cases:
             forgotten_at = max(forgotten_at, self._note(case, change))
-        for force in state.forces:
-            self._force(force, change)
-        for item_id in state.released:
-            self.forces.pop(item_id, None)
-            self._forced_at[item_id] = change
+        for fault in told.tables.faults:
+            self.refused += 1
+            self.trouble = fault
         for table in self.tables.values():
             self._take(table, told.tables.of(table.shape), change)
         return max(forgotten_at, *(one.forgotten_at for one in self.tables.values()))
@@ -155,8 +152,9 @@ class _Mirrored:
             self._store(marked, kept.without_value, change)
         for case in kept.cases:
             self._note(case, change)
-        for force in kept.forces:
-            self._force(force, change)
+        for table in self.tables.values():
+            if (rows := kept.tables.get(table.shape.name)) is not None:
+                self._take(table, TableChange(table.shape.decode(rows)), change)
 
     def _take(self, table: Table[K, R], told: TableChange[K, R], change: int) -> None:
         for row in told.rows:
@@ -165,6 +163,7 @@ class _Mirrored:
                 table.put(row, change)
             else:
                 self.refused += 1
+                self.trouble = f"more than {table.shape.rows_max} {table.shape.name}: the others are not shown"
         for key in told.gone:
             table.remove(key, change)
 
@@ -182,10 +181,6 @@ class _Mirrored:
         oldest = next(iter(self.closed))
         del self.closed[oldest]
         return self.changed_at.pop(oldest)
-
-    def _force(self, force: Force, change: int) -> None:
-        self.forces[force.item_id] = force
-        self._forced_at[force.item_id] = change
 
     def _store(self, batch: SampleBatch, without_value: Sequence[int], change: int) -> None:
         """Store the rows of known items, the last of each, with the last usable values."""
@@ -207,10 +202,6 @@ class _Mirrored:
     def cases_since(self, change: int) -> list[Case]:
         changed = [number for number, at in self.changed_at.items() if at > change]
         return [self.open.get(one) or self.closed[one] for one in changed]
-
-    def forces_since(self, change: int) -> list[tuple[int, Force | None]]:
-        """Forces that began or changed after `change`, by item; None: it was released."""
-        return [(one, self.forces.get(one)) for one, at in self._forced_at.items() if at > change]
 
 
 def _of_node(node: str, item: KnownItem) -> KnownItem:
@@ -234,7 +225,9 @@ class NodeMirror:
         """Wall time since which nothing was heard of the node, here or where its state comes from; 0: never in this
         run; None: the state is live."""
         self.refused = 0
-        """Number of declarations of other nodes' items, and of sessions and selections beyond bounds: none is taken."""
+        """Number of declarations of other nodes' items, and of tables with rows out of bounds or above their number: none is taken."""
+        self.passed_over = 0
+        """Most tables of one state that are not known here: they are passed over."""
         self._changes = 1
         self._whole_at = 1
         """Change since which what is told can be told as changes; a viewer that is behind it takes the whole state."""
@@ -255,14 +248,14 @@ class NodeMirror:
         """Open cases by id."""
         return self._table.open
 
-    @property
-    def forces(self) -> dict[int, Force]:
-        """Forced items by id."""
-        return self._table.forces
-
     def table(self, shape: TableShape[K, R]) -> Table[K, R]:
         """Rows of a table, as far as they are shown."""
         return cast(Table[K, R], self._table.tables[shape.name])
+
+    @property
+    def trouble(self) -> str:
+        """Reason why some rows of a table are not shown; empty: all are."""
+        return self._table.trouble
 
     @property
     def position(self) -> Position:
@@ -279,6 +272,7 @@ class NodeMirror:
             DecodeError: the parts do not fit their description; nothing was taken.
         """
         told = decode_state(state, raw)
+        self.passed_over = max(self.passed_over, told.tables.passed_over)
         self._changes += 1
         if state.piece == 0:
             self._coming = _Mirrored() if state.is_snapshot else None
@@ -315,10 +309,14 @@ class NodeMirror:
             parts = tuple((b.value_type, len(b), samples.encode(b)) for b in self.dim.batches(rows))
             if parts:
                 yield KeptState(self.node, since, parts, without_value=ids_without_value(self.dim, rows))
-        cases, forces = tuple(self.cases.values()), tuple(self.forces.values())
-        for first in range(0, max(len(cases), len(forces)), SLICE_ROWS):
-            some = slice(first, first + SLICE_ROWS)
-            yield KeptState(self.node, since, cases=cases[some], forces=forces[some])
+        cases = tuple(self.cases.values())
+        for first in range(0, len(cases), SLICE_ROWS):
+            yield KeptState(self.node, since, cases=cases[first : first + SLICE_ROWS])
+        for table in [one for one in self._table.tables.values() if one.shape.is_kept_above]:
+            kept = list(table)
+            for first in range(0, len(kept), SLICE_ROWS):
+                some = msgspec.msgpack.encode(kept[first : first + SLICE_ROWS])
+                yield KeptState(self.node, since, tables={table.shape.name: msgspec.Raw(some)})
 
     def take_kept(self, kept: KeptState) -> None:
         """Take what a process before kept. No value looks live, until the node is heard and its state comes.
@@ -344,7 +342,6 @@ class NodeMirror:
             since,
             table.dim,
             lambda: list(table.open.values()) if since == WHOLE else table.cases_since(since),
-            forces=lambda: table.forces_since(since),
             stale_since_ns=self.stale_since_ns,
             tables=list(table.tables.values()),
         )

@@ -21,6 +21,7 @@ from importlib import import_module
 from typing import Final, Self
 
 from albireo.codec.frame import Frame
+from albireo.machine.fold.items.forces import Forces
 from albireo.machine.producer.seeking import SeekConfig
 from albireo.machine.root.root import Root
 from albireo.model.instant import MS, SECOND
@@ -240,7 +241,7 @@ class TreeDay:
         return is_shown(owner, mirror) and mirror.cases == {one.case_id: one for one in owner.folds.cases}
 
     def _is_forced(self) -> bool:
-        return any(True for _ in self._root(self.below).folds.forces)
+        return any(True for _ in self._root(self.below).folds.of(Forces))
 
     def _has_right_alarm(self, site: Site) -> bool:
         """The case of the level is active if it is too high; before the first level there is none."""

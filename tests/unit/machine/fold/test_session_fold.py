@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.record import Record, SessionBegan, SessionEnded, SessionRoleChanged
+from albireo.codec.record import SessionBegan, SessionEnded, SessionRoleChanged
 from albireo.codec.slices import sliced
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.table.shape import GONE_MAX
@@ -14,6 +14,8 @@ from tests.parts.tables import header_at
 
 BEGAN = SessionBegan(principal="anna@desk", address="10.0.0.4", role="view", since_ns=5)
 SESSION = Session(session_id=7, principal="anna@desk", address="10.0.0.4", role="view", since_ns=5)
+
+Fact = SessionBegan | SessionRoleChanged | SessionEnded
 
 
 def ended(session_id: int) -> SessionEnded:
@@ -26,7 +28,8 @@ def role(session_id: int, word: str = "admin") -> SessionRoleChanged:
 
 def told_since(one: SessionFold, since: int) -> dict[int, str | None]:
     """Roles that a viewer is told, by session."""
-    return {number: (known := one.table.word(number)) and known.role for number in one.table.changed_since(since)}
+    words = {number: one.table.word(number) for number in one.table.changed_since(since)}
+    return {number: None if known is None else known.role for number, known in words.items()}
 
 
 def restored(one: SessionFold) -> SessionFold:
@@ -59,7 +62,7 @@ def in_state(state: str) -> SessionFold:
         ("ended", ended(7), [], {}),
     ],
 )
-def test_each_record_in_each_state(state: str, record: Record, roles: list[str], told: dict[int, str | None]) -> None:
+def test_each_record_in_each_state(state: str, record: Fact, roles: list[str], told: dict[int, str | None]) -> None:
     one = in_state(state)
     one.fold(record, 9, header_at())
     assert [each.role for each in one] == roles
@@ -92,11 +95,12 @@ def test_ended_sessions_are_forgotten_the_oldest_first() -> None:
 @pytest.mark.parametrize(
     "section",
     [
-        b"\x00",
-        b"\x01\0\0\0\xc1",
+        b"\0",
+        sliced(None),
         sliced([[1], [], [], 0]),
         sliced([[], [1], [], 0]),
         sliced([[1], [], [], 0]) + sliced([None]),
+        sliced([[], [], [], 0]) + sliced([SESSION]),
     ],
 )
 def test_a_section_that_is_none_is_told(section: bytes) -> None:

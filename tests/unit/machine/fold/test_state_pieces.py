@@ -21,16 +21,18 @@ from albireo.machine.feed.follower import (
 from albireo.machine.feed.leader import LogFacts
 from albireo.machine.feed.state import StateFeed
 from albireo.machine.feed.viewing import LISTS, StatePieces, decode_state
+from albireo.machine.fold.items.forces import FORCES, ForceState
 from albireo.machine.fold.state_piece import PIECE_BYTES
 from albireo.machine.kernel.turn import Turn
+from albireo.machine.table.told import TableChange
 from albireo.machine.tree.mirror import NodeMirror
-from albireo.model.force import Force
 from albireo.model.instant import MS, Instant
 from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, ValueType
 from tests.parts.drafted import view_of
+from tests.parts.tables import told_rows
 from tests.unit.machine.feed.test_feed import HISTORY, LOG
 
 NODE: Final = "root/wide"
@@ -256,15 +258,24 @@ def test_pieces_are_joined_to_the_same_state() -> None:
     assert [count for _, count in state.value_parts] == [len(one) for one in batches]
 
 
-def test_forces_of_all_pieces_are_told() -> None:
-    force = Force(item_id=1, measured_id=2, value=1.0, user="ann", reason="test", since_ns=1, for_ms=1)
-    first = FeedState(epoch=1, position=Position(1, 2), previous=Position(1, 1), forces=(force,), goes_on=True)
-    last = msgspec.structs.replace(first, forces=(), released=(3, 4), piece=1, goes_on=False)
+def test_rows_of_all_pieces_are_told() -> None:
+    force = ForceState(
+        item_id=1, measured_id=2, value=1.0, user="ann", reason="test", since_ns=1, for_ms=1, forced_at=0
+    )
+    first = FeedState(
+        epoch=1,
+        position=Position(1, 2),
+        previous=Position(1, 1),
+        tables={"forces": told_rows(force), "later": told_rows(force)},
+        goes_on=True,
+    )
+    last = msgspec.structs.replace(first, tables={"forces": told_rows(gone=(3, 4))}, piece=1, goes_on=False)
     pieces = StatePieces()
     assert pieces.add(decode_state(first, [])) is None
     whole = pieces.add(decode_state(last, []))
     assert whole is not None
-    assert (whole.state.forces, whole.state.released) == ((force,), (3, 4))
+    assert whole.tables.of(FORCES) == TableChange((force,), (3, 4))
+    assert whole.tables.passed_over == 1
 
 
 def test_every_list_of_all_pieces_is_told() -> None:
