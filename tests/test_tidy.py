@@ -34,7 +34,8 @@ FLOORS = (
 
 FLOORS_INSIDE = {
     "machine": (
-        ("producer", "vote", "output", "history", "chp", "fold"),
+        ("producer", "vote", "output", "history", "chp", "table"),
+        ("fold",),
         ("kernel", "access"),
         ("feed", "message"),
         ("pair", "tree"),

@@ -22,6 +22,7 @@ from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.machine.feed.follower import Deliver, Digested, Noted
 from albireo.machine.feed.roaming import Fed
 from albireo.machine.feed.viewing import Effects, StateChange, StatePieces, Viewing, decode_state
+from albireo.machine.fold.alarms.cases import CASES
 from albireo.machine.fold.items.forces import FORCES
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
@@ -336,7 +337,10 @@ class StateView:
             begun = {self._named[one.item_id][0] for one in forces.rows if one.item_id in self._named}
             ended = {self._named[one][0] for one in forces.gone if one in self._named}
             self._forced = (self._forced | begun) - ended
-        cases = [self._named_case(case) for case in state.cases]
+        found = told.tables.of(CASES)
+        cases = [self._named_case(case) for case in found.rows]
+        for case_id in found.gone:
+            self._cases.pop(case_id, None)
         for case in cases:
             if case.lifecycle_status == "closed":
                 self._cases.pop(case.case_id, None)

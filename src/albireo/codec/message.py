@@ -21,7 +21,6 @@ from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model import bounded
-from albireo.model.case import Case
 from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
@@ -290,9 +289,6 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     goes_on: bool = False
     """`piece` is one of a delta, all with the same positions; the follower is at `position` once it does not go on."""
     items: Annotated[tuple[KnownItem, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    cases: Annotated[tuple[Case, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Open cases that changed; closed ones come once with lifecycle_status closed."""
-    receipts: Annotated[tuple[Receipt, ...], Meta(max_length=ENTRIES_MAX)] = ()
     tables: Annotated[dict[bounded.Name, TablePart], Meta(max_length=TABLES_MAX)] = {}
     """Changes of tables, by name; who does not know a table passes over it."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()

@@ -81,14 +81,14 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """Outcome of a command."""
 
-    command_id: str
+    command_id: Text
     outcome: Outcome
-    detail: str = ""
+    detail: Text = ""
     read_back: Value | None = None
-    finished_ns: int = 0
-    ack_guid: str = ""
+    finished_ns: Signed64 = 0
+    ack_guid: Text = ""
     """Drawn by the node that executed it: the proof of delivery."""
-    cause: str | msgspec.UnsetType = msgspec.UNSET
+    cause: Text | msgspec.UnsetType = msgspec.UNSET
     """Cause in the words of AddCause (model.tree.message); unset, and left out of its bytes: the usual one of the
     outcome."""
 

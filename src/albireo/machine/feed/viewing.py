@@ -123,13 +123,7 @@ class Viewing:
         return done
 
 
-LISTS: Final = (
-    "items",
-    "cases",
-    "receipts",
-    "value_parts",
-    "without_value",
-)
+LISTS: Final = ("items", "value_parts", "without_value")
 """Fields of a state of which each piece has a part, beside its tables."""
 
 
@@ -179,4 +173,4 @@ def decode_state(state: FeedState, raw: Sequence[bytes | memoryview]) -> StateCh
         ]
     except ValueError as error:
         raise DecodeError(0, str(error)) from error
-    return StateChange(state, batches, TableChanges(state, declared.shapes()))
+    return StateChange(state, batches, TableChanges(state, declared.shapes() if state.tables else {}))

@@ -6,6 +6,8 @@ Whoever folds, tells, mirrors or watches goes through this list, so that a furth
 from collections.abc import Mapping
 from typing import Any
 
+from albireo.machine.fold.alarms.cases import CASES
+from albireo.machine.fold.commands.commands import RECEIPTS
 from albireo.machine.fold.commands.selections import Selections
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.people.sessions import SessionFold
@@ -17,4 +19,5 @@ FOLDS: tuple[type[TableFold[Any, Any]], ...] = (Forces, SessionFold, Selections)
 
 def shapes() -> Mapping[str, AnyShape]:
     """Declarations of the tables, by name."""
-    return {one.shape.name: one.shape for one in FOLDS}
+    found: list[AnyShape] = [CASES, RECEIPTS, *(one.shape for one in FOLDS)]
+    return {one.name: one for one in found}

@@ -60,6 +60,7 @@ from albireo.machine.fold.people.audit import AuditChain
 from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
 from albireo.machine.table.fold import TableFold
+from albireo.machine.table.told import AnyTable
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading
@@ -188,7 +189,7 @@ class Folds:
             case ItemForced() | ForceEnded():
                 self._move_series(record, sequence)
             case ItemForgotten(item_ids=item_ids):
-                self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
+                self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)), sequence)
             case CaseChanged():
                 self.cases.fold(record, sequence)
             case CommandRequested() | CommandAccepted() | CommandFinished():
@@ -276,29 +277,15 @@ class Folds:
     def state_piece(self, asked: StateAsked) -> StatePiece | None:
         """The next piece of a delta, for the state feed; see `StateSource`.
 
-        A viewer that may show what is forgotten, an item or an ended session, gets the whole state: that comes seldom.
+        A viewer that may show what is forgotten, an item or a row, gets the whole state: that comes seldom.
         """
+        tables: list[AnyTable] = [self.cases.table, self.commands.table, *(one.table for one in self._tables.values())]
         since = asked.since
-        tables = [one.table for one in self._tables.values()]
-        forgotten_at = max(self.dim.forgotten_at, *(one.forgotten_at for one in tables))
-        is_told = since >= forgotten_at
-        cases = self.cases.changed_since(since) if is_told else None
-        if cases is None and since >= 0:
+        if WHOLE < since < max(self.dim.forgotten_at, *(one.forgotten_at for one in tables)):
             if asked.after != START:
                 return None
             since = WHOLE
-        changed = Changed(
-            since,
-            self.dim,
-            lambda: list(self.cases) if cases is None else cases,
-            lambda: [
-                (one.changed_at, one.receipt)
-                for one in self.commands.changed_since(max(0, since))
-                if one.receipt is not None
-            ],
-            tables=tables,
-        )
-        return cut(asked, changed)
+        return cut(asked, Changed(since, self.dim, tables))
 
     def snapshot_slices(self) -> Iterator[tuple[str, bytes]]:
         """The folds as they are now, in slices (section, bytes).

@@ -1,17 +1,16 @@
 """State piece: what changed of a node since a position, cut so that no message and no turn is long.
 
-    items and values by row --> cases by number --> receipts by the record that told of them --> each table, by key
+    items and values by row --> the rows of each table, by key
 
 A cursor says how far the pieces of one delta have gone; nothing is kept of the state as it was when the delta began.
 What changes behind the cursor has changed after the position that the delta leads to, so it is in the next delta. A
-value comes with the declaration of its item or behind it, and a case behind all of them.
+value comes with the declaration of its item or behind it, and rows of tables behind all of them.
 
 Spec: design/log-and-feed.md, Feed, mode `state`; ADR-0200.
 """
 
-from collections.abc import Callable, Sequence
-from operator import itemgetter
-from typing import Any, Final, Protocol, TypeVar, cast
+from collections.abc import Sequence
+from typing import Final, Protocol, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -22,8 +21,6 @@ from albireo.codec.message import FeedState, TableKey, TablePart
 from albireo.machine.fold.items.dim import Dim, Rows
 from albireo.machine.fold.items.live import VACANT
 from albireo.machine.table.told import AnyTable, cut_table
-from albireo.model.case import Case
-from albireo.model.command import Receipt
 from albireo.model.position import Position
 from albireo.model.value import ValueType
 
@@ -44,9 +41,9 @@ class StateCursor(msgspec.Struct, frozen=True, array_like=True):
     """How far the pieces of a delta have gone."""
 
     stage: int = 0
-    """0: rows of items, 1: cases, 2: receipts; above: the tables, in their order."""
+    """0: rows of items; above: the tables, in their order."""
     at: TableKey | None = None
-    """Last row, case number, sequence of a receipt, or key that went; None: none did."""
+    """Last row, or key, that went; None: none did."""
 
 
 START: Final = StateCursor()
@@ -95,15 +92,9 @@ class Changed(msgspec.Struct, frozen=True, eq=False):
 
     since: int
     dim: Dim
-    cases: Callable[[], Sequence[Case]]
-    receipts: Callable[[], Sequence[tuple[int, Receipt]]] = tuple
-    """Receipts with the sequence of the record that told of each."""
+    tables: Sequence[AnyTable]
     stale_since_ns: int | None = None
     """As in `FeedState`."""
-    tables: Sequence[AnyTable] = ()
-
-    def cases_by_id(self) -> list[tuple[int, Case]]:
-        return [(one.case_id, one) for one in self.cases()]
 
 
 def cut(asked: StateAsked, changed: Changed) -> StatePiece:
@@ -113,26 +104,15 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
     if stage == 0:
         room, last = rows.take(-1 if at is None else cast(int, at), room)
         after = None if last is None else StateCursor(0, last)
-    lists = (changed.cases_by_id, changed.receipts)
-    taken: list[Sequence[tuple[int, Any]]] = [() for _ in lists]
-    for number, listed in enumerate(lists, 1):
-        if after is None and number >= stage:
-            behind = cast(int, at) if number == stage and at is not None else -1
-            entries = sorted((one for one in listed() if one[0] > behind), key=itemgetter(0))
-            fitting, room = _fitting(entries, room, is_first=room == asked.bytes_max)
-            taken[number - 1] = fitting
-            if len(fitting) < len(entries):
-                after = StateCursor(number, fitting[-1][0] if fitting else behind)
     tables: dict[str, TablePart] = {}
-    for number, table in enumerate(changed.tables, len(lists) + 1):
+    for number, table in enumerate(changed.tables, 1):
         if after is None and number >= stage:
-            key = at if number == stage else None
-            found = cut_table(table, changed.since, key, room, is_first=room == asked.bytes_max)
+            behind = at if number == stage else None
+            found = cut_table(table, changed.since, behind, room, is_first=room == asked.bytes_max)
             room = found.room
             if found.part is not None:
                 tables[table.shape.name] = found.part
             after = None if found.is_all else StateCursor(number, found.last)
-    cases, receipts = taken
     batches = changed.dim.batches(rows.changed)
     state = FeedState(
         epoch=asked.epoch,
@@ -140,8 +120,6 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         previous=asked.previous,
         is_snapshot=changed.since < 0,
         items=tuple(changed.dim.item_at(place) for place in rows.declared.tolist()),
-        cases=tuple(case for _, case in cases),
-        receipts=tuple(receipt for _, receipt in receipts),
         tables=tables,
         value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         without_value=ids_without_value(changed.dim, rows.changed),
@@ -208,16 +186,6 @@ class _PieceRows:
             if used > room:
                 break
         return sizes
-
-
-def _fitting(entries: Sequence[Entry], room: int, *, is_first: bool) -> tuple[Sequence[Entry], int]:
-    """The first entries that find room, one of them in any case if nothing else is in the piece; the room left."""
-    for count, one in enumerate(entries):
-        size = len(_encoder.encode(one))
-        if size > room and (count or not is_first):
-            return entries[:count], 0
-        room = max(0, room - size)
-    return entries, room
 
 
 _encoder: Final = msgspec.msgpack.Encoder()

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Generic
 
 from albireo.codec.frame import FrameHeader
 from albireo.codec.record import Record
+from albireo.codec.slices import read_slices
 from albireo.machine.table.shape import K, R, TableShape
 from albireo.machine.table.table import Table
 from albireo.model.instant import LogTime
@@ -42,9 +43,10 @@ class TableFold(ABC, Generic[K, R]):
         return None
 
     def restore(self, section: bytes) -> None:
-        """Take a snapshot of the table, into a fold that has folded nothing.
+        """Take a snapshot of the table, into a fold that has folded nothing; empty: the table was blank.
 
         Raises:
             DecodeError: not a snapshot of this table.
         """
-        self.table.restore(section)
+        if section:
+            self.table.restore(read_slices(section))

@@ -16,10 +16,6 @@ GONE_MAX: Final = 1_000
 """Rows that are gone of which viewers are still told, unless a shape says otherwise."""
 
 
-def _is_never_over(row: msgspec.Struct) -> bool:
-    return False
-
-
 class TableShape(Generic[K, R]):
     """Declaration of a table. Its rows are structs whose every field has a bound; their keys are numbers, or names."""
 
@@ -31,7 +27,7 @@ class TableShape(Generic[K, R]):
         rows_max: int,
         *,
         gone_max: int = GONE_MAX,
-        is_over: Callable[[R], bool] = _is_never_over,
+        is_over: Callable[[R], bool] | None = None,
         is_shown_above: bool = True,
         is_kept_above: bool = False,
     ) -> None:
@@ -40,7 +36,7 @@ class TableShape(Generic[K, R]):
             name: of the table in snapshots and in the state that is told; never another table's.
             rows_max: most rows that are taken of another node. Whoever appends records bounds a node's own.
             gone_max: rows that are gone of which viewers are told; who lacks older ones takes the whole state.
-            is_over: whether a row is the last word about its key: it is told once, and then gone.
+            is_over: whether a row is the last word about its key: it is told once, and then gone; None: none is.
             is_shown_above: nodes above mirror it.
             is_kept_above: the snapshot of a node above keeps it, to be shown as stale after a start.
         """

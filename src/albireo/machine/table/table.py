@@ -9,7 +9,7 @@ whole state (`forgotten_at`).
 Cost of `put` and `remove`: O(1). Cost of `changed_since`: O(changed).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from operator import itemgetter
 from typing import Generic, cast
@@ -17,7 +17,7 @@ from typing import Generic, cast
 import msgspec
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.slices import list_slices, read_slices, sliced, unsliced
+from albireo.codec.slices import list_slices, sliced, unsliced
 from albireo.machine.table.shape import K, R, TableShape
 
 
@@ -72,13 +72,30 @@ class Table(Generic[K, R]):
     def put(self, row: R, at: int) -> None:
         """Add a row, or change it. `at`: not below that of an earlier change."""
         key = self.shape.key(row)
-        if self.shape.is_over(row):
+        if self.shape.is_over is not None and self.shape.is_over(row):
             self._rows.pop(key, None)
             self._went(key, row, at)
         else:
-            self._gone.pop(key, None)
+            if self._gone:
+                self._gone.pop(key, None)
             self._rows[key] = row
             self._note(key, at)
+
+    def take(self, rows: Iterable[R], gone: Iterable[K], at: int) -> int:
+        """Put the rows that another node tells, as far as the bound of its table goes, and remove what is gone there.
+
+        Returns:
+            Number of rows that were left out.
+        """
+        left_out = 0
+        for row in rows:
+            if len(self._rows) < self.shape.rows_max or self.shape.key(row) in self._rows:
+                self.put(row, at)
+            else:
+                left_out += 1
+        for key in gone:
+            self.remove(key, at)
+        return left_out
 
     def remove(self, key: K, at: int) -> R | None:
         """Remove a row, and return it; None: it is not there."""
@@ -134,17 +151,13 @@ class Table(Generic[K, R]):
         """All slices; equal tables give equal bytes."""
         return b"".join(self.snapshot_slices())
 
-    def restore(self, section: bytes | memoryview) -> None:
-        """Take a snapshot into this table, which has no row yet; an empty one: it was blank.
+    def restore(self, slices: Iterator[memoryview]) -> None:
+        """Take the slices of a snapshot into this table, which has no row yet.
 
         Raises:
             DecodeError: not a snapshot of this table.
         """
-        slices = read_slices(section)
-        first = next(slices, None)
-        if first is None:
-            return
-        head = unsliced(first, _TableHead)
+        head = unsliced(next(slices, b""), _TableHead)
         shape: type[list[R | None]] = list[self.shape.row | None]  # type: ignore[name-defined]  # Made as it is declared.
         rows = [row for one in slices for row in unsliced(one, shape)]
         there = len(head.changed_at)

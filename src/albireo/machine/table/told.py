@@ -75,7 +75,8 @@ class TableChanges:
         Args:
             shapes: of the tables that are known, by name; others are passed over.
         """
-        self._found: dict[str, TableChange[Any, Any]] = {}
+        self.found: dict[str, TableChange[Any, Any]] = {}
+        """By the name of the table."""
         self.passed_over = len(state.tables.keys() - shapes.keys())
         """Number of tables that are not known."""
         self.faults: tuple[str, ...] = ()
@@ -83,18 +84,18 @@ class TableChanges:
         for name, part in state.tables.items():
             if (shape := shapes.get(name)) is not None:
                 try:
-                    self._found[name] = TableChange(shape.decode(part.rows), part.gone)
+                    self.found[name] = TableChange(shape.decode(part.rows), part.gone)
                 except DecodeError as error:
                     self.faults += (str(error),)
 
     def of(self, shape: TableShape[K, R]) -> TableChange[K, R]:
-        return self._found.get(shape.name, TableChange())
+        return self.found.get(shape.name, TableChange())
 
     def add(self, others: Sequence["TableChanges"]) -> None:
         """Take the changes that later pieces of the same state tell."""
         for other in others:
             self.passed_over = max(self.passed_over, other.passed_over)
             self.faults += other.faults
-            for name, more in other._found.items():
-                known = self._found.get(name, TableChange())
-                self._found[name] = TableChange(known.rows + more.rows, known.gone + more.gone)
+            for name, more in other.found.items():
+                known = self.found.get(name, TableChange())
+                self.found[name] = TableChange(known.rows + more.rows, known.gone + more.gone)

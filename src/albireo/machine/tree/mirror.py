@@ -13,7 +13,7 @@ Spec: design/tree.md, Links.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -38,7 +38,6 @@ from albireo.machine.table.shape import GONE_MAX, K, R, TableShape
 from albireo.machine.table.table import Table
 from albireo.machine.table.told import AnyTable, TableChange
 from albireo.model import quality as q
-from albireo.model.case import Case
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
@@ -48,9 +47,6 @@ EPOCH: Final = 1
 """Epoch of a mirror's positions."""
 HISTORY: Final = EpochHistory().granted(EpochEntry(EPOCH, 1, 0))
 """Epochs of a mirror's positions, as its followers are told them."""
-CLOSED_MAX: Final = 1_000
-"""Closed cases of which viewers are still told; who lacks older ones takes the whole state."""
-
 
 DeclaredItems = Callable[[int], KnownItem | None]
 """Gives a declaration that is kept already, by id: one that is told again is not kept twice."""
@@ -66,8 +62,6 @@ class KeptState(msgspec.Struct, frozen=True):
     """Type, number and columns (codec/samples.py) of the values of each type."""
     without_value: tuple[int, ...] = ()
     """As in `FeedState`."""
-    cases: tuple[Case, ...] = ()
-    """Open ones."""
     tables: dict[str, msgspec.Raw] = {}
     """Rows of tables, by name."""
 
@@ -91,11 +85,6 @@ class _Mirrored:
 
     def __init__(self) -> None:
         self.dim = Dim()
-        self.open: dict[int, Case] = {}
-        self.changed_at: dict[int, int] = {}
-        """Change that brought each case as it is, by id; of open cases and of those in `closed`."""
-        self.closed: dict[int, Case] = {}
-        """Cases closed lately by id, the one closed first coming first."""
         self.tables: dict[str, AnyTable] = {
             name: Table(shape, GONE_MAX) for name, shape in shapes().items() if shape.is_shown_above
         }
@@ -134,15 +123,12 @@ class _Mirrored:
                 self.refused += 1
         for batch in told.batches:
             self._store(batch, state.without_value, change)
-        forgotten_at = 0
-        for case in state.cases:
-            forgotten_at = max(forgotten_at, self._note(case, change))
         for fault in told.tables.faults:
             self.refused += 1
             self.trouble = fault
-        for table in self.tables.values():
-            self._take(table, told.tables.of(table.shape), change)
-        return max(forgotten_at, *(one.forgotten_at for one in self.tables.values()))
+        for name, found in told.tables.found.items():
+            self._take(name, found, change)
+        return max(one.forgotten_at for one in self.tables.values())
 
     def take_kept(self, kept: KeptState, batches: Iterable[SampleBatch], change: int) -> None:
         """Take what a process before kept, with no value that looks live."""
@@ -150,37 +136,14 @@ class _Mirrored:
             quality = np.where(_looks_live(batch.quality), q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE, batch.quality)
             marked = msgspec.structs.replace(batch, quality=quality.astype(np.uint32))
             self._store(marked, kept.without_value, change)
-        for case in kept.cases:
-            self._note(case, change)
-        for table in self.tables.values():
-            if (rows := kept.tables.get(table.shape.name)) is not None:
-                self._take(table, TableChange(table.shape.decode(rows)), change)
+        for name, rows in kept.tables.items():
+            if name in self.tables:
+                self._take(name, TableChange(self.tables[name].shape.decode(rows)), change)
 
-    def _take(self, table: Table[K, R], told: TableChange[K, R], change: int) -> None:
-        for row in told.rows:
-            key = table.shape.key(row)
-            if key in table or len(table) < table.shape.rows_max or table.shape.is_over(row):
-                table.put(row, change)
-            else:
-                self.refused += 1
-                self.trouble = f"more than {table.shape.rows_max} {table.shape.name}: the others are not shown"
-        for key in told.gone:
-            table.remove(key, change)
-
-    def _note(self, case: Case, change: int) -> int:
-        number = case.case_id
-        self.changed_at[number] = change
-        self.closed.pop(number, None)
-        if case.lifecycle_status != "closed":
-            self.open[number] = case
-            return 0
-        self.open.pop(number, None)
-        self.closed[number] = case
-        if len(self.closed) <= CLOSED_MAX:
-            return 0
-        oldest = next(iter(self.closed))
-        del self.closed[oldest]
-        return self.changed_at.pop(oldest)
+    def _take(self, name: str, told: TableChange[Any, Any], change: int) -> None:
+        if (table := self.tables.get(name)) is not None and (left_out := table.take(told.rows, told.gone, change)):
+            self.refused += left_out
+            self.trouble = f"more than {table.shape.rows_max} {name}: the others are not shown"
 
     def _store(self, batch: SampleBatch, without_value: Sequence[int], change: int) -> None:
         """Store the rows of known items, the last of each, with the last usable values."""
@@ -198,10 +161,6 @@ class _Mirrored:
         taken = msgspec.structs.replace(batch, quality=np.where(has_value, q.GOOD, q.BAD).astype(np.uint32))
         dim.store(taken, index, np.full(len(rows), change))
         dim.live.quality[index], dim.live.has_value[index] = batch.quality, has_value
-
-    def cases_since(self, change: int) -> list[Case]:
-        changed = [number for number, at in self.changed_at.items() if at > change]
-        return [self.open.get(one) or self.closed[one] for one in changed]
 
 
 def _of_node(node: str, item: KnownItem) -> KnownItem:
@@ -225,7 +184,8 @@ class NodeMirror:
         """Wall time since which nothing was heard of the node, here or where its state comes from; 0: never in this
         run; None: the state is live."""
         self.refused = 0
-        """Number of declarations of other nodes' items, and of tables with rows out of bounds or above their number: none is taken."""
+        """Number of declarations of other nodes' items, and of rows out of bounds: none is
+        taken."""
         self.passed_over = 0
         """Most tables of one state that are not known here: they are passed over."""
         self._changes = 1
@@ -242,11 +202,6 @@ class NodeMirror:
     @property
     def dim(self) -> Dim:
         return self._table.dim
-
-    @property
-    def cases(self) -> dict[int, Case]:
-        """Open cases by id."""
-        return self._table.open
 
     def table(self, shape: TableShape[K, R]) -> Table[K, R]:
         """Rows of a table, as far as they are shown."""
@@ -309,9 +264,6 @@ class NodeMirror:
             parts = tuple((b.value_type, len(b), samples.encode(b)) for b in self.dim.batches(rows))
             if parts:
                 yield KeptState(self.node, since, parts, without_value=ids_without_value(self.dim, rows))
-        cases = tuple(self.cases.values())
-        for first in range(0, len(cases), SLICE_ROWS):
-            yield KeptState(self.node, since, cases=cases[first : first + SLICE_ROWS])
         for table in [one for one in self._table.tables.values() if one.shape.is_kept_above]:
             kept = list(table)
             for first in range(0, len(kept), SLICE_ROWS):
@@ -338,11 +290,4 @@ class NodeMirror:
             if asked.after != START:
                 return None
             since = WHOLE
-        changed = Changed(
-            since,
-            table.dim,
-            lambda: list(table.open.values()) if since == WHOLE else table.cases_since(since),
-            stale_since_ns=self.stale_since_ns,
-            tables=list(table.tables.values()),
-        )
-        return cut(asked, changed)
+        return cut(asked, Changed(since, table.dim, list(table.tables.values()), self.stale_since_ns))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from albireo.codec import samples
 from albireo.codec.message import FeedState
 from albireo.codec.slices import SLICE_ROWS
+from albireo.machine.fold.alarms.cases import CASES
 from albireo.machine.fold.items.forces import FORCES, ForceState
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.tree.mirror import NodeMirror
@@ -109,9 +110,9 @@ def test_each_value_is_shown_as_it_was_and_none_looks_live(rows: list[tuple[Valu
 def test_open_cases_and_forces_are_shown_and_closed_cases_are_not() -> None:
     items = known([ValueType.FLOAT64])
     mirror = NodeMirror(NORTH)
-    told(mirror, items, [], cases=(CASE, CLOSED), tables={"forces": told_rows(FORCE)})
+    told(mirror, items, [], tables={"cases": told_rows(CASE, CLOSED), "forces": told_rows(FORCE)})
     after = kept_over(mirror, items)
-    assert after.cases == {7: CASE} and list(after.table(FORCES)) == [FORCE]
+    assert list(after.table(CASES)) == [CASE] and list(after.table(FORCES)) == [FORCE]
 
 
 def test_more_than_a_slice_of_items_is_kept_whole() -> None:
@@ -135,11 +136,14 @@ def test_the_first_state_that_comes_takes_the_place_of_all_that_was_kept() -> No
     items = known([ValueType.INT64] * 2)
     mirror = NodeMirror(NORTH)
     told(
-        mirror, items, batches_of([(1, ValueType.INT64, 5, q.GOOD)]), cases=(CASE,), tables={"forces": told_rows(FORCE)}
+        mirror,
+        items,
+        batches_of([(1, ValueType.INT64, 5, q.GOOD)]),
+        tables={"cases": told_rows(CASE), "forces": told_rows(FORCE)},
     )
     after = kept_over(mirror, items)
     told(after, items, batches_of([(2, ValueType.INT64, 9, q.GOOD)]))
-    assert after.stale_since_ns is None and not after.cases and not len(after.table(FORCES))
+    assert after.stale_since_ns is None and not len(after.table(CASES)) and not len(after.table(FORCES))
     qualities = [after.dim.reading_at(after.dim.index_of(one)).quality for one in (1, 2)]  # type: ignore[arg-type]
     assert qualities == [q.BAD_WAITING_FOR_INITIAL_DATA, q.GOOD]
 
