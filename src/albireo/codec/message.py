@@ -13,7 +13,7 @@ from typing import Annotated, Final, Union, get_args
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
+from albireo.codec.bounds import MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, PeerMessage, RangeSent, VoteMessage
 from albireo.codec.register_block import RegisterMessage
@@ -21,6 +21,7 @@ from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model import bounded
+from albireo.model.bounded import ENTRIES_MAX
 from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
@@ -296,7 +297,7 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     the last usable one."""
     without_value: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Ids of items in those parts that had no usable value yet: what stands there for it means nothing."""
-    stale_since_ns: bounded.Signed64 | None = None
+    stale_since_ns: bounded.Signed | None = None
     """Wall time since which whoever says this hears nothing of the node that it is about; 0: never; none: it does."""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from albireo.model.bounded import Count, Number32, Signed64, Text
+from albireo.model.bounded import Count, Number32, Signed, Text
 from albireo.model.item import Condition
 from albireo.model.value import Value
 
@@ -45,16 +45,16 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # Holds no ref
     is_latched: bool = False
     """True: an operator has to reset the case before it can close."""
     shelving: Shelving = Shelving.UNSHELVED
-    unshelve_at: Signed64 | None = None
+    unshelve_at: Signed | None = None
     """Log time (ns) at which a timed shelve ends."""
     is_suppressed: bool = False
     is_out_of_service: bool = False
     is_chattering: bool = False
     activations: Count = 1
     """Number of times that the case became active since it was raised."""
-    raised_ns: Signed64 = 0
+    raised_ns: Signed = 0
     """Wall time of the sample that raised the case."""
-    changed_ns: Signed64 = 0
+    changed_ns: Signed = 0
     """Wall time of the last transition."""
     value: Value | None = None
     """Value at the last activation."""

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from albireo.model.bounded import Name, Number32, Signed64, Text
+from albireo.model.bounded import Name, Number32, Signed, Text
 from albireo.model.value import Value
 
 ID_REUSED: Final = "was given to an order with another"
@@ -61,20 +61,20 @@ class Outcome(StrEnum):
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """An order to write one item."""
 
-    command_id: str
+    command_id: Text
     """UUID drawn by whoever orders; a retry with the same id is the same command."""
-    item_id: int
+    item_id: Number32
     value: Value
-    user: str
-    reason: str = ""
-    requested_ns: int = 0
+    user: Text
+    reason: Text = ""
+    requested_ns: Signed = 0
     """Wall time at the node that accepted the request."""
-    expires_ms: int = 10_000
+    expires_ms: Signed = 10_000
     """Log time after which it must not be sent any more."""
-    principal: str | msgspec.UnsetType = msgspec.UNSET
+    principal: Name | msgspec.UnsetType = msgspec.UNSET
     """Name of the key, or the local user, behind the order (model.principal); `user` is what was claimed. Unset, and
     left out of its bytes, in an order of 0.1.0."""
-    selected_ns: int | msgspec.UnsetType = msgspec.UNSET
+    selected_ns: Signed | msgspec.UnsetType = msgspec.UNSET
     """Wall time at which the selection began that the order used; unset, and left out of its bytes: it used none."""
 
 
@@ -85,7 +85,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     detail: Text = ""
     read_back: Value | None = None
-    finished_ns: Signed64 = 0
+    finished_ns: Signed = 0
     ack_guid: Text = ""
     """Drawn by the node that executed it: the proof of delivery."""
     cause: Text | msgspec.UnsetType = msgspec.UNSET
@@ -103,7 +103,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Who was claimed to select it."""
     principal: Name
     """Name of the key, or the local user, behind it (model.principal)."""
-    since_ns: Signed64
+    since_ns: Signed
     """Wall time at the node that owns the item."""
     for_ms: Annotated[int, Meta(ge=0, le=SELECT_MS_MAX)]
     """Elapsed time after which it ends by itself."""

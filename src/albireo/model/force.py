@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from albireo.model.bounded import Name, Number32, Signed64, Text
+from albireo.model.bounded import Name, Number32, Signed, Text
 from albireo.model.value import Value
 
 FORCES_MAX: Final = 10_000
@@ -26,7 +26,7 @@ class Force(msgspec.Struct, frozen=True, kw_only=True):
     user: Text
     """Who was claimed to order it."""
     reason: Text
-    since_ns: Signed64
+    since_ns: Signed
     """Wall time at the node that took the order."""
     for_ms: Annotated[int, Meta(ge=0, le=FORCE_MS_MAX)]
     """Log time after which it ends by itself, counted from its record."""

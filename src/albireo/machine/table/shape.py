@@ -6,8 +6,8 @@ from typing import Annotated, Final, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.bounds import ENTRIES_MAX
 from albireo.codec.errors import DecodeError
+from albireo.model.bounded import ENTRIES_MAX
 
 K = TypeVar("K", bound=int | str)
 R = TypeVar("R", bound=msgspec.Struct)

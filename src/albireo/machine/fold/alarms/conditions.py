@@ -79,7 +79,7 @@ from albireo.machine.fold.alarms.settings import AlarmConfig
 from albireo.machine.fold.columns import NEVER, Packed
 from albireo.machine.fold.items.dim import Dim, Fresh
 from albireo.model import quality as q
-from albireo.model.bounded import INT64_MAX
+from albireo.model.bounded import INT64_MAX, TEXT_CHARS_MAX
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition, KnownItem
 from albireo.model.value import Value, ValueType
@@ -152,7 +152,8 @@ class Conditions:
     def value_at(self, row: int) -> Value | None:
         """Value of the item at the last activation (stale: the last usable value); None: none, or a string."""
         if self.rules.slot[row] == STALE:
-            return self._dim.value_at(int(self.rules.item[row]))
+            usable = self._dim.value_at(int(self.rules.item[row]))
+            return usable[:TEXT_CHARS_MAX] if isinstance(usable, str) else usable
         value = float(self.rules.value[row])
         match self.item_at(row).item.value_type:
             case ValueType.FLOAT64:
