@@ -24,7 +24,8 @@ from albireo.codec import samples
 from albireo.codec.frame import body_crc
 from albireo.codec.message import Append, AppendEntry, ProducerHello, ProducerWelcome, WriteDone, WriteOrder
 from albireo.codec.record import Kind, Stream
-from albireo.face.chp.face import ChpConfig, ChpFace
+from albireo.face.chp.face import ChpFace
+from albireo.face.chp.settings import ChpSettings
 from albireo.machine.chp.server import ChpNoted
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND
@@ -159,8 +160,8 @@ def face_at(
     port = free_row(3)
     notes: list[ChpNoted] = []
     client = connect(node, waits=False, timeout_s=PATIENCE_S)
-    config = ChpConfig(endpoint=f"tcp://127.0.0.1:{port}", node=other, is_set_allowed=is_set_allowed)
-    face = ChpFace(client, config, notes.append)
+    settings = ChpSettings(bind=f"tcp://127.0.0.1:{port}", of=other, allow_set=is_set_allowed)
+    face = ChpFace(client, settings, notes.append)
     thread = threading.Thread(target=face.run)
     thread.start()
     try:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from albireo.cli.node.status import _votes
-from albireo.cli.pair.witness import show_votes
+from albireo.cli.output import Output, tell
+from albireo.cli.pair.votes import votes_text
 from albireo.client import connect
 from albireo.model.instant import SECOND
 from albireo.runtime.clock import boot_ns
@@ -55,7 +56,7 @@ def table_of(home: Path) -> list[list[str]]:
     """The same as `albireo status -v` shows it."""
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
-        show_votes(votes_of(home))
+        tell(Output(None, votes_text(votes_of(home))))
     return [line.split("\t") for line in shown.getvalue().splitlines()]
 
 

@@ -51,16 +51,16 @@ CONFIGS = st.builds(
     stop_within_ns=st.just(4 * SECOND),
 )
 
-ACTORS = st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=4)
+ACTORS = st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.booleans()), min_size=1, max_size=4)
 
 
 class World(RuleBasedStateMachine):
     """The runs that exist, as the placement would know them."""
 
-    @initialize(actors=ACTORS, config=CONFIGS, can_kill=st.booleans(), seed=st.integers(0, 3))
-    def begin(self, actors: list[tuple[int, bool]], config: SupervisionConfig, can_kill: bool, seed: int) -> None:
-        self.watched = [WatchedActor(f"a{index}", stage, essential) for index, (stage, essential) in enumerate(actors)]
-        self.config, self.can_kill, self.seed = config, can_kill, seed
+    @initialize(actors=ACTORS, config=CONFIGS, seed=st.integers(0, 3))
+    def begin(self, actors: list[tuple[int, bool, bool]], config: SupervisionConfig, seed: int) -> None:
+        self.watched = [WatchedActor(f"a{index}", *one) for index, one in enumerate(actors)]
+        self.config, self.seed = config, seed
         self.machine = self._new_machine()
         self.now = 1000
         self.recorded: list[tuple[Event, int, list[Effect]]] = []
@@ -69,7 +69,7 @@ class World(RuleBasedStateMachine):
         self._take(StartAsked())
 
     def _new_machine(self) -> Supervision:
-        return Supervision(self.watched, self.config, can_kill=self.can_kill, random=Random(self.seed))
+        return Supervision(self.watched, self.config, Random(self.seed))
 
     def _take(self, event: Event) -> None:
         effects = self.machine.step(event, Instant(self.now))
@@ -84,12 +84,15 @@ class World(RuleBasedStateMachine):
                 case AskAlive(name=name, run=run) | RequestStop(name=name, run=run):
                     assert self.runs.get(name) == run
                 case KillActor(name=name, run=run):
-                    assert self.can_kill
+                    assert self._can_kill(name)
                     assert self.runs.get(name) == run
                 case AllStopped():
                     self.done.append(effect)
                     assert set(self.runs) == set(effect.hung)
         assert sum(isinstance(effect, Escalated | AllStarted) for *_, all_ in self.recorded for effect in all_) <= 2
+
+    def _can_kill(self, name: str) -> bool:
+        return next(one.can_kill for one in self.watched if one.name == name)
 
     def _check_stages(self, name: str) -> None:
         stage = next(one.stage for one in self.watched if one.name == name)
@@ -149,7 +152,7 @@ class World(RuleBasedStateMachine):
             life = self.machine.life_of(one.name)
             if one.name in self.runs:
                 assert isinstance(life, Starting | Running | Ending | Ended)
-                assert not isinstance(life, Ended) or not self.can_kill
+                assert not isinstance(life, Ended) or not one.can_kill
             else:
                 assert isinstance(life, Waiting | Ended)
             assert isinstance(life, Waiting) <= (self.machine.phase in (NodePhase.STARTING, NodePhase.UP))

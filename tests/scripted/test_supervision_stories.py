@@ -166,7 +166,7 @@ class Tellable:
     """Runs a supervision by the words of a story."""
 
     def __init__(self) -> None:
-        self.machine = Supervision(NODE, CONFIG, can_kill=True, random=Lowest())
+        self.machine = Supervision(NODE, CONFIG, Lowest())
         self.runs: dict[str, int] = {}
 
     def take(self, words: list[str], now: Instant) -> list[str]:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say
+from albireo.cli.output import ExitCode, Failure, Output, printed, say
 from albireo.cli.place import MEMBERS, is_pair
 from albireo.cli.target import FarNode, Place, failure_of, place_option
-from albireo.codec.chp import is_subtree
-from albireo.runtime.errors import AddressTaken, EndpointRefused
+from albireo.runtime.errors import AddressTaken
 
 if TYPE_CHECKING:
     from albireo.client import Client
-    from albireo.face.chp.face import ChpConfig, ChpFace
+    from albireo.face.chp.face import ChpFace
+    from albireo.face.chp.settings import ChpSettings
     from albireo.machine.chp.server import ChpNoted
 
 FIRST_ANSWER_S: Final = 3.0
@@ -39,38 +39,30 @@ FIRST_ANSWER_S: Final = 3.0
 )
 @click.option("--allow-set", is_flag=True, help="A KVSET of a client is an order to the node.")
 @place_option
-@json_option
+@printed
 def command(
-    endpoint: str,
-    other: str,
-    subtrees: tuple[str, ...],
-    peers: tuple[str, ...],
-    allow_set: bool,
-    place: Place,
-    as_json: bool,
-) -> None:
+    endpoint: str, other: str, subtrees: tuple[str, ...], peers: tuple[str, ...], allow_set: bool, place: Place
+) -> Output:
     """Serve a node's own items to CHP clients (ZeroMQ RFC 12), until Ctrl-C or SIGTERM; with --of those of
     another node that it knows.
 
     The protocol has no security: without --peer only programs of this machine may connect. Exit codes: 0 stopped; 1
     the ports are taken; 2 wrong usage; 69 the node can't be reached.
     """
-    from albireo.face.chp.face import ChpConfig
+    from albireo.face.chp.settings import ChpSettings
 
-    for one in subtrees:
-        if not one or not is_subtree(one.encode()):
-            raise Failure(f"{one!r} is no subtree", "it begins and ends with a slash, such as /root/", ExitCode.USAGE)
-    subtree_keys = tuple(one.encode() for one in subtrees)
-    config = ChpConfig(endpoint=endpoint, peers=peers, subtrees=subtree_keys, is_set_allowed=allow_set)
-    face = _made(place, config, other)
+    try:
+        settings = ChpSettings(bind=endpoint, of=other, subtrees=subtrees, peers=peers, allow_set=allow_set)
+    except ValueError as error:
+        raise Failure(str(error), "correct --bind, --peer or --subtree (docs/chp.md)", ExitCode.USAGE) from error
+    face = _made(place, settings)
     say(f"serving {', '.join(subtrees) or 'all items'} at {endpoint} and the two ports behind it")
     with _ended_by_signals(face):
         face.run()
-    if as_json:
-        emit({"chp": endpoint, "exit": 0, **face.machine.describe()})
+    return Output({"chp": endpoint, "exit": 0, **face.machine.describe()})
 
 
-def _made(place: Place, config: "ChpConfig", other: str) -> "ChpFace":
+def _made(place: Place, settings: "ChpSettings") -> "ChpFace":
     """The server, listening; of this other node, by its id or the end of it.
 
     Raises:
@@ -78,17 +70,12 @@ def _made(place: Place, config: "ChpConfig", other: str) -> "ChpFace":
     """
     from albireo.face.chp.face import ChpFace
 
-    try:
-        config.check()
-    except EndpointRefused as error:
-        raise Failure(str(error), "correct --bind or --peer (docs/chp.md)", ExitCode.USAGE) from error
     client = _connected(place)
+    if settings.of:
+        settings = msgspec.structs.replace(settings, of=_id_of(client, settings.of, place))
     try:
-        if other:
-            config = msgspec.structs.replace(config, node=_id_of(client, other, place))
-        return ChpFace(client, config, _tell)
+        return ChpFace(client, settings, _tell)
     except AddressTaken as error:
-        client.close()
         raise Failure(str(error), "stop the other program, or give --bind another port") from error
 
 

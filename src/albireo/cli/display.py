@@ -1,9 +1,13 @@
-"""Values, qualities and times as text for people."""
+"""Values, qualities, times and names as text for people, and the order in which names are listed."""
 
 from datetime import UTC, datetime
+from typing import Any, Final
 
 from albireo.model import quality
+from albireo.model.case import Shelving
 from albireo.model.value import Value
+
+_UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 def value_text(value: Value | None, unit: str = "") -> str:
@@ -31,6 +35,16 @@ def not_heard_text(since_ns: int | None) -> str:
     return f"  (not heard since {time_text(since_ns)})" if since_ns else "  (not heard in this run)"
 
 
+def who_text(user: str, principal: str) -> str:
+    """The name that somebody gave, and behind it the principal that the link has proven."""
+    return f"{user} ({principal})" if principal else user
+
+
+def role_text(role: str = "", node: str = "") -> str:
+    """A role, if there is one, and where it counts; an empty node is every node."""
+    return f"{role} at {node}" if node else role
+
+
 def where_listed(item: str) -> str:
     """Command that lists the names among which one was not found; a name may have a node before it."""
     node, _, _ = item.rpartition(":")
@@ -45,3 +59,54 @@ def clock_text(wall_ns: int) -> str:
 
 def quality_text(code: int) -> str:
     return quality.name(code)
+
+
+def left_text(left_ms: int) -> str:
+    """A duration as people say it, in its two largest units: `2 h 5 min`, `40 s`."""
+    left_s, parts = round(left_ms / 1000), list[str]()
+    for unit, seconds in _UNITS:
+        if left_s >= seconds:
+            parts.append(f"{left_s // seconds} {unit}")
+            left_s %= seconds
+    if left_s or not parts:
+        parts.append(f"{left_s} s")
+    return " ".join(parts[:2])
+
+
+def state_text(case: dict[str, Any]) -> str:
+    """The state in words, as ISA-18.2 names it."""
+    asked = "unasked" if case["is_unasked"] else "unacked"
+    words = ["active" if case["is_active"] else "normal", "acked" if case["is_acked"] else asked]
+    if case["is_latched"]:
+        words.append("latched")
+    if case["shelving"] != Shelving.UNSHELVED:
+        words.append("shelved")
+    words += [name for name in ("suppressed", "out_of_service", "chattering") if case[f"is_{name}"]]
+    if case["is_forced"]:
+        words.append("by a forced value")
+    if case.get("is_item_forced"):
+        words.append("(item forced)")
+    return " ".join(word.replace("_", " ") for word in words)
+
+
+def is_diagnostic(name: str) -> bool:
+    """Whether a node, an adapter or the machine says it of itself: such names have a slash, no item of a plant has.
+
+    The name of a node before it does not count.
+    """
+    return "/" in name.rpartition(":")[2]
+
+
+def natural(name: str) -> tuple[tuple[str, int], ...]:
+    """Sort key in which digits count as numbers."""
+    key: list[tuple[str, int]] = []
+    text, digits = "", ""
+    for character in name + "\0":
+        if character.isdigit():
+            digits += character
+        else:
+            if digits:
+                key.append((text, int(digits)))
+                text, digits = "", ""
+            text += character
+    return (*key, (text, -1))

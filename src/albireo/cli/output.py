@@ -1,13 +1,23 @@
-"""All output of commands: one JSON line, tables, progress, and errors with a remedy.
+"""All output of commands. A command gives what it has to say as an `Output`, and here it is printed.
+
+    @click.command("forces")
+    @place_option
+    @printed
+    def forces(place: Place) -> Output:
+        with node_client(place) as client:
+            found = client.forces()
+        return Output({"forces": found}, TextTable(COLUMNS, map(cells, found), empty="nothing is forced"))
 
 Data, which is whatever `--json` has too, goes to standard output, talk to standard error. No text in either steers the
 terminal (`plain`). With `--json` exactly one JSON object is written, on one line, the last of standard output; a
-failure writes one too: `{"error": ..., "remedy": ..., "exit": ...}`.
+command that is asked to watch writes one at each look. A failure writes one too: `{"error", "remedy", "exit"}`.
 """
 
 import contextlib
+import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -56,18 +66,108 @@ class Failure(click.ClickException):
             say(f"What to do: {self.remedy}")
         if self._is_json:
             answer = {"error": self.message, "remedy": self.remedy, "exit": self.exit_code}
-            emit(answer | self._details)
+            _emit(answer | self._details)
 
 
-def json_option(function: _Function) -> _Function:
-    """Give a command the flag `--json`, handed in as `as_json`."""
+class TextTable(msgspec.Struct, frozen=True):
+    """Rows for people."""
 
-    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    columns: Sequence[str]
+    """Their heads; none: the rows stand alone."""
+    rows: Iterable[Sequence[object]]
+    title: str = ""
+    empty: str = ""
+    """Line that stands for a table without rows; empty: its columns are shown all the same."""
+
+
+Shown = str | TextTable
+
+
+class Output(msgspec.Struct, frozen=True):
+    """Everything that a command has to say when its work is done."""
+
+    value: object
+    """The JSON object."""
+    text: Shown | Iterable[Shown] = ()
+    """How it reads: lines and tables. A generator makes them only if they are shown."""
+    hints: Iterable[str] = ()
+    """Lines beside the data for whoever reads the text, such as the next step."""
+    exit_code: int = ExitCode.GOOD
+    failure: Failure | None = None
+    """Why the value is only a part. It ends the command after the text; in JSON it takes the place of the value, which
+    is among its details."""
+
+
+def tell(output: Output) -> None:
+    """Print it.
+
+    Raises:
+        SystemExit, Failure: as it says.
+    """
+    if not json_asked():
+        for one in (output.text,) if isinstance(output.text, str | TextTable) else output.text:
+            if isinstance(one, str):
+                show(one)
+            else:
+                show_table(one)
+        for line in output.hints:
+            say(line)
+    elif output.failure is None:
+        _emit(output.value)
+    if output.failure is not None:
+        raise output.failure
+    if output.exit_code:
+        raise SystemExit(int(output.exit_code))
+
+
+def printed(function: Callable[..., Output | None]) -> Callable[..., None]:
+    """Give a command `--json`, and print what it returns; None: it has printed everything itself."""
+
+    @functools.wraps(function)
+    def telling(*arguments: Any, **options: Any) -> None:
+        output = function(*arguments, **options)
+        if output is not None:
+            tell(output)
+
+    return _json_option(telling)
+
+
+Looks = Generator[Output, None, None]
+"""How things are, at each look."""
+
+
+def watched(every_s: float) -> Callable[[Callable[..., Looks]], Callable[..., None]]:
+    """Give a command `--json` and `--watch`, and print what it yields: once, or every so many seconds until Ctrl-C."""
+
+    def decorated(function: Callable[..., Looks]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def telling(*arguments: Any, watch: bool, **options: Any) -> None:
+            looks = function(*arguments, **options)
+            with until_interrupted(watch), contextlib.closing(looks):
+                for output in looks:
+                    if watch and not json_asked():
+                        click.clear()
+                    tell(output)
+                    if not watch:
+                        return
+                    time.sleep(every_s)
+
+        return click.option("--watch", is_flag=True, help="Show again and again until Ctrl-C.")(_json_option(telling))
+
+    return decorated
+
+
+def _json_option(function: _Function) -> _Function:
+    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         ctx.meta[JSON_ASKED] = value
-        return value
 
     return click.option(
-        "--json", "as_json", is_flag=True, callback=remember, is_eager=True, help="One JSON object as the last line."
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=remember,
+        is_eager=True,
+        help="One JSON object as the last line.",
     )(function)
 
 
@@ -77,10 +177,15 @@ def json_asked() -> bool:
     return bool(context and context.meta.get(JSON_ASKED))
 
 
-def emit(answer: object) -> None:
+def ask_for_json() -> None:
+    """Have the present command do as if `--json` was given."""
+    click.get_current_context().meta[JSON_ASKED] = True
+
+
+def _emit(value: object) -> None:
     """Write the one JSON line; NaN and infinities become null."""
     sys.stdout.flush()
-    click.echo(msgspec.json.encode(answer))
+    click.echo(msgspec.json.encode(value))
 
 
 def show(text: str) -> None:
@@ -93,22 +198,27 @@ def say(text: str) -> None:
     click.echo(plain(text), err=True)
 
 
-def show_table(columns: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> None:
+def show_table(table: TextTable) -> None:
     """A table on standard output; tab-separated where no human sits in front of it."""
+    head, *rows = [[plain(str(cell)) for cell in row] for row in (table.columns, *table.rows)]
+    if not rows and table.empty:
+        show(table.empty)
+        return
     if not sys.stdout.isatty():
-        for row in [columns, *rows]:
-            click.echo("\t".join(plain(str(cell)) for cell in row))
+        for row in (head, *rows) if head else rows:
+            click.echo("\t".join(row))
         return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")  # A narrow terminal breaks names and ids, and leaves nothing out.
+    drawn = Table(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    drawn.show_header = bool(head)
+    for column in head or [""] * max(map(len, rows), default=0):
+        drawn.add_column(column, overflow="fold")  # A narrow terminal breaks names and ids, and leaves nothing out.
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(plain(str(cell))) for cell in row))
-    Console().print(table)
+        drawn.add_row(*map(Text, row))
+    Console().print(drawn)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show, show_table
+from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, progress
 from albireo.cli.place import data_option, find_data, is_pair
 from albireo.pipeline import errors
 
@@ -20,8 +20,8 @@ def command() -> None:
 @data_option
 @click.option("--out", type=click.Path(path_type=Path), help="Where tables and report go [default: DATA/pipeline].")
 @click.option("--master", help="Spark master URL [default: $ALBIREO_SPARK_MASTER, else local[*]].")
-@json_option
-def run(data: Path | None, out: Path | None, master: str | None, as_json: bool) -> None:
+@printed
+def run(data: Path | None, out: Path | None, master: str | None) -> Output:
     """Read what is new in the history and bring tables and report up to date.
 
     Writes Delta tables to OUT/tables and a self-contained page to OUT/report.html. The node may be running meanwhile.
@@ -30,14 +30,9 @@ def run(data: Path | None, out: Path | None, master: str | None, as_json: bool) 
     # A copied history needs no log beside it.
     directory = find_data(data) if data is None or is_pair(data) else data
     answer = _run(directory, out or directory / "pipeline", master)
-    if as_json:
-        emit(answer)
-        return
-    show_table(["table", "rows"], sorted(answer["tables"].items()), "Tables")
-    say(f"{answer['seconds']:.1f} s")
-    show(f"Report: {answer['report']}")
-    for one in answer.get("below", ()):
-        show(f"Report of {one['node']}: {one['report']}")
+    reports = [f"Report of {one['node']}: {one['report']}" for one in answer.get("below", ())]
+    tables = TextTable(("table", "rows"), sorted(answer["tables"].items()), "Tables")
+    return Output(answer, [tables, f"Report: {answer['report']}", *reports], (f"{answer['seconds']:.1f} s",))
 
 
 def _run(data: Path, out: Path, master: str | None) -> dict[str, Any]:

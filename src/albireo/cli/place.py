@@ -14,19 +14,20 @@ from albireo.runtime.directory import holder
 
 VAR: Final = Path("var")
 MEMBERS: Final = ("primary", "backup")
+DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
+FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
 
 data_option = click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=None,
+    type=DIRECTORY,
     help="Data directory of the node, or of a pair; without it the only one in ./var, or the only one that runs.",
 )
 """Gives a command the option `--data`, handed in as `data` (None: not given)."""
 topology_option = click.option(
     "--topology",
     "topology_file",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     default=Path("topology.toml"),
     show_default=True,
     help="The topology file.",
@@ -53,7 +54,7 @@ def _acting(members: list[Path]) -> Path:
     """The member that acts, of one or two."""
     if len(members) == 1:
         return members[0]
-    from albireo.cli.pair.acting import ActingDirectory
+    from albireo.cli.acting import ActingDirectory
 
     return ActingDirectory(members)()
 

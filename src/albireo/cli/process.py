@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from albireo.cli.output import ExitCode, Failure, emit
+from albireo.cli.output import ExitCode, Failure
 from albireo.runtime.errors import DataLocked, DirectoryUnsafe, EndpointRefused, KeysRefused
 from albireo.runtime.link.curve import check
 from albireo.runtime.link.keys import Keys
@@ -16,21 +16,18 @@ MISPLACED: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EE
 takes no writes is none of them: it may be mounted anew."""
 
 
-def run_until_stopped(kind: str, name: str, directory: Path, run: Callable[[], int], *, as_json: bool = False) -> int:
+def run_until_stopped(directory: Path, run: Callable[[], int]) -> int:
     """Call `run` until it ends, and give its exit code.
 
     Raises:
         Failure: the directory is taken, or can't be used. All else that `run` raises goes on.
     """
     try:
-        code = run()
+        return run()
     except (DataLocked, DirectoryUnsafe) as error:
         raise Failure(str(error), "stop the other one, or give --data", ExitCode.BAD_CONFIGURATION) from error
     except OSError as error:
         raise unusable(directory, error) from error
-    if as_json:
-        emit({kind: name, "exit": code})
-    return code
 
 
 def unusable(directory: Path, error: OSError) -> Failure:

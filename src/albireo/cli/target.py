@@ -10,6 +10,7 @@ For users: docs/remote.md.
 
 import contextlib
 import functools
+import getpass
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -19,7 +20,7 @@ import msgspec
 from click.core import ParameterSource
 
 from albireo.cli.output import ExitCode, Failure, say
-from albireo.cli.place import find_data
+from albireo.cli.place import DIRECTORY, FILE, find_data
 from albireo.cli.saved_sites import SavedSite, load_sites
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 REMOTE_S: Final = 10.0
 """Time for a node on another machine, longer than a takeover."""
 TCP: Final = "tcp://"
-_DIRECTORY: Final = click.Path(path_type=Path, file_okay=False)
-_FILE: Final = click.Path(path_type=Path, dir_okay=False)
 
 
 class FarNode(msgspec.Struct, frozen=True):
@@ -52,15 +51,19 @@ _WAYS: Final = {"data": "--data", "at": "--at", "topology_file": "--topology", "
 """Parameters that name a node, each by itself, and their options."""
 FAR_OPTIONS: Final = (
     click.option("--at", envvar="ALBIREO_AT", help="Endpoints of a node: tcp://HOST:PORT, of a pair two with a comma."),
-    click.option("--keys", type=_DIRECTORY, envvar="ALBIREO_KEYS", help="Directory of your keys, for --at and so on."),
-    click.option("--topology", "topology_file", type=_FILE, envvar="ALBIREO_TOPOLOGY", help="Topology file, for --id."),
+    click.option("--keys", type=DIRECTORY, envvar="ALBIREO_KEYS", help="Directory of your keys, for --at and so on."),
+    click.option("--topology", "topology_file", type=FILE, envvar="ALBIREO_TOPOLOGY", help="Topology file, for --id."),
     click.option("--id", "node_id", envvar="ALBIREO_ID", help="Node of the topology; not needed where there is one."),
 )
 _OPTIONS: Final = (
-    click.option("--data", type=_DIRECTORY, envvar="ALBIREO_DATA", help="Data directory of a node here, or of a pair."),
+    click.option("--data", type=DIRECTORY, envvar="ALBIREO_DATA", help="Data directory of a node here, or of a pair."),
     *FAR_OPTIONS,
     click.option("--site", envvar="ALBIREO_SITE", help="Site saved by `albireo site add`; without all, the default."),
 )
+
+
+user_option = click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
+"""Gives a command the option `--user`, as whom it speaks."""
 
 
 def place_option(function: _Function) -> _Function:
@@ -130,7 +133,7 @@ def far_node(at: str | None, topology_file: Path | None, node_id: str | None, ke
 
 def _doors(file: Path, node_id: str | None) -> str:
     """Endpoints of a node of a topology, each with the name that its key must have."""
-    from albireo.cli.site.topology import read_topology
+    from albireo.cli.topology_file import read_topology
     from albireo.client import TargetRefused, members_of
 
     nodes = {node.id: node for node in read_topology(file).topology.node}

@@ -26,6 +26,7 @@ from albireo.client.producer import CLOSE_S, Desk, Receipts
 from albireo.client.questions import Request
 from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
 from albireo.client.target import AnyKeys, AnyTarget, target_of
+from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
 from albireo.model.command import SELECT_MS, ItemSelection, Receipt
@@ -46,13 +47,20 @@ _Wanted = TypeVar("_Wanted")
 
 
 async def aconnect(
-    target: AnyTarget, *, keys: AnyKeys = None, timeout_s: float = ANSWER_S, name: str | None = None
+    target: AnyTarget,
+    *,
+    keys: AnyKeys = None,
+    timeout_s: float = ANSWER_S,
+    name: str | None = None,
+    waits: bool = True,
+    is_pinned: bool = False,
 ) -> "AsyncClient":
     """Connect to a node, and wait until it answers. Arguments and errors: as `connect`."""
-    core = await asyncio.to_thread(ClientCore, target_of(target, keys), timeout_s, name)
+    core = await asyncio.to_thread(ClientCore, target_of(target, keys, is_pinned=is_pinned), timeout_s, name)
     client = AsyncClient(core)
     try:
-        await client.converse(core.greeting())
+        if waits and not is_pinned:
+            await client.converse(core.greeting())
     except BaseException:  # Whatever it was goes on; the thread does not.
         core.engine.close()
         raise
@@ -281,6 +289,16 @@ class AsyncClient(AsyncMessagingClient):
         """The answer to one question of docs/node-protocol.md, as the node gives it."""
         request = Request(what=what, arguments=arguments, of=of, member=member, wait_s=timeout_s)
         return (await asyncio.wrap_future(self._core.begin(request))).result
+
+    async def follow_state(self, pause_s: float = 0.1) -> AsyncIterator[StateChange | None]:
+        """The live state as the feed has it, as `Client.follow_state` gives it."""
+        reader = self._core.following()
+        try:
+            while True:
+                for change in await arrived(reader, pause_s) or (None,):
+                    yield change
+        finally:
+            self._core.leave(reader)
 
     async def close(self, timeout_s: float = CLOSE_S) -> None:
         """Give open producers `timeout_s` to have everything recorded, and end."""

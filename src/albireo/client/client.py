@@ -348,16 +348,9 @@ class Client(MessagingClient):
         change is a whole snapshot.
         """
         reader = self._core.following()
-        is_begun = False
         try:
             while True:
-                changes = reader.wait(pause_s)
-                for change in changes:
-                    is_begun = is_begun or change.state.is_snapshot
-                    if is_begun:
-                        yield change
-                if not changes:
-                    yield None
+                yield from reader.wait(pause_s) or (None,)
         finally:
             self._core.leave(reader)
 

@@ -160,14 +160,17 @@ class StateInbox(Inbox[list[StateChange]]):
     def __init__(self) -> None:
         super().__init__()
         self._states: deque[StateChange] = deque()
+        self._is_begun = False
+        """True: a snapshot came, and each delta since."""
 
     def put(self, change: StateChange) -> bool:
         """False: the reader is too slow, and what waited is gone; it needs a snapshot next."""
         with self._lock:
             fits = len(self._states) < STATES_MAX
-            if fits:
+            self._is_begun = fits and (self._is_begun or change.state.is_snapshot)
+            if self._is_begun:
                 self._states.append(change)
-            else:
+            elif not fits:
                 self._states.clear()
         self.tell()
         return fits

@@ -69,7 +69,7 @@ _MEMBER, _WITNESS, _PROGRAM = PrincipalKind.MEMBER, PrincipalKind.WITNESS, Princ
 
 MAY_SAY: Final[dict[KeyedEnd, dict[PrincipalKind, Messages]]] = {
     KeyedEnd.PEER: {_MEMBER: PEER_WORDS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
-    KeyedEnd.CLIENT: {_MEMBER: QUESTIONS, _WITNESS: NOTHING, _PROGRAM: PROGRAM_WORDS},
+    KeyedEnd.CLIENT: {_MEMBER: QUESTIONS | FOLLOWER_WORDS, _WITNESS: NOTHING, _PROGRAM: PROGRAM_WORDS},
     KeyedEnd.WITNESS: {_MEMBER: VOTER_QUESTIONS | QUESTIONS, _WITNESS: NOTHING, _PROGRAM: NOTHING},
     KeyedEnd.TO_PEER: {_MEMBER: NOTHING, _WITNESS: NOTHING, _PROGRAM: NOTHING},
     KeyedEnd.TO_WITNESS: {_MEMBER: NOTHING, _WITNESS: frozenset({Voted}), _PROGRAM: NOTHING},
@@ -79,7 +79,8 @@ MAY_SAY: Final[dict[KeyedEnd, dict[PrincipalKind, Messages]]] = {
 """Messages that are heard at each end, by the kind of who says them; complete over ends x kinds of keys. Neighbours in
 the tree and voters below are known by their very names, and heard with more (`Audience`).
 
-A member asks at the other's client endpoint for the commands that run beside it with its keys.
+At the other's client endpoint a member asks for the commands, and follows for the faces, that run beside it with its
+keys.
 """
 
 

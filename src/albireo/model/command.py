@@ -71,11 +71,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time at the node that accepted the request."""
     expires_ms: Signed = 10_000
     """Log time after which it must not be sent any more."""
-    principal: Name | msgspec.UnsetType = msgspec.UNSET
-    """Name of the key, or the local user, behind the order (model.principal); `user` is what was claimed. Unset, and
-    left out of its bytes, in an order of 0.1.0."""
-    selected_ns: Signed | msgspec.UnsetType = msgspec.UNSET
-    """Wall time at which the selection began that the order used; unset, and left out of its bytes: it used none."""
+    principal: Name = ""
+    """Name of the key, or the local user, behind the order (model.principal); `user` is what was claimed."""
+    selected_ns: Signed = 0
+    """Wall time at which the selection began that the order used; 0: it used none."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,9 +87,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     finished_ns: Signed = 0
     ack_guid: Text = ""
     """Drawn by the node that executed it: the proof of delivery."""
-    cause: Text | msgspec.UnsetType = msgspec.UNSET
-    """Cause in the words of AddCause (model.tree.message); unset, and left out of its bytes: the usual one of the
-    outcome."""
+    cause: Text = ""
+    """Cause in the words of AddCause (model.tree.message); empty: the usual one of the outcome."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ A place is the place of one process tree: `root/north`, or a member of a pair, `
 
 import re
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -52,6 +52,8 @@ OBJECTS_MAX: Final = 1_000
 GROUPS_MAX: Final = 256
 ADAPTERS_MAX: Final = 256
 """Adapters of one node, each of which is a process of its own."""
+FACES_MAX: Final = 32
+"""Faces of one node, each of which is a process of its own as well."""
 ITEMS_MAX: Final = 100_000
 """Items of one node; the folds keep a dense column per item."""
 VOTERS_MAX: Final = 5
@@ -81,6 +83,8 @@ GroupMember = Annotated[
 ]
 Label = Annotated[str, Meta(max_length=128, description="Short name for people, on pages and in lists.")]
 Description = Annotated[str, Meta(max_length=1_024)]
+RestOfTable = Annotated[dict[str, Any], Meta(extra={"is_rest": True})]
+"""Keys of a table that its struct does not name: those of a kind, which the kind's own struct judges."""
 
 
 class Guard(StrEnum):
@@ -189,6 +193,20 @@ class AdapterConfig(Config, frozen=True):
         return bool(self.gated_url)
 
 
+class FaceConfig(Config, frozen=True, kw_only=True):
+    """`[[node.face]]`: a server of another protocol beside the node, run by an actor of its own."""
+
+    name: AdapterName
+    kind: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
+    """Kind of face: `chp`, or one that another distribution offers."""
+    label: Label = ""
+    description: Description = ""
+    member: Literal["", "primary", "backup"] = ""
+    """Member of a pair beside which it runs; without it one runs beside each."""
+    settings: RestOfTable = msgspec.field(default_factory=dict)
+    """The kind's own keys, those that say the default left out."""
+
+
 class MemberEndpoints(Config, frozen=True):
     """Addresses of one member of a pair."""
 
@@ -262,6 +280,8 @@ class NodeConfig(Config, frozen=True):
     items: Annotated[str, Meta(max_length=512)] = ""
     """CSV item table for all adapters of the node; its column `adapter` names the owner of each row."""
     adapter: Annotated[tuple[AdapterConfig, ...], Meta(max_length=ADAPTERS_MAX)] = ()
+    face: Annotated[tuple[FaceConfig, ...], Meta(max_length=FACES_MAX)] = ()
+    """Servers of other protocols; the node needs none of them."""
     object: Annotated[tuple[ObjectConfig, ...], Meta(max_length=OBJECTS_MAX)] = ()
     """Things of the plant, each with its items; for people, nothing is measured or written because of it."""
     uplink: UplinkSettings = UplinkSettings()

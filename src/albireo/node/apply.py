@@ -84,9 +84,9 @@ class TopologyInUse:
             self._take_up(supervisor, new, plan.started_anew)
         return told
 
-    def _take_up(self, supervisor: Supervisor, new: LoadedTopology, adapters: Sequence[str]) -> None:
+    def _take_up(self, supervisor: Supervisor, new: LoadedTopology, names: Sequence[str]) -> None:
         self._go_on_by(new, find_place(new.topology, self._place.name))
-        actors = {f"comm.{name}" for name in adapters}
+        actors = {f"{what}.{name}" for what in ("comm", "face") for name in names}
         for spec in self._specs_of(new, self._place):
             if spec.name in actors:
                 supervisor.restart(spec.name, spec.arguments)

@@ -5,6 +5,7 @@
     stage 1  core              log, folds, feeds
     stage 2  history           follows core; stops after the adapters, so that it gets their last sample
     stage 3  comm.<adapter>    one per adapter, and `host` for the machine itself
+    stage 4  face.<face>       one per face of the topology; the node needs none of them
 
 Stages start from first to last and stop in reverse.
 """
@@ -22,7 +23,7 @@ from albireo.log import LogConfig
 from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
-from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology
+from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology, places_of
 from albireo.model.tree.nodes import asked_of_parent, child_configs, dialled
 from albireo.node.apply import ReadAgain, TopologyInUse
 from albireo.node.lone import logger_of, supervision_of
@@ -85,13 +86,16 @@ def specs_of(
     if all(one["kind"] != HOST for one in adapters):
         adapters.append({**_all_fields(AdapterConfig(name=HOST, kind=HOST)), "items": []})
     names = [one["name"] for one in adapters]
+    faces = _faces(place, keys)
     core = _core(loaded, place, keys) | {"feature_level": feature_level, "adapters": names}
+    core["faces"] = [one.arguments["name"] for one in faces]
     return [
         logger_of(node.runtime),
         *_voter(loaded.topology, place, keys),
         ActorSpec("core", "albireo.node.core.actor:create", core, stage=1),
         ActorSpec("history", "albireo.node.history:create", _history(node), stage=2, nice=HISTORY_NICE),
         *(_comm(one, begins_acting=not place.member) for one in adapters),
+        *faces,
     ]
 
 
@@ -202,6 +206,27 @@ def _comm(arguments: Mapping[str, Any], *, begins_acting: bool) -> ActorSpec:
     return ActorSpec(
         f"comm.{arguments['name']}", "albireo.field.comm:create", spec_arguments, stage=3, is_essential=False
     )
+
+
+def _faces(place: Place, keys: Path | None) -> list[ActorSpec]:
+    """The faces of a place. A process of its own for each: their code may be that of others."""
+    doors = [
+        {"endpoint": "" if one.member == place.member else one.endpoint, "peer": one.name}
+        for one in places_of(place.node)
+    ]
+    common: dict[str, object] = {"node": place.node.id, "doors": doors, "keys": "" if keys is None else str(keys)}
+    return [
+        ActorSpec(
+            f"face.{one.name}",
+            "albireo.face.actor:create",
+            {**common, "name": one.name, "kind": one.kind, "settings": one.settings},
+            stage=4,
+            is_essential=False,
+            is_apart=True,
+        )
+        for one in place.node.face
+        if one.member in ("", place.member)
+    ]
 
 
 def _all_fields(config: msgspec.Struct) -> dict[str, Any]:

@@ -230,6 +230,20 @@ def test_a_hanging_thread_ends_the_node_with_the_code_that_asks_for_a_new_proces
     story(body)
 
 
+def test_an_actor_apart_is_a_process_in_a_node_of_threads_and_is_killed_alone(tmp_path: Path) -> None:
+    async def body() -> None:
+        apart = msgspec.structs.replace(spec("face", 1), is_apart=True, is_essential=False)
+        async with node(tmp_path, apart, spec("core"), placement="thread", config=QUICK) as supervisor:
+            pids = {one.name: one.pid for one in supervisor.states()}
+            assert pids["core"] == os.getpid() != pids["face"]
+            await asyncio.to_thread(_tell, tmp_path, "face", "hang", seconds=3600)
+            await until(lambda: state(supervisor, "face").run == 2 and state(supervisor, "face").state == "running")
+            assert await ask(tmp_path, "face", "ping")
+            assert state(supervisor, "core").run == 1
+
+    story(body)
+
+
 def test_a_thread_that_hangs_at_stop_is_told(tmp_path: Path) -> None:
     async def body() -> None:
         supervisor = Supervisor(tmp_path, [spec("a", hang_at_stop=True)], "thread", config=QUICK)

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import cli
-from albireo.cli.pair.acting import ActingDirectory, status_of
+from albireo.cli.acting import ActingDirectory, status_of
 from albireo.cli.place import MEMBERS
 from tests.long_form import IS_LONG, some
 from tests.parts.java import without_java

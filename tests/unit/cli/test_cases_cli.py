@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albireo.cli.node.cases import CaseLabel, state_text
+from albireo.cli.display import state_text
+from albireo.cli.node.cases import CaseLabel
 from albireo.model.case import Shelving, case_label, label_parts
 
 NUMBERS = st.integers(1, 2**63 - 1)
@@ -34,6 +35,7 @@ def test_a_case_that_nobody_was_asked_about_is_neither_acknowledged_nor_unacknow
         "is_suppressed": True,
         "is_out_of_service": False,
         "is_chattering": False,
+        "is_forced": False,
     }
     assert state_text(case) == "active unasked suppressed"
     forced = case | {"is_forced": True, "is_item_forced": True}

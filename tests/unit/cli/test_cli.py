@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Iterator
 from fcntl import ioctl
 from pathlib import Path
 
@@ -15,9 +16,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from albireo.cli import COMMANDS, cli
+from albireo.cli import COMMANDS, JSON_ASKED, cli
 from albireo.cli.node.write import remedy_of
-from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show_table
+from albireo.cli.output import ExitCode, Failure, Looks, Output, Shown, TextTable, printed, progress, say, watched
 from albireo.model.command import Outcome
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,13 +44,6 @@ def test_every_command_is_there_and_has_help(name: str) -> None:
     assert isinstance(getattr(importlib.import_module(module), attribute or "command"), click.Command)
     result = CliRunner().invoke(cli, [name, "--help"])
     assert result.exit_code == 0 and "Usage: " in result.output
-
-
-def test_a_name_of_0_1_0_goes_on_working_and_is_not_shown() -> None:
-    old, new = (CliRunner().invoke(cli, [name, "--help"]) for name in ("drain", "maintenance"))
-    assert (old.exit_code, new.exit_code) == (0, 0)
-    assert old.output.replace("drain", "maintenance") == new.output
-    assert "drain" not in CliRunner().invoke(cli, ["--help"]).output
 
 
 def test_every_command_that_gives_data_has_json() -> None:
@@ -79,8 +73,8 @@ def test_an_unknown_command_is_a_usage_error() -> None:
 
 @click.command()
 @click.option("--how", default="good")
-@json_option
-def sample(how: str, as_json: bool) -> None:
+@printed
+def sample(how: str) -> Output:
     """A command in the house's manner."""
     say("working")
     with progress("Long work", 2) as advance:
@@ -88,17 +82,17 @@ def sample(how: str, as_json: bool) -> None:
         advance(1, "second")
     if how == "bad":
         raise Failure("the node is not there", "start it", ExitCode.UNREACHABLE, {"node": "root"})
-    if as_json:
-        emit({"value": float("nan"), "text": "a\nb"})
-    else:
-        show_table(("item", "value"), [("co_1", 1.5)])
+    table = TextTable(("item", "value"), [] if how == "empty" else [("co_1", 1.5)], empty="nothing is there")
+    failure = Failure("the rest is missing", "ask again", details={"rows": 1}) if how == "cut" else None
+    code = ExitCode.FAILED if how == "judged" else ExitCode.GOOD
+    return Output({"value": float("nan"), "text": "a\nb"}, table, ("a hint",), code, failure)
 
 
 def test_json_is_one_line_on_standard_output_and_all_else_is_not() -> None:
     result = CliRunner().invoke(sample, ["--json"])
     assert result.stdout.count("\n") == 1
     assert json.loads(result.stdout) == {"value": None, "text": "a\nb"}
-    assert "working" in result.stderr and "Long work" in result.stderr
+    assert "working" in result.stderr and "Long work" in result.stderr and "hint" not in result.stderr
 
 
 def test_a_failure_names_its_remedy_and_keeps_its_exit_code() -> None:
@@ -116,7 +110,50 @@ def test_a_failure_under_json_is_one_object_too() -> None:
 
 
 def test_a_table_off_a_terminal_is_tab_separated() -> None:
-    assert CliRunner().invoke(sample, []).stdout == "item\tvalue\nco_1\t1.5\n"
+    result = CliRunner().invoke(sample, [])
+    assert (result.stdout, result.stderr.splitlines()[-1]) == ("item\tvalue\nco_1\t1.5\n", "a hint")
+
+
+def test_a_table_without_rows_says_so() -> None:
+    assert CliRunner().invoke(sample, ["--how", "empty"]).stdout == "nothing is there\n"
+
+
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_an_output_that_says_so_ends_with_its_exit_code(options: list[str]) -> None:
+    result = CliRunner().invoke(sample, ["--how", "judged", *options])
+    assert result.exit_code == ExitCode.FAILED and result.stdout
+
+
+def test_what_came_of_a_cut_answer_is_shown_before_the_failure() -> None:
+    result = CliRunner().invoke(sample, ["--how", "cut"])
+    assert (result.exit_code, result.stdout) == (ExitCode.FAILED, "item\tvalue\nco_1\t1.5\n")
+    assert "albireo: the rest is missing\n" in result.stderr
+    told = json.loads(CliRunner().invoke(sample, ["--how", "cut", "--json"]).stdout)
+    assert told == {"error": "the rest is missing", "remedy": "ask again", "exit": 1, "rows": 1}
+
+
+@click.command()
+@watched(every_s=0.001)
+def look() -> Looks:
+    """A command that can be watched, until its third look."""
+
+    def text(number: int) -> Iterator[Shown]:
+        yield f"look {number}"
+        assert not click.get_current_context().meta[JSON_ASKED], "a text that nobody reads is not made"
+
+    for number in (1, 2, 3):
+        yield Output({"look": number}, text(number))
+    raise KeyboardInterrupt
+
+
+def test_a_command_is_asked_once_or_watched_until_ctrl_c() -> None:
+    once, watched_text, watched_json = (
+        CliRunner().invoke(look, options) for options in ([], ["--watch"], ["--watch", "--json"])
+    )
+    assert [one.exit_code for one in (once, watched_text, watched_json)] == [0, 0, 0]
+    assert once.stdout == "look 1\n"
+    assert watched_text.stdout == "look 1\nlook 2\nlook 3\n"
+    assert [json.loads(line) for line in watched_json.stdout.splitlines()] == [{"look": 1}, {"look": 2}, {"look": 3}]
 
 
 def test_an_argument_that_is_not_utf_8_is_a_usage_error() -> None:
@@ -144,7 +181,7 @@ def test_a_table_in_a_narrow_terminal_leaves_nothing_out() -> None:
     name, command_id = "root/north:light_threshold_1_luminance", "24ded490-e95f-4955-99a8-1d269632d819"
     row = ("2026-11-24 13:25:29.026", f"write {name} = 21", "verified", "root", "root", command_id)
     columns = ["given", "what", "state", "who", "at", "id"]
-    code = f"from albireo.cli.output import show_table; show_table({columns}, [{row}])"
+    code = f"from albireo.cli.output import TextTable, show_table; show_table(TextTable({columns}, [{row}]))"
     environment = {**os.environ, "TERM": "xterm"}
     environment.pop("COLUMNS", None)
     subprocess.run([sys.executable, "-c", code], stdout=theirs, stdin=theirs, check=True, env=environment)

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import cli
-from albireo.cli.site.adapters import adapter_kinds
+from albireo.cli.adapters import adapter_kinds
 from albireo.cli.site.checkup import Finding, disk, ports, sync_latency
 from albireo.cli.site.survey import rows_of, write_files
-from albireo.cli.site.topology import TextReader, read_topology
+from albireo.cli.topology_file import TextReader, read_topology
 from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.field.modbus.guessing import Guess
 from albireo.field.modbus.items import TableKind

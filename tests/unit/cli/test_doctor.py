@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from albireo.cli import cli
 from albireo.cli.output import ExitCode
 from albireo.cli.site import checkup
-from albireo.cli.site.topology import read_topology
+from albireo.cli.topology_file import read_topology
 
 ENDLESS = 1 << 62
 """Bytes that no disk has."""

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from albireo.cli import cli
-from albireo.cli.force.force import left_text
+from albireo.cli.display import left_text
 from albireo.client import connect
 from albireo.model import quality
 from tests.parts.waiting import PATIENCE_S

@@ -117,6 +117,9 @@ def test_formats(data: Path, tmp_path: Path) -> None:
     assert asked(history, data, "co", *RANGE, "--format", "parquet", "--output", str(target)).exit_code == 0
     assert pq.read_table(target).column("value").to_pylist()[:2] == [2.5, 8.5]
     assert asked(history, data, "co", *RANGE, "--format", "parquet").exit_code == 2
+    assert rows_of(asked(history, data, "co", *RANGE, "--format", "json"))[0]["value"] == 2.5
+    refused = asked(history, data, "nothing", "--format", "json")
+    assert (refused.exit_code, json.loads(refused.stdout)["remedy"]) == (2, "albireo items")
 
 
 def test_sql_sees_the_same_rows(data: Path) -> None:

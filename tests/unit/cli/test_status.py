@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from albireo.cli.node.page import page_of
-from albireo.cli.node.status import _show_producers, device_text, door_text
+from albireo.cli.node.status import device_text, door_text, producers_table
+from albireo.cli.output import show_table
 from albireo.cli.pair.table import rows_of
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
@@ -19,16 +20,11 @@ def test_it_shows_which_run_has_a_name_and_which_had_it_before(capsys: pytest.Ca
     earlier = [{"life": 3, "run": 11}, {"life": 5, "run": 22}]
     known = {"name": "meter", "life": 7, "run": 33, "since_ns": 1_800_000_000 * 10**9, "last": 4, "earlier": earlier}
     first = {"name": "plc", "life": 1, "run": 44, "since_ns": 0, "last": 9, "earlier": []}
-    _show_producers({"producers": [known, first]})
+    show_table(producers_table([known, first]))
     head, meter, plc = capsys.readouterr().out.splitlines()
     assert head.split("\t") == ["producer", "life", "run", "since", "batches", "runs before"]
     assert meter.split("\t") == ["meter", "7", "33", "2027-01-15 08:00:00.000", "4", "22 11"]
     assert plc.split("\t") == ["plc", "1", "44", "-", "9", "-"]
-
-
-def test_a_node_of_an_earlier_version_says_nothing_of_producers(capsys: pytest.CaptureFixture[str]) -> None:
-    _show_producers({})
-    assert len(capsys.readouterr().out.splitlines()) <= 1
 
 
 @pytest.mark.parametrize(

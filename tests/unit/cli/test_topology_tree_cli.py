@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from albireo.cli import cli
 from albireo.cli.output import ExitCode
-from albireo.cli.site.topology import read_topology
 from albireo.cli.site.tree import seen_health, tree_of
+from albireo.cli.topology_file import read_topology
 from albireo.client.requests import TreeRow
 from albireo.codec.topology.meaning import topology_hash
 from albireo.model.instant import SECOND

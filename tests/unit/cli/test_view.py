@@ -14,6 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from albireo.cli.display import natural
 from albireo.cli.view.nodes import counts_of
 from albireo.cli.view.pair import behind_text
 from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
@@ -37,7 +38,7 @@ from albireo.cli.view.screen import (
     shown_items,
     value_of,
 )
-from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, HeldSelection, LiveState, ShownOrder, natural, own_number
+from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, HeldSelection, LiveState, ShownOrder, own_number
 from albireo.cli.view.trend import STEP_NS, STEPS, Trend
 from albireo.cli.view.view import keys_of
 from albireo.cli.view.watch import snapshot

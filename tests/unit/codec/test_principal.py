@@ -19,7 +19,7 @@ PEER_WORDS = (
 )
 HEARD = {
     (KeyedEnd.PEER, OTHER): PEER_WORDS,
-    (KeyedEnd.CLIENT, OTHER): "Ask",
+    (KeyedEnd.CLIENT, OTHER): "Ask RoleAsked FeedHello FeedAck",
     (KeyedEnd.CLIENT, PROGRAM): "Ask RoleAsked ProducerHello Append FeedHello FeedAck",
     (KeyedEnd.WITNESS, OTHER): "Read Prepare Accept Release Install Ask",
     (KeyedEnd.TO_WITNESS, WITNESS): "Voted",

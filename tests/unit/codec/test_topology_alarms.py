@@ -2,7 +2,7 @@
 
 import pytest
 
-from albireo.cli.site.adapters import adapter_kinds
+from albireo.cli.adapters import adapter_kinds
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import LoadedTopology, load_topology
 

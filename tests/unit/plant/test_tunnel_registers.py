@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from albireo.cli.site.topology import read_topology
+from albireo.cli.topology_file import read_topology
 from albireo.field.modbus.items import RegisterType, TableKind
 from albireo.model.settings import Placement
 from albireo.model.topology import Guard

@@ -49,8 +49,8 @@ CONFIG = SupervisionConfig(
 class Story:
     """A supervision with a clock that the test turns. Effects without transitions, which `changes` keeps."""
 
-    def __init__(self, *actors: WatchedActor, can_kill: bool = True, config: SupervisionConfig = CONFIG) -> None:
-        self.machine = Supervision(actors, config, can_kill=can_kill, random=Random(1))
+    def __init__(self, *actors: WatchedActor, config: SupervisionConfig = CONFIG) -> None:
+        self.machine = Supervision(actors, config, Random(1))
         self.now = 0
         self.changes: list[ActorTransitioned] = []
 
@@ -228,7 +228,7 @@ def test_a_stop_that_takes_too_long_is_killed_again_and_again() -> None:
 
 
 def test_a_thread_that_hangs_ends_the_node_but_the_others_stop_cleanly() -> None:
-    story = Story(WatchedActor("a"), WatchedActor("b"), can_kill=False).up()
+    story = Story(WatchedActor("a", can_kill=False), WatchedActor("b", can_kill=False)).up()
     for second in range(1, 6):
         story.pass_to(second * SECOND)
         story.take(ActorAnswered("b", 1))

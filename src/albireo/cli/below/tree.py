@@ -2,10 +2,10 @@
 
 import contextlib
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 import click
-import msgspec
 
 from albireo.cli.below.nodes import (
     NodeTold,
@@ -17,7 +17,7 @@ from albireo.cli.below.nodes import (
     with_pace,
 )
 from albireo.cli.display import time_text
-from albireo.cli.output import emit, json_option, show, show_table, until_interrupted
+from albireo.cli.output import Looks, Output, Shown, TextTable, watched
 from albireo.cli.target import Place, node_client, place_option
 from albireo.client import Client, ClientError
 from albireo.runtime.clock import wall_ns
@@ -28,10 +28,9 @@ STATS_S: Final = 2.0
 
 
 @click.command("tree")
-@click.option("--watch", is_flag=True, help="Show again every two seconds until Ctrl-C.")
 @place_option
-@json_option
-def command(watch: bool, place: Place, as_json: bool) -> None:
+@watched(every_s=LOOK_S)
+def command(place: Place) -> Looks:
     """The nodes below and what there is of them here: is it heard, up to when is all here, what is still to come and
     for how long, and what is missing for good.
 
@@ -39,21 +38,14 @@ def command(watch: bool, place: Place, as_json: bool) -> None:
     fetched (`hold_gib` and `hold_days` of its [node.uplink]). The stored history fetches the rows from the node's own
     history meanwhile; what that lacks too is gone.
     """
-    with until_interrupted(watch), node_client(place) as client:
-        told = _look(client)
+    with node_client(place) as client:
         while True:
+            told = _look(client)
             if any(one.behind for one in told):
                 before, at = told, time.monotonic()
                 time.sleep(LOOK_S)
                 told = with_pace(before, _look(client), time.monotonic() - at)
-            if as_json:
-                emit({"nodes": msgspec.to_builtins(told)})
-            else:
-                _show(told, is_watched=watch)
-            if not watch:
-                return
-            time.sleep(LOOK_S)
-            told = _look(client)
+            yield Output({"nodes": told}, _text(told))
 
 
 def _look(client: Client) -> list[NodeTold]:
@@ -63,28 +55,21 @@ def _look(client: Client) -> list[NodeTold]:
     return nodes_told(str(client.status()["node"]), client.tree(), stats)
 
 
-def _show(told: list[NodeTold], *, is_watched: bool) -> None:
-    if is_watched:
-        click.clear()
-    if not told:
-        show("no other node is known here")
-        return
+def _text(told: list[NodeTold]) -> Iterator[Shown]:
     now_ns = wall_ns()
-    show_table(
-        ("node", "by", "state", "items", "complete to (UTC)", "to come", "missing"),
-        [
-            (
-                one.node,
-                one.by,
-                heard_text(one.stale_since_ns, now_ns),
-                one.items,
-                time_text(one.complete_to_ns),
-                to_come_text(one, now_ns),
-                missing_text(one) or ("-" if one.is_below else ""),
-            )
-            for one in told
-        ],
+    rows = (
+        (
+            one.node,
+            one.by,
+            heard_text(one.stale_since_ns, now_ns),
+            one.items,
+            time_text(one.complete_to_ns),
+            to_come_text(one, now_ns),
+            missing_text(one) or ("-" if one.is_below else ""),
+        )
+        for one in told
     )
+    columns = ("node", "by", "state", "items", "complete to (UTC)", "to come", "missing")
+    yield TextTable(columns, rows, empty="no other node is known here")
     for one in told:
-        for line in [*([f"{one.node}: {one.trouble}"] if one.trouble else []), *missing_lines(one)]:
-            show(line)
+        yield from [*([f"{one.node}: {one.trouble}"] if one.trouble else []), *missing_lines(one)]

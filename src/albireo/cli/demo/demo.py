@@ -18,7 +18,7 @@ from albireo.cli.demo.recording import DemoOptions, Recording
 from albireo.cli.demo.signals import Signals
 from albireo.cli.demo.spark import wait_for_spark
 from albireo.cli.demo.told import DemoTold, told_of
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
+from albireo.cli.output import ExitCode, Failure, Output, json_asked, printed, say, show
 from albireo.cli.place import data_option
 from albireo.cli.process import unusable
 from albireo.cli.view.watch import tunnel_of
@@ -43,33 +43,31 @@ INTERRUPTED: Final = 130
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same tunnels.")
 @click.option("--no-pipeline", is_flag=True, help="Leave out Spark.")
 @data_option
-@json_option
+@printed
 @click.pass_context
 def command(
-    context: click.Context, seconds: float | None, seed: int, no_pipeline: bool, data: Path | None, as_json: bool
-) -> None:
+    context: click.Context, seconds: float | None, seed: int, no_pipeline: bool, data: Path | None
+) -> Output | None:
     """Two simulated road tunnels, a tree of nodes on them, a live view, and a report of what was recorded.
 
     Without --data it starts afresh in var/demo; with it, it goes on with what is there. In the view, ? shows the keys.
     """
     if context.invoked_subcommand is not None:
         context.obj = data
-        return
+        return None
     options = DemoOptions(
         data=(data or DATA).absolute(),
         is_fresh=data is None,
         seconds=seconds,
         seed=seed,
         has_pipeline=not no_pipeline,
-        has_view=not as_json,
+        has_view=not json_asked(),
     )
     answer, complaints, is_interrupted = run(options)
-    if as_json:
-        emit(answer)
     if complaints:
         say("did not hold: " + "; ".join(complaints))
-    if is_interrupted or complaints:
-        raise SystemExit(INTERRUPTED if is_interrupted else int(ExitCode.FAILED))
+    code = INTERRUPTED if is_interrupted else ExitCode.FAILED if complaints else ExitCode.GOOD
+    return Output(answer, exit_code=code)
 
 
 @command.command()
@@ -77,9 +75,9 @@ def command(
 @click.option("--at", "place", type=int, default=None, help="Section (1..8) or fan (1..10); a usual one without it.")
 @click.option("--plc", default="p1", show_default=True, help="Which PLC goes off.")
 @data_option
-@json_option
+@printed
 @click.pass_obj
-def scenario(outer: Path | None, name: str, place: int | None, plc: str, data: Path | None, as_json: bool) -> None:
+def scenario(outer: Path | None, name: str, place: int | None, plc: str, data: Path | None) -> Output:
     """Begin a scenario in a demo that runs in another terminal; `clear` ends all of them.
 
     It begins in the tunnel in the south; in the other one with --data var/demo/north.
@@ -89,10 +87,8 @@ def scenario(outer: Path | None, name: str, place: int | None, plc: str, data: P
         begin(tunnel, Scenario(name), None if place is None else place - 1, plc)
     except TunnelError as error:
         raise Failure(str(error), "see `albireo demo scenario --help`", ExitCode.UNREACHABLE) from error
-    if as_json:
-        emit({"scenario": name, "site": tunnel.name, "at": place, "plc": plc})
-    else:
-        show(f"scenario {name} has begun in the tunnel in the {tunnel.name}")
+    value = {"scenario": name, "site": tunnel.name, "at": place, "plc": plc}
+    return Output(value, f"scenario {name} has begun in the tunnel in the {tunnel.name}")
 
 
 def run(options: DemoOptions) -> tuple[dict[str, Any], list[str], bool]:

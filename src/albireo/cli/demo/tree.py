@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from albireo.cli.acting import ActingDirectory, status_of
 from albireo.cli.demo.cable import Cable
 from albireo.cli.demo.processes import LOG, DemoProcesses
 from albireo.cli.output import Failure
-from albireo.cli.pair.acting import ActingDirectory, status_of
 from albireo.cli.place import MEMBERS
 from albireo.cli.view.watch import SHOWN
 from albireo.client import Client, ClientError, connect

@@ -1,20 +1,15 @@
 """`albireo force`: put a value to an item for a time, or end that; `albireo forces`: which items are forced."""
 
-import getpass
-
 import click
 import msgspec
 
-from albireo.cli.display import quality_text, time_text, value_text, where_listed
-from albireo.cli.node.timespan import DURATION
-from albireo.cli.node.write import NegativeNumbers, parsed
-from albireo.cli.output import Failure, emit, json_option, show, show_table
-from albireo.cli.target import Place, node_client, place_option
-from albireo.client import Client
+from albireo.cli.display import left_text, quality_text, time_text, value_text, who_text
+from albireo.cli.node.write import NegativeNumbers, known_item, parsed
+from albireo.cli.output import Output, TextTable, printed
+from albireo.cli.target import Place, node_client, place_option, user_option
+from albireo.cli.timespan import DURATION
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
-
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 @click.command("force", cls=NegativeNumbers)
@@ -23,19 +18,12 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 @click.option("--for", "for_ns", type=DURATION, default=None, help="How long, such as 10m or 2h; 7 days at most.")
 @click.option("--reason", default="", help="Why; everybody sees it, and it is kept in the audit journal.")
 @click.option("--release", "is_release", is_flag=True, help="End the force of ITEM now.")
-@click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
+@user_option
 @place_option
-@json_option
+@printed
 def command(
-    item: str,
-    value: str | None,
-    for_ns: int | None,
-    reason: str,
-    is_release: bool,
-    user: str,
-    place: Place,
-    as_json: bool,
-) -> None:
+    item: str, value: str | None, for_ns: int | None, reason: str, is_release: bool, user: str, place: Place
+) -> Output:
     """Put VALUE to ITEM in the place of what its device measures, for a time.
 
     Everybody sees the value with the quality GoodLocalOverride, alarms judge it, and what is measured goes on being
@@ -49,52 +37,34 @@ def command(
     with node_client(place, user) as client:
         if is_release:
             client.release(item, reason)
-            told: object = {"item": item, "released": True}
-            text = f"{item} is released"
-        else:
-            forced = _forced(client, item, value or "", reason, (for_ns or 0) / SECOND)
-            told = msgspec.to_builtins(forced)
-            text = f"{forced.item} is forced to {value_text(forced.value, forced.unit)} for {left_text(forced.left_ms)}"
-    if as_json:
-        emit(told)
-    else:
-        show(text)
-
-
-def _forced(client: Client, item: str, value: str, reason: str, for_s: float) -> ForcedItem:
-    known = client.items(item)
-    if not known:
-        raise Failure(f"no item {item}", where_listed(item))
-    return client.force(item, parsed(value, known[0].item.value_type), reason, for_s=for_s)
+            return Output({"item": item, "released": True}, f"{item} is released")
+        wanted = parsed(value or "", known_item(client, item).item.value_type)
+        forced = client.force(item, wanted, reason, for_s=(for_ns or 0) / SECOND)
+    lasts = f"{value_text(forced.value, forced.unit)} for {left_text(forced.left_ms)}"
+    return Output(forced, f"{forced.item} is forced to {lasts}")
 
 
 @click.command("forces")
 @place_option
-@json_option
-def forces(place: Place, as_json: bool) -> None:
+@printed
+def forces(place: Place) -> Output:
     """List forced items here and at the nodes below: to what, what is measured now, by whom, why, how long still."""
     with node_client(place) as client:
         found = client.forces()
-    if as_json:
-        emit({"forces": [_told(one) for one in found]})
-    elif not found:
-        show("nothing is forced")
-    else:
-        show_table(
-            ("item", "value", "measured now", "who", "why", "since (UTC)", "left"),
-            [
-                (
-                    one.item,
-                    value_text(one.value, one.unit),
-                    _measured_text(one),
-                    f"{one.user} ({one.principal})" if one.principal else one.user,
-                    one.reason,
-                    time_text(one.since_ns),
-                    left_text(one.left_ms),
-                )
-                for one in found
-            ],
+    rows = (
+        (
+            one.item,
+            value_text(one.value, one.unit),
+            _measured_text(one),
+            who_text(one.user, one.principal),
+            one.reason,
+            time_text(one.since_ns),
+            left_text(one.left_ms),
         )
+        for one in found
+    )
+    columns = ("item", "value", "measured now", "who", "why", "since (UTC)", "left")
+    return Output({"forces": [_told(one) for one in found]}, TextTable(columns, rows, empty="nothing is forced"))
 
 
 def _told(one: ForcedItem) -> dict[str, object]:
@@ -108,15 +78,3 @@ def _told(one: ForcedItem) -> dict[str, object]:
 def _measured_text(one: ForcedItem) -> str:
     text, name = value_text(one.measured.value, one.unit), quality_text(one.measured.quality)
     return text if name == "Good" else f"{text} {name}"
-
-
-def left_text(left_ms: int) -> str:
-    """A duration as people say it, in its two largest units: `2 h 5 min`, `40 s`."""
-    left_s, parts = round(left_ms / 1000), list[str]()
-    for unit, seconds in _UNITS:
-        if left_s >= seconds:
-            parts.append(f"{left_s // seconds} {unit}")
-            left_s %= seconds
-    if left_s or not parts:
-        parts.append(f"{left_s} s")
-    return " ".join(parts[:2])

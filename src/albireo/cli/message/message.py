@@ -1,16 +1,16 @@
 """`albireo message`: send messages and files to programs at other nodes, and receive them."""
 
-import getpass
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import click
 import msgspec
 
-from albireo.cli.node.timespan import SecondsType
-from albireo.cli.output import Failure, emit, json_option, progress, say, show
-from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.output import Failure, Output, json_asked, printed, progress, say, show
+from albireo.cli.place import DIRECTORY
+from albireo.cli.target import Place, node_client, place_option, user_option
+from albireo.cli.timespan import SecondsType
 from albireo.client import Client, InboxMessage
 from albireo.client.message.files import FILE, PART_BYTES, new_transfer, read_up_to_one_more, write_durably
 from albireo.machine.answers.posts import SEND_BYTES_MAX
@@ -42,9 +42,9 @@ def command() -> None:
 )
 @click.option("--no-wait", is_flag=True, help="Return once it is on record here, with its id.")
 @click.option("--reason", default="", help="Why.")
-@click.option("--user", default=getpass.getuser, help="Who sends; the login name by default.")
+@user_option
 @place_option
-@json_option
+@printed
 def send_message(
     node: str,
     file: IO[bytes],
@@ -57,8 +57,7 @@ def send_message(
     reason: str,
     user: str,
     place: Place,
-    as_json: bool,
-) -> None:
+) -> Output:
     """Send FILE, or standard input, to the programs that receive at NODE.
 
     Up to 512 KiB go as one message; more, up to 64 MiB, go as a file, in parts, to `albireo message receive --out DIR`.
@@ -70,17 +69,13 @@ def send_message(
     with node_client(place, user) as client:
         if no_wait:
             command_id = client.send(node, data, inbox=inbox, reason=reason, expires_s=expires_s, wait=False)
-            if as_json:
-                emit({"command_id": command_id})
-            else:
-                show(command_id)
-            return
+            return Output({"command_id": command_id}, command_id)
         if is_file:
             called = name or ("stdin" if file is sys.stdin.buffer else Path(file.name).name)
             proof = _send_file(client, node, data, called, inbox, reason, expires_s, transfer or new_transfer())
         else:
             proof = client.send(node, data, inbox=inbox, reason=reason, expires_s=expires_s)
-    _tell(proof, as_json)
+    return _told(proof)
 
 
 def _send_file(
@@ -101,71 +96,75 @@ def _send_file(
     return msgspec.structs.replace(proof, reply=None)  # It is a word between the two ends, for no person.
 
 
-def _tell(proof: MessageProof, as_json: bool) -> None:
+def _told(proof: MessageProof) -> Output:
     if proof.outcome != "executed":
         raise Failure(
             f"{proof.outcome}: {proof.detail or proof.cause}",
             f"albireo command show {proof.command_id!r}",
             details=msgspec.to_builtins(proof),
         )
-    if as_json:
-        emit(proof)
-        return
-    show(f"taken; proof {proof.guid}")
-    if proof.reply:
-        show(f"reply: {proof.reply.decode(errors='replace')}")
+    reply = [f"reply: {proof.reply.decode(errors='replace')}"] if proof.reply else []
+    return Output(proof, [f"taken; proof {proof.guid}", *reply])
 
 
 @command.command("show")
 @click.argument("command_id", metavar="ID")
 @click.option("--wait", "timeout_s", type=SecondsType(least=0.0), default=0.0, help="Seconds to wait for its end.")
 @place_option
-@json_option
-def show_message(command_id: str, timeout_s: float, place: Place, as_json: bool) -> None:
+@printed
+def show_message(command_id: str, timeout_s: float, place: Place) -> Output:
     """Tell what became of a message, and its reply. ID is that of `send --no-wait`; ask the node it was sent from."""
     with node_client(place) as client:
         proof = client.message(command_id, timeout_s=timeout_s)
-    if proof is not None:
-        _tell(proof, as_json)
-    elif as_json:
-        emit({"command_id": command_id, "outcome": None})
-    else:
-        show("it has no end yet")
+    if proof is None:
+        return Output({"command_id": command_id, "outcome": None}, "it has no end yet")
+    return _told(proof)
 
 
 @command.command("receive")
 @inbox_option
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Directory for what comes, files too.")
+@click.option("--out", type=DIRECTORY, help="Directory for what comes, files too.")
 @click.option("--count", default=1, show_default=True, type=click.IntRange(1), help="How many messages or files.")
 @click.option("--wait", "timeout_s", type=SecondsType(least=0.0), help="Seconds without a message after which it ends.")
-@click.option("--user", default=getpass.getuser, help="Who receives; the login name by default.")
+@user_option
 @place_option
-@json_option
+@printed
 def receive_message(
-    inbox: str, out: Path | None, count: int, timeout_s: float | None, user: str, place: Place, as_json: bool
-) -> None:
+    inbox: str, out: Path | None, count: int, timeout_s: float | None, user: str, place: Place
+) -> Output:
     """Receive messages at this node, and say that they are taken.
 
     Without --out the body of each goes to standard output, and files are given back for other receivers. With it each
     is a file there.
     """
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     with node_client(place, user) as client:
         while len(found) < count:
             message = next(client.inbox(inbox, timeout_s=timeout_s), None)
             if message is None:
                 break
-            told = _received(client, message, out, as_json)
-            found += [] if told is None else [told]
-    if as_json:
-        emit({"messages": found})
-    elif not found:
+            told = _received(client, message, out)
+            if told is not None:
+                found.append(told)
+                _show_at_once(told)
+    if not found and not json_asked():
         raise Failure("no message came", "wait longer, or look at what was sent: albireo command list")
+    return Output({"messages": found})
 
 
-def _received(client: Client, message: InboxMessage, out: Path | None, as_json: bool) -> dict[str, object] | None:
+def _show_at_once(told: dict[str, Any]) -> None:
+    """Have a reader of the text get each message when it comes; JSON has them all at the end."""
+    if json_asked():
+        return
+    if "body" in told:
+        click.echo(told["body"], nl=False)
+    else:
+        show(told["path"])
+
+
+def _received(client: Client, message: InboxMessage, out: Path | None) -> dict[str, Any] | None:
     """Take one message; None: it is a file that is not whole yet."""
-    told: dict[str, object] = {"name": str(message.name), "origin": message.origin, "kind": message.kind}
+    told = {"name": str(message.name), "origin": message.origin, "kind": message.kind}
     if message.kind == FILE:
         if out is None:
             client.give_back(message)
@@ -179,11 +178,5 @@ def _received(client: Client, message: InboxMessage, out: Path | None, as_json: 
         client.take(message)
     else:
         client.take(message)
-        if not as_json:
-            click.echo(message.body, nl=False)
-        return told | {"body": msgspec.to_builtins(message.body)}
-    if path is None:
-        return None
-    if not as_json:
-        show(str(path))
-    return told | {"path": str(path)}
+        return told | {"body": message.body}
+    return None if path is None else told | {"path": str(path)}

@@ -9,8 +9,8 @@ import msgspec
 import pyarrow.compute as pc
 
 from albireo.cli.node.audit_check import WORDS, BrokenExport, GoodExport, check, part
-from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show
-from albireo.cli.place import data_option, find_data
+from albireo.cli.output import ExitCode, Failure, Output, printed, progress, say
+from albireo.cli.place import FILE, data_option, find_data
 from albireo.client import ClientError, connect
 from albireo.codec.audit_chain import (
     FORMAT,
@@ -33,7 +33,6 @@ from albireo.node.history.errors import HistoryError
 from albireo.node.history.query import TimeRange
 
 EVERYTHING: Final = TimeRange(-TIME_LIMIT_NS, TIME_LIMIT_NS)
-FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -53,8 +52,8 @@ def command() -> None:
 @command.command("export")
 @click.argument("file", type=FILE)
 @data_option
-@json_option
-def export(file: Path, data: Path | None, as_json: bool) -> None:
+@printed
+def export(file: Path, data: Path | None) -> Output:
     """Write the audit records to FILE, one JSON object a line, each with the head of the chain there.
 
     If the node does not run, what it stored in files is exported.
@@ -85,14 +84,9 @@ def export(file: Path, data: Path | None, as_json: bool) -> None:
         write_aside(OsFileSystem(), file, [encode_line(begin), *lines, encode_line(end)])
     except OSError as error:
         raise Failure(f"{file} can't be written: {error}", "name a file in a directory that you may write") from error
-    if as_json:
-        emit({"file": str(file), "log_id": header.log_id, "first_sequence": told.first_sequence, **_plain(end)})
-    else:
-        show(f"{file}: {end.count} entries since sequence {told.first_sequence}, head {end.head}")
-
-
-def _plain(end: ExportEnd) -> dict[str, Any]:
-    return {"count": end.count, "head": end.head}
+    value = {"file": str(file), "log_id": header.log_id, "first_sequence": told.first_sequence}
+    value |= {"count": end.count, "head": end.head}
+    return Output(value, f"{file}: {end.count} entries since sequence {told.first_sequence}, head {end.head}")
 
 
 def _told(directory: Path) -> _Head:
@@ -100,15 +94,11 @@ def _told(directory: Path) -> _Head:
     try:
         with connect(directory, is_pinned=True) as client:
             status = client.status()
-        if "audit" not in status:
-            raise Failure(
-                "the node runs a version that has no audit chain", "export with this version once it runs it too"
-            )
         return msgspec.convert(status["audit"], _Head)
     except ClientError:
         say("the node does not run: what is stored in files is exported")
     snapshot = newest_snapshot(directory / "log")
-    chain = AuditChain.restore(snapshot.sections.get("audit", b"")) if snapshot is not None else AuditChain()
+    chain = AuditChain.restore(snapshot.sections["audit"]) if snapshot is not None else AuditChain()
     if not chain:
         raise Failure("the files of the node tell no audit chain", "start the node, and export while it runs")
     return _Head(chain.first_sequence, chain.count, chain.last.sequence, chain.head.hex())
@@ -154,8 +144,8 @@ def _compare(told: _Head, heads: Sequence[str]) -> None:
 @click.argument("file", type=FILE)
 @click.argument("second", type=FILE, required=False)
 @click.option("--head", default=None, help="A head noted before, from `albireo status` or an export.")
-@json_option
-def verify(file: Path, second: Path | None, head: str | None, as_json: bool) -> None:
+@printed
+def verify(file: Path, second: Path | None, head: str | None) -> Output:
     """Check an export, without a node; two: also where they part. Exit code 0 if it is whole, and two are equal.
 
     That a chain is whole proves little by itself: who changes an entry can compute all heads behind it again. A head
@@ -169,13 +159,7 @@ def verify(file: Path, second: Path | None, head: str | None, as_json: bool) -> 
         words.append(f"the noted head stands behind entry {answer['noted_at']}: all up to there is as it was")
     if second is not None:
         words.append(_parted(first, _checked(second), answer))
-    if as_json:
-        emit(answer)
-    else:
-        for line in words:
-            show(line)
-    if answer.get("part"):
-        raise SystemExit(ExitCode.FAILED)
+    return Output(answer, words, exit_code=ExitCode.FAILED if answer.get("part") else ExitCode.GOOD)
 
 
 def _checked(file: Path) -> GoodExport:

@@ -1,18 +1,17 @@
 """`albireo cases`: list them, acknowledge, shelve."""
 
-import getpass
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
-from albireo.cli.display import not_heard_text, time_text, value_text
-from albireo.cli.node.timespan import SecondsType
-from albireo.cli.output import emit, json_option, show, show_table
-from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.display import not_heard_text, state_text, time_text, value_text
+from albireo.cli.output import Output, TextTable, printed
+from albireo.cli.target import Place, node_client, place_option, user_option
+from albireo.cli.timespan import SecondsType
 from albireo.client.requests import nodes_of
-from albireo.model.case import Action, Shelving, case_label, label_parts
+from albireo.model.case import Action, case_label, label_parts
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -26,8 +25,8 @@ def command() -> None:
 @click.argument("nodes", nargs=-1)
 @click.option("--all", "include_closed", is_flag=True, help="Closed cases as well, as long as they are remembered.")
 @place_option
-@json_option
-def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_json: bool) -> None:
+@printed
+def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place) -> Output:
     """List open cases, the most severe first. 12.2 is case 12 at its second activation.
 
     NODES are other nodes that are known here, such as `north` or `*`, of which the open cases are listed too; without
@@ -47,42 +46,24 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place, as_js
         msgspec.to_builtins(one) | {"is_item_forced": one.item in forced, "stale_since_ns": stale.get(before)}
         for before, one in found
     ]
-    if as_json:
-        emit({"cases": cases})
-        return
-    show_table(
-        ("case", "severity", "item", "condition", "state", "value", "raised (UTC)", "times", "said"),
-        [
-            (
-                before + case_label(case["case_id"], case["activations"]),
-                case["severity"],
-                case["item"],
-                case["condition"],
-                state_text(case) + not_heard_text(case["stale_since_ns"]),
-                value_text(case.get("value")),
-                time_text(case["raised_ns"]),
-                case["activations"],
-                case.get("message", ""),
-            )
-            for (before, _), case in zip(found, cases, strict=True)
-        ],
+    rows = (
+        (
+            before + case_label(case["case_id"], case["activations"]),
+            case["severity"],
+            case["item"],
+            case["condition"],
+            state_text(case) + not_heard_text(case["stale_since_ns"]),
+            value_text(case.get("value")),
+            time_text(case["raised_ns"]),
+            case["activations"],
+            case["message"],
+        )
+        for (before, _), case in zip(found, cases, strict=True)
     )
+    return Output({"cases": cases}, TextTable(_COLUMNS, rows))
 
 
-def state_text(case: dict[str, Any]) -> str:
-    """The state in words, as ISA-18.2 names it."""
-    asked = "unasked" if case.get("is_unasked") else "unacked"
-    words = ["active" if case["is_active"] else "normal", "acked" if case["is_acked"] else asked]
-    if case["is_latched"]:
-        words.append("latched")
-    if case["shelving"] != Shelving.UNSHELVED:
-        words.append("shelved")
-    words += [name for name in ("suppressed", "out_of_service", "chattering") if case[f"is_{name}"]]
-    if case.get("is_forced"):
-        words.append("by a forced value")
-    if case.get("is_item_forced"):
-        words.append("(item forced)")
-    return " ".join(word.replace("_", " ") for word in words)
+_COLUMNS: Final = ("case", "severity", "item", "condition", "state", "value", "raised (UTC)", "times", "said")
 
 
 class CaseLabel(click.ParamType[tuple[str, int, int]]):
@@ -106,31 +87,26 @@ def _action(action: Action, text: str) -> None:
     @command.command(action.replace("_", "-"), help=text)
     @click.argument("case_ids", nargs=-1, type=CaseLabel(), required=True)
     @click.option("--comment", default="", help="Why; kept in the journal.")
-    @click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
+    @user_option
     @place_option
-    @json_option
+    @printed
     @_duration_option(action is Action.SHELVE)
     def act(
         case_ids: tuple[tuple[str, int, int], ...],
         comment: str,
         user: str,
         place: Place,
-        as_json: bool,
         duration_s: float | None = None,
-    ) -> None:
+    ) -> Output:
         changed: list[Any] = []
         with node_client(place, user) as client:
             for node, case_id, activation in case_ids:
                 acted = client.act(action, case_id, comment, duration_s, activation, node=node)
                 changed += msgspec.to_builtins(acted)
         elsewhere = [f"{node}:{case_label(case_id, activation)}" for node, case_id, activation in case_ids if node]
-        if as_json:
-            emit({"cases": changed, "elsewhere": elsewhere})
-            return
-        for label in elsewhere:
-            show(f"case {label}: {action.value} is done; `albireo cases list` of that node shows it")
-        for case in changed:
-            show(f"case {case_label(case['case_id'], case['activations'])}: {state_text(case)}")
+        done = [f"case {one}: {action.value} is done; `albireo cases list` of that node shows it" for one in elsewhere]
+        done += [f"case {case_label(case['case_id'], case['activations'])}: {state_text(case)}" for case in changed]
+        return Output({"cases": changed, "elsewhere": elsewhere}, done)
 
 
 def _duration_option(wanted: bool) -> Callable[[_Function], _Function]:

@@ -1,13 +1,11 @@
 """`albireo command`: what became of each command that a node gave or carried out."""
 
-import getpass
-
 import click
 import msgspec
 
-from albireo.cli.display import time_text, value_text
-from albireo.cli.output import Failure, emit, json_option, show, show_table
-from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.display import time_text, value_text, who_text
+from albireo.cli.output import Failure, Output, TextTable, printed
+from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.client.orders import LATEST
 from albireo.model.tree.course import CommandCourse
 
@@ -20,8 +18,8 @@ def command() -> None:
 @command.command("show")
 @click.argument("command_id", metavar="ID")
 @place_option
-@json_option
-def show_command(command_id: str, place: Place, as_json: bool) -> None:
+@printed
+def show_command(command_id: str, place: Place) -> Output:
     """The life of one command: each stage with its time and node, the way, who gave it, and the receipt.
 
     ID is that of the receipt (`albireo write --json`), or as `albireo command list` shows it. Ask the node at which it
@@ -29,20 +27,15 @@ def show_command(command_id: str, place: Place, as_json: bool) -> None:
     """
     with node_client(place) as client:
         course = client.command(command_id)
-    if as_json:
-        emit(course)
-        return
-    for line in course_lines(course):
-        show(line)
+    return Output(course, course_lines(course))
 
 
 def course_lines(course: CommandCourse) -> list[str]:
     """A course as people read it."""
-    given = f"{course.user} ({course.principal})" if course.principal else course.user
     lines = [
         f"{_what(course)}: {course.state}",
         f"id        {course.command_id}",
-        f"given by  {given}" + (f": {course.reason}" if course.reason else ""),
+        f"given by  {who_text(course.user, course.principal)}" + (f": {course.reason}" if course.reason else ""),
         f"way       {' > '.join(course.way)}",
     ]
     lines += [f"{one.stage:<10} {time_text(one.at_ns)}  {one.node}" for one in course.steps]
@@ -62,18 +55,14 @@ def course_lines(course: CommandCourse) -> list[str]:
 @command.command("list")
 @click.option("--limit", default=LATEST, show_default=True, type=click.IntRange(1, 1_000), help="How many.")
 @place_option
-@json_option
-def list_commands(limit: int, place: Place, as_json: bool) -> None:
+@printed
+def list_commands(limit: int, place: Place) -> Output:
     """The latest commands that this node gave, or carried out for others, the newest first."""
     with node_client(place) as client:
         found = client.commands(limit=limit)
-    if as_json:
-        emit({"commands": msgspec.to_builtins(found)})
-    elif not found:
-        show("no command is remembered")
-    else:
-        rows = [(_given_text(one), _what(one), one.state, one.user, one.way[0], one.command_id) for one in found]
-        show_table(("given (UTC)", "what", "state", "who", "at", "id"), rows)
+    rows = ((_given_text(one), _what(one), one.state, one.user, one.way[0], one.command_id) for one in found)
+    columns = ("given (UTC)", "what", "state", "who", "at", "id")
+    return Output({"commands": found}, TextTable(columns, rows, empty="no command is remembered"))
 
 
 def _what(one: CommandCourse) -> str:
@@ -88,10 +77,10 @@ def _given_text(one: CommandCourse) -> str:
 @command.command("cancel")
 @click.argument("command_id", metavar="ID")
 @click.option("--reason", default="", help="Why; it is kept in the audit journal.")
-@click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
+@user_option
 @place_option
-@json_option
-def cancel_command(command_id: str, reason: str, user: str, place: Place, as_json: bool) -> None:
+@printed
+def cancel_command(command_id: str, reason: str, user: str, place: Place) -> Output:
     """Take an order back where it was given: one to this node's own items until it is accepted for their adapter, one
     to another node until its owner has it.
 
@@ -105,7 +94,4 @@ def cancel_command(command_id: str, reason: str, user: str, place: Place, as_jso
             f"albireo command show {command_id!r}",
             details=msgspec.to_builtins(proof),
         )
-    if as_json:
-        emit(proof)
-    else:
-        show(f"{command_id} is cancelled: nothing was done, and nothing will be")
+    return Output(proof, f"{command_id} is cancelled: nothing was done, and nothing will be")

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from albireo.cli.display import time_text, value_text
+from albireo.cli.display import time_text, value_text, who_text
 from albireo.cli.node.far_history import (
     NODES_REMEDY,
     as_far_as_it_came,
@@ -16,9 +16,9 @@ from albireo.cli.node.far_history import (
     far_node,
     refusal_of,
 )
-from albireo.cli.node.timespan import TIME
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, say
 from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.cli.timespan import TIME
 from albireo.client import HistoryCutShort
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.below.folders import node_asked
@@ -40,17 +40,10 @@ KINDS: Final = ("case", "audit", "control")
 )
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="The newest only.")
 @place_option
-@json_option
+@printed
 def command(
-    from_ns: int,
-    to_ns: int,
-    kind: str | None,
-    item: str | None,
-    node: str,
-    limit: int,
-    place: Place,
-    as_json: bool,
-) -> None:
+    from_ns: int, to_ns: int, kind: str | None, item: str | None, node: str, limit: int, place: Place
+) -> Output:
     """The journal: transitions of alarm cases, what operators did, starts and stops of the node."""
     try:
         asked = _EventsWanted(from_ns, to_ns, kind, item, limit, node_asked(node, [item] if item else []))
@@ -60,15 +53,9 @@ def command(
     except (HistoryError, ValueError) as error:
         raise refusal_of(error) from error
     answer = {"from_ns": from_ns, "to_ns": to_ns, "events": rows}
-    if not as_json:
-        show_table(
-            ("time (UTC)", "kind", "what", "who", "detail"),
-            [(time_text(row["at_ns"]), row["kind"], _what(row), _who(row), _detail(row)) for row in rows],
-        )
-    if cut is not None:
-        raise cut_failure(cut, rows[-1]["at_ns"] if rows else from_ns, answer if as_json else {})
-    if as_json:
-        emit(answer)
+    table = TextTable(("time (UTC)", "kind", "what", "who", "detail"), map(_cells, rows))
+    failure = None if cut is None else cut_failure(cut, rows[-1]["at_ns"] if rows else from_ns, answer)
+    return Output(answer, table, failure=failure)
 
 
 class _EventsWanted(NamedTuple):
@@ -120,15 +107,14 @@ def _told(rows: _Rows, names: Mapping[int, str]) -> _Rows:
     return rows
 
 
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return time_text(row["at_ns"]), row["kind"], _what(row), who_text(row["user"], row["principal"]), _detail(row)
+
+
 def _what(row: dict[str, Any]) -> str:
     if row["kind"] != "case":
         return f"{row['action']} {row['subject']}".strip()
     return f"{row['item']} {row['condition']} {row['action']}"
-
-
-def _who(row: dict[str, Any]) -> str:
-    """The name that was claimed, and behind it the principal that the link has proven."""
-    return f"{row['user']} ({row['principal']})" if row["principal"] else str(row["user"])
 
 
 def _detail(row: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 On its machine the files of a node are read, whether it runs or not; a node elsewhere is asked (far_history.py).
 """
 
+import contextlib
 import csv
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,10 +26,11 @@ from albireo.cli.node.far_history import (
     gaps_of,
     refusal_of,
 )
-from albireo.cli.node.timespan import DURATION, TIME
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show_table
+from albireo.cli.output import ExitCode, Failure, Output, TextTable, ask_for_json, json_asked, printed, say
+from albireo.cli.place import FILE
 from albireo.cli.safe_text import cell_text
 from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.cli.timespan import DURATION, TIME
 from albireo.client import HistoryCutShort
 from albireo.model.instant import SECOND
 from albireo.model.value import Value, ValueType
@@ -49,20 +51,19 @@ RAW_ROWS_MAX: Final = 1_000_000
 @click.option("--every", "every_ns", type=DURATION, default="1m", show_default=True, help="Interval: 10s, 1m, 1h, 1d.")
 @click.option("--aggregate", type=click.Choice(AGGREGATES), default="average", show_default=True)
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table")
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; needed for parquet.")
+@click.option("--output", type=FILE, help="File to write; needed for parquet.")
 @click.option("--uncertain-is-good", is_flag=True, help="Use uncertain values too (TreatUncertainAsBad = false).")
 @click.option("--only-raw", is_flag=True, help="Compute from raw rows even where stored sums would do.")
 @click.option("--sql", default=None, help="A query over samples, partials, gaps, events, items (needs duckdb).")
 @place_option
-@json_option
+@printed
 def command(
     item: str | None,
     sql: str | None,
     place: Place,
     form: str,
-    as_json: bool,
     **options: Any,
-) -> None:
+) -> Output:
     """Values of ITEM (a full name such as root:co_1, or co_1), time-weighted per interval.
 
     At a node above, root/north:co_1 is an item of the node root/north below it; north:co_1 will do if no other node is
@@ -72,7 +73,8 @@ def command(
 
     Every value has a quality: with the defaults Good means that all of the interval was good, Bad that nothing was.
     """
-    form = "json" if as_json else form
+    if form == "json":
+        ask_for_json()
     is_chosen = click.get_current_context().get_parameter_source("from_ns") is not ParameterSource.DEFAULT
     question = {"is_chosen": is_chosen, **{name: options[name] for name in _QUESTION}}
     try:
@@ -90,7 +92,7 @@ def command(
         raise Failure(str(error), NODES_REMEDY, ExitCode.USAGE) from error
     except (HistoryError, ValueError) as error:
         raise refusal_of(error) from error
-    _show(answer, form, options["output"])
+    return _output(answer, form, options["output"])
 
 
 _QUESTION: Final = ("from_ns", "to_ns", "every_ns", "aggregate", "uncertain_is_good", "only_raw")
@@ -252,39 +254,35 @@ def _asked_in_sql(place: Place, sql: str) -> _Table:
     return _Table({"sql": sql}, table)
 
 
-def _show(answer: _Table, form: str, output: Path | None) -> None:
-    match form:
-        case "json":
-            if answer.cut is None:
-                emit(answer.plain())
-        case "parquet":
-            if output is None:
-                raise Failure("parquet is not for a terminal", "add --output FILE", ExitCode.USAGE)
-            pq.write_table(pa.table(answer.columns), output, compression="zstd")
-            say(f"{len(answer.rows())} rows in {output}")
-        case "csv":
-            with output.open("w", newline="") if output else _kept_open() as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(answer.columns)
-                is_shown = output is None and sys.stdout.isatty()
-                writer.writerows([cell_text(one, is_shown=is_shown) for one in row] for row in answer.rows())
-        case _:
-            _show_table(answer)
-    if answer.cut is not None:
-        raise cut_failure(answer.cut, answer.goes_on_ns(), answer.plain() if form == "json" else {})
+def _output(answer: _Table, form: str, file: Path | None) -> Output:
+    value: dict[str, Any] = {}
+    text: TextTable | tuple[()] = ()
+    if json_asked():
+        value = answer.plain()  # Costly, so for nobody else.
+    elif form == "table":
+        text = _text_table(answer)
+    else:
+        _write(answer, form, file)
+    failure = None if answer.cut is None else cut_failure(answer.cut, answer.goes_on_ns(), value)
+    return Output(value, text, failure=failure)
 
 
-class _kept_open:  # Used like a function.
-    """Standard output as a file that `with` does not close."""
+def _write(answer: _Table, form: str, file: Path | None) -> None:
+    """Write it as CSV, to standard output if no file is named, or as Parquet."""
+    if form == "csv":
+        with file.open("w", newline="") if file else contextlib.nullcontext(sys.stdout) as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(answer.columns)
+            is_shown = file is None and sys.stdout.isatty()
+            writer.writerows([cell_text(one, is_shown=is_shown) for one in row] for row in answer.rows())
+    elif file is None:
+        raise Failure("parquet is not for a terminal", "add --output FILE", ExitCode.USAGE)
+    else:
+        pq.write_table(pa.table(answer.columns), file, compression="zstd")
+        say(f"{len(answer.rows())} rows in {file}")
 
-    def __enter__(self) -> Any:
-        return sys.stdout
 
-    def __exit__(self, *_: object) -> None:
-        sys.stdout.flush()
-
-
-def _show_table(answer: _Table) -> None:
+def _text_table(answer: _Table) -> TextTable:
     unit = answer.about.get("unit", "")
     shown: dict[str, Sequence[object]] = {}
     for name, column in answer.columns.items():
@@ -296,4 +294,4 @@ def _show_table(answer: _Table) -> None:
             shown["quality"] = [quality_text(one) for one in column]
         elif not name.endswith("_ns") or "sql" in answer.about:
             shown[name] = column
-    show_table(list(shown), list(zip(*shown.values(), strict=True)), title=str(answer.about.get("item", "")))
+    return TextTable(list(shown), zip(*shown.values(), strict=True), title=str(answer.about.get("item", "")))

@@ -1,26 +1,29 @@
 """`albireo items`: the items of a node with value, quality and age."""
 
-import time
 from typing import Any
 
 import click
 import msgspec
 
-from albireo.cli.display import not_heard_text, quality_text, time_text, value_text, where_listed
-from albireo.cli.output import Failure, emit, json_option, show_table, until_interrupted
+from albireo.cli.display import (
+    is_diagnostic,
+    natural,
+    not_heard_text,
+    quality_text,
+    time_text,
+    value_text,
+    where_listed,
+)
+from albireo.cli.output import Failure, Looks, Output, TextTable, watched
 from albireo.cli.target import Place, node_client, place_option
-from albireo.cli.view.state import is_diagnostic, natural
 from albireo.client import Client
-
-WATCH_S = 1.0
 
 
 @click.command("items")
 @click.argument("patterns", nargs=-1)
 @place_option
-@json_option
-@click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
-def command(patterns: tuple[str, ...], place: Place, as_json: bool, watch: bool) -> None:
+@watched(every_s=1.0)
+def command(patterns: tuple[str, ...], place: Place) -> Looks:
     """List items, the plant's first. PATTERNS are names with * and ?, such as `co_*`; without one all of
     the node itself are listed.
 
@@ -30,19 +33,13 @@ def command(patterns: tuple[str, ...], place: Place, as_json: bool, watch: bool)
 
     Names with a slash, such as plc/connected, are what the node, its adapters and its machine say of themselves.
     """
-    with until_interrupted(watch), node_client(place) as client:
+    with node_client(place) as client:
         while True:
             rows = _rows(client, patterns)
             if not rows and patterns:
                 listed = ", ".join(patterns)
                 raise Failure(f"no item is called {listed}", f"{where_listed(patterns[0])}; names may hold * and ?")
-            if as_json:
-                emit({"items": rows})
-            else:
-                _show(rows, watch)
-            if not watch:
-                return
-            time.sleep(WATCH_S)
+            yield Output({"items": rows}, _table(rows))
 
 
 def _rows(client: Client, patterns: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -63,18 +60,14 @@ def place_in_list(full_name: str) -> tuple[bool, tuple[tuple[str, int], ...]]:
     return is_diagnostic(name), natural(name)
 
 
-def _show(rows: list[dict[str, Any]], watch: bool) -> None:
-    if watch:
-        click.clear()
-    show_table(
-        ("item", "value", "quality", "source time (UTC)"),
-        [
-            (
-                row["name"],
-                value_text(row["value"], row["unit"]),
-                row["quality_name"],
-                time_text(row["source_ns"]) + not_heard_text(row["stale_since_ns"]),
-            )
-            for row in rows
-        ],
+def _table(rows: list[dict[str, Any]]) -> TextTable:
+    cells = (
+        (
+            row["name"],
+            value_text(row["value"], row["unit"]),
+            row["quality_name"],
+            time_text(row["source_ns"]) + not_heard_text(row["stale_since_ns"]),
+        )
+        for row in rows
     )
+    return TextTable(("item", "value", "quality", "source time (UTC)"), cells)

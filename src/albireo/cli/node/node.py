@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from albireo.cli.output import ExitCode, Failure, say, show
-from albireo.cli.place import VAR, data_option, find_data, topology_option
+from albireo.cli.place import DIRECTORY, VAR, data_option, find_data, topology_option
 from albireo.cli.process import own_keys, run_until_stopped
-from albireo.cli.site.topology import load_again, read_topology
 from albireo.cli.target import node_client
+from albireo.cli.topology_file import load_again, read_topology
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.topology import NodeConfig, Topology, UnknownPlace, find_place, places
 from albireo.node import boot
@@ -25,12 +25,10 @@ def command() -> None:
 @command.command()
 @topology_option
 @click.option("--id", "node_id", default=None, help="Which node, such as root/north; not needed where there is one.")
-@click.option(
-    "--data", type=click.Path(path_type=Path, file_okay=False), default=None, help="Data directory; default var/<id>."
-)
+@click.option("--data", type=DIRECTORY, default=None, help="Data directory; default var/<id>.")
 @click.option(
     "--keys",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=DIRECTORY,
     default=None,
     help="Directory of the keys; default <data>/keys if it is there. Without keys a pair stays on loopback, and "
     "the door of a node that stands alone stays closed.",
@@ -67,7 +65,7 @@ def run(
     hint = f"node {node_id} runs; in another terminal: albireo status, albireo watch; Ctrl-C stops it"
     started = (lambda _: say(hint)) if sys.stderr.isatty() else None
     work = partial(boot.run, loaded, place, directory, keys, started, feature_level, load_again)
-    raise SystemExit(run_until_stopped("node", node_id, directory, work))
+    raise SystemExit(run_until_stopped(directory, work))
 
 
 def _endpoints(topology: Topology, node: NodeConfig) -> Iterator[str]:

@@ -128,6 +128,9 @@ def _wrong(status: dict[str, Any], rows: list[MemberRow]) -> Iterator[Trouble]:
 
 
 def _devices(status: dict[str, Any]) -> Iterator[Trouble]:
+    for one in status.get("faces", ()):
+        if one["trouble"]:
+            yield Trouble(f"the face {one['name']} {one['trouble']}", "albireo status -v, and the node's log")
     for one in status["adapters"]:
         if one.get("trouble"):
             yield Trouble(f"the adapter {one['name']} {one['trouble']}", "albireo status -v, and the node's log")

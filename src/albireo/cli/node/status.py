@@ -1,6 +1,6 @@
 """`albireo status`: the node in one look; with -v, all that it says of itself."""
 
-import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -8,7 +8,7 @@ import msgspec
 
 from albireo.cli.display import time_text
 from albireo.cli.node.page import page_of
-from albireo.cli.output import emit, json_option, say, show, show_table, until_interrupted
+from albireo.cli.output import Looks, Output, Shown, TextTable, watched
 from albireo.cli.pair.reach import REMOTE_S, ReachedMember, other_member, pair_of, untrusted
 from albireo.cli.pair.table import (
     COLUMNS,
@@ -23,39 +23,25 @@ from albireo.cli.pair.table import (
     rows_of,
     voter_cells,
 )
+from albireo.cli.pair.votes import votes_text
 from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.client import Client, ClientError
-
-WATCH_S = 1.0
 
 
 @click.command("status")
 @place_option
-@json_option
+@watched(every_s=1.0)
 @click.option("--verbose", "-v", is_flag=True, help="Members, voters, actors, adapters, producers, followers too.")
-@click.option("--watch", is_flag=True, help="Show again every second until Ctrl-C.")
-def command(place: Place, as_json: bool, verbose: bool, watch: bool) -> None:
+def command(place: Place, verbose: bool) -> Looks:
     """Show who leads, whether what is recorded is safe, what is wrong, and what to do.
 
     The other member of a pair is asked too, by its client endpoint; if it does not answer, it is shown as last heard.
     """
-    with until_interrupted(watch), node_client(place) as client:
+    hints = () if verbose else ("(-v shows members, voters, processes, adapters, producers and followers)",)
+    with node_client(place) as client:
         while True:
             status = gather(client, place)
-            if watch and not as_json:
-                click.clear()
-            if as_json:
-                emit(status)
-            else:
-                for line in page_of(status).lines():
-                    show(line)
-                if verbose:
-                    _show(status)
-                else:
-                    say("(-v shows members, voters, processes, adapters, producers and followers)")
-            if not watch:
-                return
-            time.sleep(WATCH_S)
+            yield Output(status, _text(status, verbose=verbose), hints)
 
 
 def gather(client: Client, place: Place) -> dict[str, Any]:
@@ -106,38 +92,35 @@ def _others_view(client: Client, pair: dict[str, Any], place: Place) -> dict[str
     return pair_of(asked, pair["other"]["place"])
 
 
-def _show(status: dict[str, Any]) -> None:
+def _text(status: dict[str, Any], *, verbose: bool) -> Iterator[Shown]:
+    yield from page_of(status).lines()
+    if not verbose:
+        return
     log, cases, commit = status["log"], status["cases"], status["acquire_to_commit_ms"]
-    show(f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}")
+    yield f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}"
     if "members" in status:
-        _show_pair(msgspec.convert(status["members"], list[MemberRow]))
+        yield from _pair_text(msgspec.convert(status["members"], list[MemberRow]))
         local = local_text(status.get("durability") or {})
         private = private_text(status.get("replication") or {})
-        for line in filter(None, (local, private)):
-            show(line)
-    show(f"items {status['items']} ({status['bad_items']} bad)  cases {cases['open']} open, {cases['unacked']} unacked")
+        yield from filter(None, (local, private))
+    yield f"items {status['items']} ({status['bad_items']} bad)  cases {cases['open']} open, {cases['unacked']} unacked"
     if commit["p50"] is not None:
-        show(f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99")
+        yield f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99"
     if text := door_text(status.get("door") or {}):
-        show(text)
-    _show_actors(status.get("actors") or [])
-    show_table(
-        ("adapter", "device", "heard"),
-        [(one["name"], device_text(one), f"{one['silent_ms']} ms ago") for one in status["adapters"]],
-    )
-    _show_producers(status)
+        yield text
+    yield actors_table(status.get("actors") or [])
+    adapters = ((one["name"], device_text(one), f"{one['silent_ms']} ms ago") for one in status["adapters"])
+    yield TextTable(("adapter", "device", "heard"), adapters)
+    yield producers_table(status.get("producers", ()))
     if audit := status.get("audit") or {}:
         entries, head = audit["count"], audit["head"] or "-"
-        show(f"audit {entries} entries since sequence {audit['first_sequence']}, head {head}")
-    show_table(
-        ("follower", "lag", "durable"), [(one["name"], one["lag"], one["durable"]) for one in status["followers"]]
-    )
+        yield f"audit {entries} entries since sequence {audit['first_sequence']}, head {head}"
+    followers = ((one["name"], one["lag"], one["durable"]) for one in status["followers"])
+    yield TextTable(("follower", "lag", "durable"), followers)
     if status["votes"]:
-        from albireo.cli.pair.witness import show_votes  # It brings the topology, which no other status needs.
-
-        show_votes(status["votes"])
+        yield from votes_text(status["votes"])
     if status["stats"]:
-        _show_history(status["stats"])
+        yield history_text(status["stats"])
 
 
 def door_text(door: dict[str, Any]) -> str:
@@ -166,55 +149,52 @@ def device_text(adapter: dict[str, Any]) -> str:
             return "not tried yet"
 
 
-def _show_producers(status: dict[str, Any]) -> None:
-    """Show which program has which name: a run that comes and goes is that of a second program."""
-    show_table(
-        ("producer", "life", "run", "since", "batches", "runs before"),
-        [
-            (
-                one["name"],
-                one["life"],
-                one["run"],
-                time_text(one["since_ns"]),
-                one["last"],
-                " ".join(str(life["run"]) for life in reversed(one["earlier"])) or "-",
-            )
-            for one in status.get("producers", ())
-        ],
+def producers_table(producers: Iterable[dict[str, Any]]) -> TextTable:
+    """Programs by name: a run that comes and goes is that of a second program."""
+    rows = (
+        (
+            one["name"],
+            one["life"],
+            one["run"],
+            time_text(one["since_ns"]),
+            one["last"],
+            " ".join(str(life["run"]) for life in reversed(one["earlier"])) or "-",
+        )
+        for one in producers
     )
+    return TextTable(("producer", "life", "run", "since", "batches", "runs before"), rows)
 
 
-def _show_pair(rows: list[MemberRow]) -> None:
-    show_table(COLUMNS, [cells_of(row) for row in rows])
-    show_table(VOTER_COLUMNS, voter_cells(rows))
-    show(level_text(rows))
+def _pair_text(rows: list[MemberRow]) -> Iterator[Shown]:
+    yield TextTable(COLUMNS, map(cells_of, rows))
+    yield TextTable(VOTER_COLUMNS, voter_cells(rows))
+    yield level_text(rows)
     guards = guard_text(next((row.guards for row in rows if row.guards), {}))
     if guards:
-        show(f"late orders to outputs are held off by: {guards}")
-    for line in refused_text(rows):
-        show(line)
+        yield f"late orders to outputs are held off by: {guards}"
+    yield from refused_text(rows)
 
 
-def _show_actors(actors: list[dict[str, Any]]) -> None:
-    show_table(
-        ("actor", "state", "process", "restarts", "CPU", "longest turn", "cause"),
-        [
-            (
-                one["name"],
-                one["state"],
-                one["pid"] or "-",
-                one["restarts"],
-                f"{one['cpu_ns'] / 1e9:.1f} s",
-                f"{one['longest_turn_ns'] / 1e6:.1f} ms ({one['longest_turn_cpu_ns'] / 1e6:.1f} CPU)",
-                one["cause"],
-            )
-            for one in actors
-        ],
+def actors_table(actors: Iterable[dict[str, Any]]) -> TextTable:
+    """Processes and threads of a node."""
+    rows = (
+        (
+            one["name"],
+            one["state"],
+            one["pid"] or "-",
+            one["restarts"],
+            f"{one['cpu_ns'] / 1e9:.1f} s",
+            f"{one['longest_turn_ns'] / 1e6:.1f} ms ({one['longest_turn_cpu_ns'] / 1e6:.1f} CPU)",
+            one["cause"],
+        )
+        for one in actors
     )
+    return TextTable(("actor", "state", "process", "restarts", "CPU", "longest turn", "cause"), rows)
 
 
-def _show_history(history: dict[str, Any]) -> None:
-    show(
+def history_text(history: dict[str, Any]) -> str:
+    """The stored history, in one line."""
+    return (
         f"history {history['rows']} rows in {history['files']} files, {history['hot_rows']} not sealed yet, "
         f"{history['gaps']} gaps, complete to {time_text(history['complete_to_ns'])}"
     )

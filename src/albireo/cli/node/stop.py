@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, show
+from albireo.cli.output import ExitCode, Failure, Output, printed
 from albireo.cli.pair.reach import ReachedMember, other_member, own_member
-from albireo.cli.place import find_data
+from albireo.cli.place import DIRECTORY, find_data
 from albireo.cli.target import node_client
 from albireo.client import NodeUnreachable
 from albireo.model.position import Position
@@ -17,13 +17,13 @@ from albireo.model.position import Position
 @click.command("stop")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=DIRECTORY,
     multiple=True,
     help="Data directory of a node here; with --all one of the two is enough. Without it the only node in ./var.",
 )
 @click.option("--all", "is_all", is_flag=True, help="Both members of the pair, level and with one shutdown id.")
-@json_option
-def command(data: tuple[Path, ...], is_all: bool, as_json: bool) -> None:
+@printed
+def command(data: tuple[Path, ...], is_all: bool) -> Output:
     """Stop a node cleanly; of a pair, one member, or both (--all).
 
     One member hands over first, if it leads. Both stop like this: nothing new is taken, the passive member gets level
@@ -35,10 +35,7 @@ def command(data: tuple[Path, ...], is_all: bool, as_json: bool) -> None:
     else:
         answer = {"asked": [_stop_one(directory) for directory in data or (None,)]}
         said = f"asked to stop: {', '.join(answer['asked'])}"
-    if as_json:
-        emit(answer)
-    else:
-        show(said)
+    return Output(answer, said)
 
 
 def _stop_one(directory: Path | None) -> str:

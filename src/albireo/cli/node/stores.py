@@ -7,8 +7,8 @@ import click
 import msgspec
 
 from albireo.cli.display import time_text
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
-from albireo.cli.place import data_option, find_data
+from albireo.cli.output import ExitCode, Failure, Output, Shown, TextTable, printed
+from albireo.cli.place import DIRECTORY, data_option, find_data
 from albireo.log import LogError, StoreDamaged, WrongStore
 from albireo.log.inspection import (
     Comparison,
@@ -24,7 +24,6 @@ from albireo.runtime.directory import holder
 
 PRIVATE = "private"
 """Beside `log`: what a member does not replicate."""
-DIRECTORY = click.Path(path_type=Path, file_okay=False)
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,8 +44,8 @@ class Named(msgspec.Struct, frozen=True, kw_only=True):
 @click.command("stores")
 @click.argument("first", type=DIRECTORY)
 @click.argument("second", type=DIRECTORY)
-@json_option
-def command(first: Path, second: Path, as_json: bool) -> None:
+@printed
+def command(first: Path, second: Path) -> Output:
     """Compare the data directories of the two members of a pair: which is newer, and why, in words.
 
     Only looks; neither member has to run, and copies of the directories will do. Exit code 0 if they belong together.
@@ -54,14 +53,9 @@ def command(first: Path, second: Path, as_json: bool) -> None:
     stores = _read(first), _read(second)
     found = compare(stores[0].seen, stores[1].seen)
     words = explained(stores, found)
-    if as_json:
-        emit(_answer(stores, found, words))
-    else:
-        show_table(ROW_NAMES, [row_of(one) for one in stores])
-        for line in words:
-            show(line)
-    if found.kind in ("foreign", "same_store"):
-        raise SystemExit(ExitCode.FAILED)
+    code = ExitCode.FAILED if found.kind in ("foreign", "same_store") else ExitCode.GOOD
+    text: list[Shown] = [TextTable(ROW_NAMES, map(row_of, stores)), *words]
+    return Output(_answer(stores, found, words), text, exit_code=code)
 
 
 def _read(data: Path) -> Named:
@@ -252,8 +246,8 @@ def _records(one: Quarantined) -> str:
 @click.command("quarantine")
 @click.option("--delete", "names", multiple=True, metavar="NAME", help="Delete what is listed under that name.")
 @data_option
-@json_option
-def quarantine(names: tuple[str, ...], data: Path | None, as_json: bool) -> None:
+@printed
+def quarantine(names: tuple[str, ...], data: Path | None) -> Output:
     """Show the records that were cut from a node's log and are kept: torn tails, records that another holder lacked.
 
     Nothing of it is ever read again by the node, which lets go of the oldest by itself when there is too much of it
@@ -267,25 +261,10 @@ def quarantine(names: tuple[str, ...], data: Path | None, as_json: bool) -> None
         raise Failure(str(error.args[0]), "albireo quarantine lists the names", ExitCode.USAGE) from error
     except (OSError, StoreDamaged, WrongStore) as error:
         raise Failure(f"{directory} can't be used: {error}", "run this as the owner of the directory") from error
-    if as_json:
-        gone = [one.name for one in deleted]
-        emit({"data": str(directory), "deleted": gone, "quarantined": msgspec.to_builtins(found)})
-        return
-    for one in deleted:
-        show(f"deleted: {one.name}, {_records(one)}")
-    show_table(
-        ("name", "records", "bytes", "when", "why", "files"),
-        [
-            (
-                one.name,
-                _records(one),
-                one.size_bytes,
-                time_text(one.when_ns),
-                one.why,
-                len(one.files),
-            )
-            for one in found
-        ],
-    )
+    rows = ((one.name, _records(one), one.size_bytes, time_text(one.when_ns), one.why, len(one.files)) for one in found)
+    text: list[Shown] = [f"deleted: {one.name}, {_records(one)}" for one in deleted]
+    text.append(TextTable(("name", "records", "bytes", "when", "why", "files"), rows))
     place = directory / "log" / "quarantine"
-    say(f"{len(found)} cuts are kept in {place}" if found else "nothing that was cut is kept here")
+    hint = f"{len(found)} cuts are kept in {place}" if found else "nothing that was cut is kept here"
+    value = {"data": str(directory), "deleted": [one.name for one in deleted], "quarantined": found}
+    return Output(value, text, (hint,))

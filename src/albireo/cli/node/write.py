@@ -1,7 +1,6 @@
 """`albireo write`: set one item, and say what became of it."""
 
 import contextlib
-import getpass
 import re
 import sys
 from typing import Final
@@ -10,9 +9,9 @@ import click
 import msgspec
 
 from albireo.cli.display import quality_text, value_text, where_listed
-from albireo.cli.node.timespan import SecondsType
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
-from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.output import ExitCode, Failure, Output, printed, say
+from albireo.cli.target import Place, node_client, place_option, user_option
+from albireo.cli.timespan import SecondsType
 from albireo.client import Client, ClientError, ItemReading, ItemSelection, NodeRefused
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import Control
@@ -52,7 +51,7 @@ class OrderOptions(msgspec.Struct, frozen=True, kw_only=True):
 @click.argument("item")
 @click.argument("value")
 @click.option("--reason", default="", help="Why; kept in the audit journal.")
-@click.option("--user", default=getpass.getuser, help="Who orders; the login name by default.")
+@user_option
 @click.option(
     "--expires",
     "expires_s",
@@ -63,10 +62,8 @@ class OrderOptions(msgspec.Struct, frozen=True, kw_only=True):
 )
 @click.option("--yes", "is_sure", is_flag=True, help="Write an item that asks to be selected first without asking.")
 @place_option
-@json_option
-def command(
-    item: str, value: str, reason: str, user: str, expires_s: float, is_sure: bool, place: Place, as_json: bool
-) -> None:
+@printed
+def command(item: str, value: str, reason: str, user: str, expires_s: float, is_sure: bool, place: Place) -> Output:
     """Set ITEM to VALUE: a number, true or false (on, off), or text, as the item's type asks.
 
     An item whose table says `control` = `select` is selected first: nobody else can write it then. Its present value
@@ -77,15 +74,13 @@ def command(
     order = OrderOptions(item=item, reason=reason, expires_s=expires_s)
     selection: ItemSelection | None = None
     with node_client(place, user) as client:
-        known = client.items(item)
-        if not known:
-            raise Failure(f"no item {item}", where_listed(item))
-        wanted = parsed(value, known[0].item.value_type)
-        if known[0].item.control is Control.SELECT:
-            selection, receipt = _selected_and_written(client, order, known[0], wanted, is_sure=is_sure)
+        known = known_item(client, item)
+        wanted = parsed(value, known.item.value_type)
+        if known.item.control is Control.SELECT:
+            selection, receipt = _selected_and_written(client, order, known, wanted, is_sure=is_sure)
         else:
             receipt = client.write(item, wanted, reason, expires_s=expires_s)
-        elsewhere = _elsewhere(client, known[0].name) if receipt.outcome is Outcome.EXPIRED else ""
+        elsewhere = _elsewhere(client, known.name) if receipt.outcome is Outcome.EXPIRED else ""
     text = f"{item} = {value}: {receipt.outcome}"
     if receipt.read_back is not None:
         text += f", read back {value_text(receipt.read_back)}"
@@ -97,10 +92,15 @@ def command(
         raise Failure(
             text, remedy_of(receipt.outcome, item, receipt.command_id, elsewhere), details={**step, "receipt": told}
         )
-    if as_json:
-        emit({**step, **told})
-    else:
-        show(text)
+    return Output({**step, **told}, text)
+
+
+def known_item(client: Client, item: str) -> ItemReading:
+    """The item of this name as the node has it now; Failure if there is none."""
+    known = client.items(item)
+    if not known:
+        raise Failure(f"no item {item}", where_listed(item))
+    return known[0]
 
 
 def _selected_and_written(

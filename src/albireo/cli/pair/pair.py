@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from albireo.cli.display import time_text
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show, show_table
+from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, say
 from albireo.cli.pair.reach import ReachedMember, other_member, own_member
 from albireo.cli.place import data_option
 from albireo.client import NodeUnreachable
@@ -23,25 +23,23 @@ def command() -> None:
 
 @command.command("init")
 @data_option
-@json_option
-def init(data: Path | None, as_json: bool) -> None:
+@printed
+def init(data: Path | None) -> Output:
     """Write the first record to the voters of a new pair: the primary leads, the backup joins by itself.
 
     Once in the life of a pair, with --data of the primary. Both members and the voters run already.
     """
     with own_member(data) as (member, _):
         answer = member.act("pair_init")
-    if as_json:
-        emit(answer)
-        return
-    show_table(("voter", "answer"), list(answer["voters"].items()))
-    say(f"the pair has begun: {member.place} takes the lead within a second; see `albireo status`")
+    table = TextTable(("voter", "answer"), answer["voters"].items())
+    hint = f"the pair has begun: {member.place} takes the lead within a second; see `albireo status`"
+    return Output(answer, table, (hint,))
 
 
 @command.command("seen")
 @data_option
-@json_option
-def seen(data: Path | None, as_json: bool) -> None:
+@printed
+def seen(data: Path | None) -> Output:
     """Say that somebody has looked at what was cut from a log, or may be lost: both cases end at both members.
 
     They stand, over restarts, because only a person can tell. They come back with a new cause.
@@ -53,24 +51,21 @@ def seen(data: Path | None, as_json: bool) -> None:
                 ended[other.place] = other.act("pair_seen")["ended"]
         except NodeUnreachable as error:
             say(f"{error}: what stands there stands on; say it again when it is back")
-    if as_json:
-        emit({"ended": ended})
-        return
-    for place, cases in ended.items():
-        show(f"{place}: {', '.join(cases) if cases else 'nothing stood'}")
+    lines = [f"{place}: {', '.join(cases) if cases else 'nothing stood'}" for place, cases in ended.items()]
+    return Output({"ended": ended}, lines)
 
 
 @click.command("switchover")
 @data_option
-@json_option
-def switchover(data: Path | None, as_json: bool) -> None:
+@printed
+def switchover(data: Path | None) -> Output:
     """Let the other member lead: nothing is lost, write orders and answers pause for some tenths of a second.
 
     With --data of the active member, or of the passive one.
     """
     with own_member(data) as (member, directory):
         answer = _active(member, directory, "switchover")
-    _show(answer, f"{answer['active']} is active, epoch {answer['epoch']}", as_json=as_json)
+    return Output(answer, f"{answer['active']} is active, epoch {answer['epoch']}")
 
 
 def _active(member: ReachedMember, directory: Path, what: str, **arguments: object) -> dict[str, Any]:
@@ -88,8 +83,8 @@ def _active(member: ReachedMember, directory: Path, what: str, **arguments: obje
 @click.command("maintenance")
 @data_option
 @click.option("--end", "is_over", is_flag=True, help="The work is done: it may lead again (and does not by itself).")
-@json_option
-def maintenance(data: Path | None, is_over: bool, as_json: bool) -> None:
+@printed
+def maintenance(data: Path | None, is_over: bool) -> Output:
     """Keep a member from leading, for work on its machine.
 
     If it leads, it hands over first. From then on it follows and keeps every record, but takes over from nobody, not
@@ -98,18 +93,17 @@ def maintenance(data: Path | None, is_over: bool, as_json: bool) -> None:
     with own_member(data) as (member, _):
         answer = member.act("maintenance", is_on=not is_over)
     if is_over:
-        _show(answer, f"{member.place} may lead again", as_json=as_json)
-        return
+        return Output(answer, f"{member.place} may lead again")
     since = time_text(answer["maintenance_since_ns"])
-    _show(answer, f"{member.place} is in maintenance since {since}: it takes over from nobody", as_json=as_json)
+    return Output(answer, f"{member.place} is in maintenance since {since}: it takes over from nobody")
 
 
 @click.command("promote")
 @data_option
 @click.option("--force", "is_forced", is_flag=True, help="I know that the other machine is off.")
 @click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
-@json_option
-def promote(data: Path | None, is_forced: bool, is_sure: bool, as_json: bool) -> None:
+@printed
+def promote(data: Path | None, is_forced: bool, is_sure: bool) -> Output:
     """Let this member lead without the voters, because the other machine is off for good.
 
     Everything else leads by itself. If the other machine is not off, both act, and one of the two histories is lost.
@@ -127,8 +121,7 @@ def promote(data: Path | None, is_forced: bool, is_sure: bool, as_json: bool) ->
             remedy = "say yes to it, or give --yes, once the other machine is off"
             raise Failure("nothing was done", remedy, ExitCode.USAGE)
         answer = member.act("promote")
-    text = f"{member.place} leads by force in epoch {answer['epoch']}, from record {answer['end']} on"
-    _show(answer, text, as_json=as_json)
+    return Output(answer, f"{member.place} leads by force in epoch {answer['epoch']}, from record {answer['end']} on")
 
 
 def _agreed() -> bool:
@@ -165,20 +158,12 @@ def voter() -> None:
 @voter.command("reset")
 @click.argument("name")
 @data_option
-@json_option
-def reset(name: str, data: Path | None, as_json: bool) -> None:
+@printed
+def reset(name: str, data: Path | None) -> Output:
     """Let the voter NAME, which lost its store, vote again; the active member vouches for what was agreed.
 
     NAME as the topology lists it (witness:w1), or w1.
     """
     with own_member(data) as (member, directory):
         answer = _active(member, directory, "voter_reset", voter=name)
-    text = f"{answer['voter']} votes again; it promises nothing below epoch {answer['promised']}"
-    _show(answer, text, as_json=as_json)
-
-
-def _show(answer: dict[str, Any], text: str, *, as_json: bool) -> None:
-    if as_json:
-        emit(answer)
-    else:
-        show(text)
+    return Output(answer, f"{answer['voter']} votes again; it promises nothing below epoch {answer['promised']}")

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from albireo.cli.output import ExitCode, Failure, emit, json_asked, json_option, say, show, show_table
+from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, say, tell
+from albireo.cli.place import DIRECTORY
 from albireo.drill import unruly
 from albireo.drill.fault.faults import FAULTS
 from albireo.drill.rehearsal import DrillReport, Rehearsal, Round, objection
@@ -25,11 +26,7 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
     if is_asked and not context.resilient_parsing:
         faults = {name: entry.what for name, entry in FAULTS.items()} | lone.FAULTS
         faults |= {name: one.what for name, one in SHAPES.items()} | {unruly.NAME: unruly.WHAT}
-        if json_asked():
-            emit({"faults": faults})
-        else:
-            for name, what in faults.items():
-                click.echo(f"{name}\t{what}")
+        tell(Output({"faults": faults}, TextTable((), faults.items())))
         context.exit()
 
 
@@ -44,11 +41,9 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
     show_default=True,
     help="Three witnesses, or the demo's mix: two PLCs and a witness.",
 )
-@click.option(
-    "--keep", type=click.Path(path_type=Path, file_okay=False), help="Do it in this empty directory, and leave it."
-)
-@json_option
-def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bool) -> None:
+@click.option("--keep", type=DIRECTORY, help="Do it in this empty directory, and leave it.")
+@printed
+def command(fault: str, rounds: int, voters: str, keep: Path | None) -> Output:
     """Rehearse FAULT on a pair made for it, under a live load, and print what was lost, doubled, late.
 
     `cut-site`, `kill-site`, `kill-root` and `restart-tree` do so with a site below a root, `stale-parent`,
@@ -59,8 +54,8 @@ def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bo
     """
     reason = objection(fault) if fault in FAULTS else ""
     if reason:
-        _skip(fault, reason, as_json)
-        return
+        say(f"{fault}: skipped: {reason}")  # It is neither held nor not held.
+        return Output({"fault": fault, "rounds": [], "held": None, "skipped": reason})
     directory = Path(tempfile.mkdtemp(prefix="albireo-drill-")) if keep is None else keep
     if keep is not None and keep.exists() and any(keep.iterdir()):
         raise Failure(f"{keep} is not empty", "name a directory that is not there yet", ExitCode.USAGE)
@@ -77,22 +72,10 @@ def command(fault: str, rounds: int, voters: str, keep: Path | None, as_json: bo
     finally:
         if keep is None:
             shutil.rmtree(directory, ignore_errors=True)
-    _show(report, as_json)
-    if not report.held:
-        raise SystemExit(int(ExitCode.FAILED))
+    return _told(report)
 
 
-def _skip(fault: str, reason: str, as_json: bool) -> None:
-    """Say that `fault` was not rehearsed, which is neither held nor not held."""
-    say(f"{fault}: skipped: {reason}")
-    if as_json:
-        emit({"fault": fault, "rounds": [], "held": None, "skipped": reason})
-
-
-def _show(report: AnyReport, as_json: bool) -> None:
-    if as_json:
-        emit(report)
-        return
+def _told(report: AnyReport) -> Output:
     rows: Sequence[msgspec.Struct]
     if isinstance(report, DrillReport):
         columns, rows = Round.__struct_fields__, report.rounds
@@ -102,5 +85,6 @@ def _show(report: AnyReport, as_json: bool) -> None:
         columns, rows = TakeoverRound.__struct_fields__, report.rounds
     else:
         columns, rows = GatewayAccount.__struct_fields__, [one for each in report.rounds for one in each.devices]
-    show_table(columns, [["" if value is None else value for value in msgspec.structs.astuple(one)] for one in rows])
-    show(f"{report.fault}: {'held' if report.held else 'DID NOT HOLD'}")
+    cells = (["" if value is None else value for value in msgspec.structs.astuple(one)] for one in rows)
+    text = (TextTable(columns, cells), f"{report.fault}: {'held' if report.held else 'DID NOT HOLD'}")
+    return Output(report, text, exit_code=ExitCode.GOOD if report.held else ExitCode.FAILED)

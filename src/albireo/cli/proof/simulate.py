@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 import albireo
-from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say
+from albireo.cli.output import ExitCode, Failure, Output, printed, progress, say
 from albireo.sim.machines.mutations import MUTATIONS
 from albireo.sim.machines.proof import Proof, prove, replay, try_shortcuts
 
@@ -24,8 +24,8 @@ from albireo.sim.machines.proof import Proof, prove, replay, try_shortcuts
 )
 @click.option("--seed", "one", type=click.IntRange(min=0), help="Play this one world only.")
 @click.option("--trace", is_flag=True, help="With --seed: print what happened in it, line by line.")
-@json_option
-def command(seeds: int, first: int, mutations: bool, one: int | None, trace: bool, as_json: bool) -> None:
+@printed
+def command(seeds: int, first: int, mutations: bool, one: int | None, trace: bool) -> Output:
     """Play the pair in seeded worlds full of faults and check that nothing acknowledged is lost or doubled.
 
     The machines are the real ones; time, network, disks, PLCs and clients are simulated. A violation is printed with
@@ -34,8 +34,7 @@ def command(seeds: int, first: int, mutations: bool, one: int | None, trace: boo
     if trace and one is None:
         raise Failure("--trace shows one world", "name it: albireo simulate --seed 17 --trace", ExitCode.USAGE)
     if one is not None:
-        _show(one, trace, as_json)
-        return
+        return _one_world(one, trace=trace)
     start = time.perf_counter()
     with progress(f"{seeds} worlds", seeds) as advance:
         proof = prove(range(first, first + seeds), lambda text: advance(1, text))
@@ -44,26 +43,22 @@ def command(seeds: int, first: int, mutations: bool, one: int | None, trace: boo
     if mutations:
         with progress(f"{len(MUTATIONS)} shortcuts", len(MUTATIONS)) as advance:
             caught = try_shortcuts(lambda text: advance(1, text))
-    _tell(proof, seconds, caught, as_json)
+    return _told(proof, seconds, caught)
 
 
-def _tell(proof: Proof, seconds: float, caught: dict[str, int | None], as_json: bool) -> None:
+def _told(proof: Proof, seconds: float, caught: dict[str, int | None]) -> Output:
     answer = report(proof, seconds, caught)
     for broken in answer["violations"]:
         say(f"VIOLATION {broken['what']}")
         say(f"  commit {broken['commit']}; play it again: {broken['replay']}")
     for name in (name for name, seed in caught.items() if seed is None):
         say(f"NOT CAUGHT {name}")
-    if as_json:
-        emit(answer)
-    else:
-        click.echo(
-            f"{proof.seeds} worlds, {proof.events} events ({answer['events_per_s']} per second), "
-            f"{proof.acked} batches acknowledged, {len(proof.broken)} violations; "
-            f"{sum(seed is not None for seed in caught.values())} of {len(caught)} shortcuts caught"
-        )
-    if not answer["held"]:
-        raise SystemExit(int(ExitCode.FAILED))
+    text = (
+        f"{proof.seeds} worlds, {proof.events} events ({answer['events_per_s']} per second), "
+        f"{proof.acked} batches acknowledged, {len(proof.broken)} violations; "
+        f"{sum(seed is not None for seed in caught.values())} of {len(caught)} shortcuts caught"
+    )
+    return Output(answer, text, exit_code=ExitCode.GOOD if answer["held"] else ExitCode.FAILED)
 
 
 def report(proof: Proof, seconds: float, caught: dict[str, int | None]) -> dict[str, Any]:
@@ -88,19 +83,17 @@ def report(proof: Proof, seconds: float, caught: dict[str, int | None]) -> dict[
     }
 
 
-def _show(seed: int, trace: bool, as_json: bool) -> None:
+def _one_world(seed: int, *, trace: bool) -> Output:
     lines, violation = replay(seed)
     for line in lines if trace else ():
-        click.echo(line)
+        click.echo(line)  # With --json too: the object is the last line.
     if violation:
         say(f"VIOLATION {violation}")
         say(f"  commit {_commit()}")
-    if as_json:
-        emit({"seed": seed, "commit": _commit(), "violation": violation, "held": not violation})
-    elif not violation:
-        click.echo(f"seed {seed} holds")
+    value = {"seed": seed, "commit": _commit(), "violation": violation, "held": not violation}
     if violation:
-        raise SystemExit(int(ExitCode.FAILED))
+        return Output(value, exit_code=ExitCode.FAILED)
+    return Output(value, f"seed {seed} holds")
 
 
 def _commit() -> str:

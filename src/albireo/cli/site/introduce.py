@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, say, show
-from albireo.cli.site.key_place import loaded, place_options, told
+from albireo.cli.output import ExitCode, Failure, Output, printed, say
+from albireo.cli.site.key_place import check_role_said, loaded, place_options, place_said, told
 from albireo.model.access import ROLE_WORDS
 from albireo.model.topology import NODE_ID_PATTERN
 from albireo.runtime import Keys
@@ -24,18 +24,15 @@ from albireo.runtime.link.key_files import OWN_FILE
 @click.option("--role", type=click.Choice(ROLE_WORDS), default=None, help="Role that a program or person asks for.")
 @click.option("--node", default="", help="With --role: only at this node and below, such as root/north.")
 @place_options
-@json_option
-def invite(name: str, role: str | None, node: str, directory: Path | None, data: Path | None, as_json: bool) -> None:
+@printed
+def invite(name: str, role: str | None, node: str, directory: Path | None, data: Path | None) -> Output:
     """Write the line by which NAME introduces itself, and make its keys if there are none.
 
     Gather the lines of all machines of the site in one file, and on each of them: albireo keys join FILE. A node, or
     witness, is introduced by its --data, a program or person by --keys: without --role it may view.
     """
-    where = directory or (data / "keys" if data is not None else None)
-    if where is None:
-        raise Failure("it is not said where", "name a place with --data DIR or --keys DIR", ExitCode.USAGE)
-    if node and not role:
-        raise Failure("--node says where, and no --role says what", "give both, or neither", ExitCode.USAGE)
+    where = place_said(directory, data)
+    check_role_said(role, node)
     asked = role or (LONE if data is not None and re.fullmatch(NODE_ID_PATTERN[1:-1], name) else "")
     with told():
         check_invite(Invite(name, "", asked, node))
@@ -44,18 +41,16 @@ def invite(name: str, role: str | None, node: str, directory: Path | None, data:
         raise Failure(f"{where} has the keys of {keys.name}", "give that name, or another place")
     one = Invite(keys.name, keys.public, asked, node)
     say("One line for the file of the site; it holds no secret:")
-    if as_json:
-        emit({"name": one.name, "public": one.public, "role": one.role, "node": one.node, "line": one.line})
-    else:
-        show(one.line)
+    value = {"name": one.name, "public": one.public, "role": one.role, "node": one.node, "line": one.line}
+    return Output(value, one.line)
 
 
 @click.command("join")
 @click.argument("files", nargs=-1, required=True, type=click.File("r"))
 @click.option("--fingerprint", "expected", default="", help="The fingerprint that another machine shows: do not ask.")
 @place_options
-@json_option
-def join(files: tuple[Any, ...], expected: str, directory: Path | None, data: Path | None, as_json: bool) -> None:
+@printed
+def join(files: tuple[Any, ...], expected: str, directory: Path | None, data: Path | None) -> Output:
     """Trust everybody of FILES whom this machine speaks with, once a person has compared the fingerprint.
 
     FILES hold the lines that `albireo keys invite` wrote on each machine. All machines that were given the same lines
@@ -77,10 +72,8 @@ def join(files: tuple[Any, ...], expected: str, directory: Path | None, data: Pa
         for one in new:
             keys.trust(one.name, one.public, one.grant)
     names = {"trusted": [one.name for one in others], "new": [one.name for one in new]}
-    if as_json:
-        emit({"name": keys.name, "fingerprint": shown, **names})
-    else:
-        show(f"{keys.name} trusts {', '.join(names['trusted'])}; new: {', '.join(names['new']) or 'none'}")
+    text = f"{keys.name} trusts {', '.join(names['trusted'])}; new: {', '.join(names['new']) or 'none'}"
+    return Output({"name": keys.name, "fingerprint": shown, **names}, text)
 
 
 def _others(keys: Keys, invites: list[Invite]) -> list[Invite]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from albireo.cli.output import ExitCode, Failure
-from albireo.cli.place import VAR, runs
+from albireo.cli.place import DIRECTORY, VAR, runs
 from albireo.runtime import Keys, KeysRefused
 from albireo.runtime.link.key_files import OWN_FILE
 
@@ -17,21 +17,22 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def place_options(function: _Function) -> _Function:
     """Give a command `--keys` and `--data`."""
-    for option in (
-        click.option(
-            "--data",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Data directory of a node or witness; its keys are in DATA/keys.",
-        ),
-        click.option(
-            "--keys",
-            "directory",
-            type=click.Path(path_type=Path, file_okay=False),
-            help="Directory of the keys. Without both: the only one in ./var, or of the only process that runs.",
-        ),
-    ):
-        function = option(function)
-    return function
+    of_data = click.option("--data", type=DIRECTORY, help="Data directory of a node or witness; keys are in DATA/keys.")
+    told = "Directory of the keys. Without both: the only one in ./var, or of the only process that runs."
+    return click.option("--keys", "directory", type=DIRECTORY, help=told)(of_data(function))
+
+
+def place_said(directory: Path | None, data: Path | None) -> Path:
+    """Directory of keys that are to be made; Failure if none was named."""
+    if directory is None and data is None:
+        raise Failure("it is not said where", "name a place with --data DIR or --keys DIR", ExitCode.USAGE)
+    return directory or (data or Path()) / "keys"
+
+
+def check_role_said(role: str | None, node: str) -> None:
+    """Raises Failure: it is said where a role counts, and not which."""
+    if node and not role:
+        raise Failure("--node says where, and no --role says what", "give both, or neither", ExitCode.USAGE)
 
 
 def loaded(directory: Path | None, data: Path | None) -> Keys:

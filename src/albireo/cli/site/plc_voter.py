@@ -1,13 +1,13 @@
 """`albireo doctor plc-voter`: the commissioning test of a PLC that is to vote."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from albireo.cli.output import ExitCode, Failure, emit, json_option, progress, say, show, show_table
+from albireo.cli.output import ExitCode, Failure, Output, Shown, TextTable, printed, progress, say
+from albireo.cli.place import FILE
 from albireo.model.topology import AdapterConfig, Guard, NodeConfig, Topology
 
 if TYPE_CHECKING:
@@ -19,13 +19,7 @@ STEPS: Final = 260
 
 
 @click.command("plc-voter")
-@click.option(
-    "--topology",
-    "file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    required=True,
-    help="Names the PLC, its registers and the pair.",
-)
+@click.option("--topology", "file", type=FILE, required=True, help="Names the PLC, its registers and the pair.")
 @click.option("--plc", "name", required=True, help="Adapter of the PLC, or NODE:ADAPTER.")
 @click.option(
     "--power-cycle/--no-power-cycle",
@@ -34,21 +28,18 @@ STEPS: Final = 260
     help="Whether to ask you to switch the PLC off and on. Without it the test stays incomplete.",
 )
 @click.option("--rounds", type=click.IntRange(4, 10_000), default=100, show_default=True, help="Writes per member.")
-@json_option
-def command(file: Path, name: str, cycles_power: bool, rounds: int, as_json: bool) -> None:
+@printed
+def command(file: Path, name: str, cycles_power: bool, rounds: int) -> Output:
     """Test whether a PLC's registers may vote.
 
     It writes the voter's 64 registers only, and leaves them as they were found. Both members must be stopped. Run it
     from the machine of each member. Exit code 0 when nothing failed, else 1.
     """
-    from albireo.cli.site.topology import read_topology
+    from albireo.cli.topology_file import read_topology
 
     topology = read_topology(file).topology
     settings = settings_of(topology, name)
-    report = _run(name, settings, cycles_power=cycles_power, rounds=rounds)
-    _show(name, report, as_json=as_json)
-    if report.verdict == "fail":
-        sys.exit(ExitCode.FAILED)
+    return _told(name, _run(name, settings, cycles_power=cycles_power, rounds=rounds))
 
 
 def _run(name: str, settings: "VoterSettings", *, cycles_power: bool, rounds: int) -> "VoterReport":
@@ -69,17 +60,15 @@ def _run(name: str, settings: "VoterSettings", *, cycles_power: bool, rounds: in
         raise Failure(f"{name}: {lost.reason}", remedy, ExitCode.UNREACHABLE) from lost
 
 
-def _show(name: str, report: "VoterReport", *, as_json: bool) -> None:
-    if not as_json:
-        show_table(("result", "what", "found"), [(_SIGNS[one.status], one.name, one.found) for one in report.lines])
-        for one in report.lines:
-            if one.remedy:
-                show(f"{one.name}: {one.remedy}")
-        show(f"{name}: {_VERDICTS[report.verdict]}")
-        return
-    lines = [{"name": one.name, "status": one.status, "found": one.found, "remedy": one.remedy} for one in report.lines]
+def _told(name: str, report: "VoterReport") -> Output:
     suggested = {"settle_ms": report.settle_ms, "dead_time_ms": report.dead_time_ms}
-    emit({"plc": name, "verdict": report.verdict, **suggested, "checks": lines})
+    text: list[Shown] = [
+        TextTable(("result", "what", "found"), ((_SIGNS[one.status], one.name, one.found) for one in report.lines)),
+        *(f"{one.name}: {one.remedy}" for one in report.lines if one.remedy),
+        f"{name}: {_VERDICTS[report.verdict]}",
+    ]
+    code = ExitCode.FAILED if report.verdict == "fail" else ExitCode.GOOD
+    return Output({"plc": name, "verdict": report.verdict, **suggested, "checks": report.lines}, text, exit_code=code)
 
 
 _VERDICTS: Final = {

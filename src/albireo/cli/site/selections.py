@@ -3,15 +3,12 @@
 Spec: docs/messages.md, Select before operate.
 """
 
-import getpass
-
 import click
-import msgspec
 
-from albireo.cli.display import not_heard_text, time_text, where_listed
-from albireo.cli.force.force import left_text
-from albireo.cli.output import Failure, emit, json_option, show, show_table
-from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.display import left_text, not_heard_text, time_text, who_text
+from albireo.cli.node.write import known_item
+from albireo.cli.output import Failure, Output, TextTable, printed
+from albireo.cli.target import Place, node_client, place_option, user_option
 
 
 @click.group("selections")
@@ -25,47 +22,44 @@ def command() -> None:
 @command.command("list")
 @click.argument("node", default="*")
 @place_option
-@json_option
-def list_selections(node: str, place: Place, as_json: bool) -> None:
+@printed
+def list_selections(node: str, place: Place) -> Output:
     """List the selected items of this node and of those below, or only of nodes that NODE means.
 
     NODE is the id of a node (root/north), its end (north), or a pattern of either ('north*').
     """
     with node_client(place) as client:
         found = client.selections(node)
-    if as_json:
-        emit({"selections": [msgspec.to_builtins(one) for one in found]})
-    elif not found:
-        show("nothing is selected")
-    else:
-        rows = []
-        for one in found:
-            stale = not_heard_text(one.stale_since_ns)
-            who = f"{one.user} ({one.principal})" if one.principal else one.user
-            rows.append((one.item, who, one.reason, time_text(one.since_ns), left_text(one.left_ms) + stale))
-        show_table(("item", "who", "why", "since (UTC)", "left"), rows)
+    rows = (
+        (
+            one.item,
+            who_text(one.user, one.principal),
+            one.reason,
+            time_text(one.since_ns),
+            left_text(one.left_ms) + not_heard_text(one.stale_since_ns),
+        )
+        for one in found
+    )
+    table = TextTable(("item", "who", "why", "since (UTC)", "left"), rows, empty="nothing is selected")
+    return Output({"selections": found}, table)
 
 
 @command.command("end")
 @click.argument("item")
 @click.option("--reason", default="", help="Why; it is kept in the audit journal.")
-@click.option("--user", default=getpass.getuser, help="Who ends it; the login name by default.")
+@user_option
 @place_option
-@json_option
-def end(item: str, reason: str, user: str, place: Place, as_json: bool) -> None:
+@printed
+def end(item: str, reason: str, user: str, place: Place) -> Output:
     """End the selection of ITEM before its time, whoever has it: nothing is written, and others may select it.
 
     It needs the role admin at the node that owns the item. Whoever had it is refused with the next order.
     """
     with node_client(place, user) as client:
-        known = client.items(item)
-        if not known:
-            raise Failure(f"no item {item}", f"{where_listed(item)}; `albireo selections list` what is selected")
-        selected = [one for one in client.selections() if one.item == known[0].name]
+        name = known_item(client, item).name
+        selected = [one for one in client.selections() if one.item == name]
         if not selected:
-            raise Failure(f"{known[0].name} is not selected", "`albireo selections list` shows what is")
+            raise Failure(f"{name} is not selected", "`albireo selections list` shows what is")
         client.end_selection(selected[0], reason)
-    if as_json:
-        emit({"ended": True, "selection": msgspec.to_builtins(selected[0])})
-    else:
-        show(f"{selected[0].item} is not selected any more; {selected[0].user} had it")
+    text = f"{selected[0].item} is not selected any more; {selected[0].user} had it"
+    return Output({"ended": True, "selection": selected[0]}, text)

@@ -3,15 +3,13 @@
 Spec: docs/access.md, Sessions.
 """
 
-import getpass
 from typing import Final
 
 import click
-import msgspec
 
 from albireo.cli.display import not_heard_text, time_text
-from albireo.cli.output import Failure, emit, json_option, show, show_table
-from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.output import Failure, Output, TextTable, printed
+from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.model.tree.session import SessionRow
 
 _HEAD: Final = ("session", "who", "from", "since (UTC)", "role")
@@ -29,29 +27,24 @@ def command() -> None:
 @command.command("list")
 @click.argument("node", default="*")
 @place_option
-@json_option
-def list_sessions(node: str, place: Place, as_json: bool) -> None:
+@printed
+def list_sessions(node: str, place: Place) -> Output:
     """List the sessions of this node and of those below, or only of nodes that NODE means.
 
     NODE is the id of a node (root/north), its end (north), or a pattern of either ('north*').
     """
     with node_client(place) as client:
         found = client.sessions(node)
-    if as_json:
-        emit({"sessions": [msgspec.to_builtins(one) for one in found]})
-    elif not found:
-        show("nobody is present")
-    else:
-        show_table(_HEAD, [_cells(one) for one in found])
+    return Output({"sessions": found}, TextTable(_HEAD, map(_cells, found), empty="nobody is present"))
 
 
 @command.command("end")
 @click.argument("session", metavar="ID")
 @click.option("--reason", default="", help="Why; its client is told, and it is kept in the audit journal.")
-@click.option("--user", default=getpass.getuser, help="Who ends it; the login name by default.")
+@user_option
 @place_option
-@json_option
-def end(session: str, reason: str, user: str, place: Place, as_json: bool) -> None:
+@printed
+def end(session: str, reason: str, user: str, place: Place) -> Output:
     """End a session, by its ID as `albireo sessions list` shows it: 812, or north:812 at a node below.
 
     Its client is told so, and what it asks is refused until it connects anew. That takes no right from it: the same key
@@ -64,10 +57,7 @@ def end(session: str, reason: str, user: str, place: Place, as_json: bool) -> No
         raise Failure(f"{session!r} is no session", "`albireo sessions list` shows their ids, such as 812 or north:812")
     with node_client(place, user) as client:
         client.end_session(int(number), reason, node=node)
-    if as_json:
-        emit({"session": session, "ended": True})
-    else:
-        show(f"session {session} is ended")
+    return Output({"session": session, "ended": True}, f"session {session} is ended")
 
 
 def _cells(one: SessionRow) -> tuple[str, ...]:

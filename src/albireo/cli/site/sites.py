@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from albireo.cli.output import emit, json_option, show, show_table
+from albireo.cli.output import Output, TextTable, printed
 from albireo.cli.saved_sites import SavedSites, load_sites, save_sites
 from albireo.cli.target import FAR_OPTIONS, far_node, saved_of
 
@@ -25,65 +25,54 @@ def command() -> None:
 @command.command("add")
 @click.argument("name")
 @_far_options
-@json_option
-def add(
-    name: str, at: str | None, keys: Path | None, topology_file: Path | None, node_id: str | None, as_json: bool
-) -> None:
+@printed
+def add(name: str, at: str | None, keys: Path | None, topology_file: Path | None, node_id: str | None) -> Output:
     """Save a node as NAME, by its endpoints or its place in a topology. The first one saved is the default.
 
     A name that is saved already gets the new place. What a topology says is kept as it is now.
     """
     site = saved_of(far_node(at, topology_file, node_id, keys))
     known = load_sites()
-    sites = SavedSites(sites={**known.sites, name: site}, default=known.default if known.sites else name)
-    save_sites(sites)
-    _show(sites, as_json)
+    return _saved(SavedSites(sites={**known.sites, name: site}, default=known.default if known.sites else name))
 
 
 @command.command("list")
-@json_option
-def list_sites(as_json: bool) -> None:
+@printed
+def list_sites() -> Output:
     """List what is saved."""
-    _show(load_sites(), as_json)
+    return _told(load_sites())
 
 
 @command.command("use")
 @click.argument("name", required=False)
 @click.option("--none", "is_none", is_flag=True, help="No site: the node in ./var is meant again.")
-@json_option
-def use(name: str | None, is_none: bool, as_json: bool) -> None:
+@printed
+def use(name: str | None, is_none: bool) -> Output:
     """Mean NAME wherever no node is named."""
     if (name is None) is not is_none:
         raise click.UsageError("give the NAME of a site, or --none")
     sites = load_sites()
     if name is not None:
         sites.site(name)
-    sites = msgspec.structs.replace(sites, default=name or "")
-    save_sites(sites)
-    _show(sites, as_json)
+    return _saved(msgspec.structs.replace(sites, default=name or ""))
 
 
 @command.command("remove")
 @click.argument("name")
-@json_option
-def remove(name: str, as_json: bool) -> None:
+@printed
+def remove(name: str) -> Output:
     """Forget NAME. If it was the default there is none any more."""
     sites = load_sites()
     sites.site(name)
     left = {one: site for one, site in sites.sites.items() if one != name}
-    sites = SavedSites(sites=left, default="" if sites.default == name else sites.default)
+    return _saved(SavedSites(sites=left, default="" if sites.default == name else sites.default))
+
+
+def _saved(sites: SavedSites) -> Output:
     save_sites(sites)
-    _show(sites, as_json)
+    return _told(sites)
 
 
-def _show(sites: SavedSites, as_json: bool) -> None:
-    if as_json:
-        emit(sites)
-        return
-    if not sites.sites:
-        show("no site is saved")
-        return
-    show_table(
-        ("site", "default", "at", "keys"),
-        [(name, "yes" if name == sites.default else "", one.at, one.keys) for name, one in sites.sites.items()],
-    )
+def _told(sites: SavedSites) -> Output:
+    rows = ((name, "yes" if name == sites.default else "", one.at, one.keys) for name, one in sites.sites.items())
+    return Output(sites, TextTable(("site", "default", "at", "keys"), rows, empty="no site is saved"))

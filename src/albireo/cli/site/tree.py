@@ -13,7 +13,7 @@ from albireo.client.requests import TreeRow
 from albireo.codec.topology.changes import TopologyChange
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
-from albireo.model.topology import GroupConfig, NodeConfig, WitnessConfig, places_of
+from albireo.model.topology import FaceConfig, GroupConfig, NodeConfig, WitnessConfig, places_of
 from albireo.model.tree.nodes import dialled, subtree, wanted_from_above
 
 NOT_ASKED: Final = "not asked"
@@ -74,6 +74,7 @@ class NodeShown(msgspec.Struct, frozen=True, kw_only=True):
     voters: tuple[str, ...]
     adapters: tuple[AdapterShown, ...]
     items: int
+    faces: tuple[FaceConfig, ...]
     objects: tuple[str, ...]
     """Names of its objects."""
     dials: tuple[PlaceShown, ...]
@@ -191,6 +192,7 @@ def _shown(node: NodeConfig, loaded: LoadedTopology, health: NodeHealth) -> Node
             for one in node.adapter
         ),
         items=sum(counts.values()),
+        faces=node.face,
         objects=tuple(one.name for one in node.object),
         dials=tuple(PlaceShown(name=name, endpoint=at) for name, at in dialled(topology, node.id).items()),
         wants=tuple(one.id for one in wanted_from_above(topology, node.id)),
@@ -226,6 +228,7 @@ def _facts(node: NodeShown) -> Iterator[str]:
     for one in node.adapters:
         url = f", {one.url}" if one.url else ""
         yield f"adapter {one.name}  {one.kind}{url}, {one.items} items"
+    yield from (f"face {one.name}  {one.kind}{f', {one.member}' * bool(one.member)}" for one in node.faces)
     if node.objects:
         yield f"objects {', '.join(node.objects)}"
     if node.wants:

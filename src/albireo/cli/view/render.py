@@ -12,8 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from albireo.cli.below.nodes import age_text
-from albireo.cli.display import value_text
-from albireo.cli.node.cases import state_text
+from albireo.cli.display import state_text, value_text
 from albireo.cli.safe_text import plain
 from albireo.cli.view.nodes import away_text, node_lines
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair

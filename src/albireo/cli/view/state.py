@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.cli.display import is_diagnostic, natural
 from albireo.cli.view.trend import Trend
 from albireo.client import Changes
 from albireo.client.requests import TreeRow
@@ -270,29 +271,6 @@ def _urgency(case: Case) -> tuple[bool, bool, bool, int, int]:
     return is_put_away(case), case.is_acked, not case.is_active, -case.severity, -case.case_id
 
 
-def is_diagnostic(name: str) -> bool:
-    """Whether a node, an adapter or the machine says it of itself: such names have a slash, no item of a plant has.
-
-    The name of a node before it does not count.
-    """
-    return "/" in name.rpartition(":")[2]
-
-
 def own_number(number: int) -> int:
     """Id of an item or a case as its own node knows it."""
     return number % NUMBERS_OF_NODE
-
-
-def natural(name: str) -> tuple[tuple[str, int], ...]:
-    """Sort key in which digits count as numbers."""
-    key: list[tuple[str, int]] = []
-    text, digits = "", ""
-    for character in name + "\0":
-        if character.isdigit():
-            digits += character
-        else:
-            if digits:
-                key.append((text, int(digits)))
-                text, digits = "", ""
-            text += character
-    return (*key, (text, -1))

@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from albireo.cli.display import quality_text
-from albireo.cli.node.timespan import SecondsType
-from albireo.cli.output import ExitCode, Failure, emit, json_option, until_interrupted
+from albireo.cli.output import ExitCode, Failure, Output, json_asked, printed, until_interrupted
 from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.cli.timespan import SecondsType
 from albireo.cli.view.state import LiveState, own_number
 from albireo.cli.view.view import BeginScenario, LiveView
 from albireo.client import Client
@@ -31,8 +31,8 @@ FIRST_STATE_S = 5.0
 @click.argument("patterns", nargs=-1)
 @click.option("--for", "seconds", type=SecondsType(), default=None, help="End after so many seconds.")
 @place_option
-@json_option
-def command(patterns: tuple[str, ...], seconds: float | None, place: Place, as_json: bool) -> None:
+@printed
+def command(patterns: tuple[str, ...], seconds: float | None, place: Place) -> Output | None:
     """Live view of items and their cases, and of nodes if there are several; ? shows the keys. With --json: the state
     as it is now, and the end.
 
@@ -43,12 +43,12 @@ def command(patterns: tuple[str, ...], seconds: float | None, place: Place, as_j
         client.status()
         if patterns:
             check_named(client, patterns)
-        if as_json:
-            emit(snapshot(_first_changes(client, patterns or ("*",))))
-            return
+        if json_asked():
+            return Output(snapshot(_first_changes(client, patterns or ("*",))))
     ends = time.monotonic() + seconds if seconds is not None else float("inf")
     with until_interrupted(True):
         LiveView(lambda: place, _scenarios_of(place), patterns).run(lambda _live: time.monotonic() >= ends)
+    return None
 
 
 def check_named(client: Client, patterns: Sequence[str]) -> None:

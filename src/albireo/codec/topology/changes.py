@@ -4,6 +4,7 @@ Compared are meanings (codec/topology/meaning.py), so a file that was only writt
 
     nothing has to be done      words for people, objects, groups, limits; nodes below begin and end by themselves
     the adapter starts anew     its items and settings, unless its PLC votes or stands behind a gate of ours
+    the face starts anew        its kind and the kind's own settings
     a restart                   everything that is bound, dialled, opened or agreed upon at the start
 """
 
@@ -27,6 +28,7 @@ ANEW: Final = frozenset(
 _ALL_VOTERS: Final = "both members and each of their voters have to start with the same list"
 _FIXED: Final = "its PLC votes or stands behind a gate, so the adapter is not started anew as the node runs"
 _KNOWN: Final = "others than the adapter read it too, at their start"
+_COUNTED: Final = "the actors of a node are counted at its start"
 _HANDED_DOWN: Final = "the nodes between it and the root have to take the file up as well, for they hand it down"
 _DIALLED: Final = ("endpoint", "primary", "backup")
 
@@ -35,7 +37,7 @@ class TopologyChange(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that the new file says and the old one does not, or the other way round."""
 
     what: str
-    """`cluster`, `witness`, `group`, `node`, `adapter`, `object`, `item`, or `setting` (of a node or an adapter)."""
+    """`cluster`, `witness`, `group`, `node`, `adapter`, `face`, `object`, `item`, or `setting` (of one of them)."""
     how: str
     """`added`, `removed` or `changed`."""
     node: str = ""
@@ -48,7 +50,7 @@ class TopologyChange(msgspec.Struct, frozen=True, kw_only=True):
     restart: tuple[str, ...] = ()
     """Places and `witness:NAME` that have to be restarted until it holds; empty: it can be taken up as they run."""
     started_anew: tuple[str, ...] = ()
-    """Adapters of the node that are started anew when it is taken up; the node runs on."""
+    """Adapters and faces of the node that are started anew when it is taken up; the node runs on."""
     because: str = ""
     """Reason why they have to be restarted, or what else there is to do."""
 
@@ -98,6 +100,8 @@ class _Comparison:
         for key in _differing(old, new):
             if key == "adapter":
                 yield from self._of_adapters(node_id, old["adapter"], new["adapter"])
+            elif key == "face":
+                yield from self._of_faces(node_id, old.get(key, {}), new.get(key, {}))
             elif key == "item":
                 yield from self._of_items(node_id, old, new)
             elif key == "object":
@@ -146,8 +150,7 @@ class _Comparison:
         restart = self._places(node_id)
         for name in _differing(old, new):
             if name not in old or name not in new:
-                because = "the adapters of a node are counted at its start"
-                yield _change("adapter", name, old, new, node_id, restart, because)
+                yield _change("adapter", name, old, new, node_id, restart, _COUNTED)
                 continue
             is_fixed = _is_fixed(old[name]) or _is_fixed(new[name])
             for key in _differing(old[name], new[name]):
@@ -157,6 +160,20 @@ class _Comparison:
                     change = msgspec.structs.replace(change, started_anew=(name,))
                 elif key not in FOR_PEOPLE:
                     change = msgspec.structs.replace(change, restart=restart, because=_FIXED if is_fixed else _KNOWN)
+                yield change
+
+    def _of_faces(self, node_id: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
+        for name in _differing(old, new):
+            if name not in old or name not in new:
+                yield _change("face", name, old, new, node_id, self._places(node_id), _COUNTED)
+                continue
+            for key in _differing(old[name], new[name]):
+                change = _change("setting", key, old[name], new[name], node_id)
+                change = msgspec.structs.replace(change, name=f"{name}.{key}")
+                if key == "member":
+                    change = msgspec.structs.replace(change, restart=self._places(node_id), because=_COUNTED)
+                elif key not in FOR_PEOPLE:
+                    change = msgspec.structs.replace(change, started_anew=(name,))
                 yield change
 
     def _of_items(self, node_id: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:

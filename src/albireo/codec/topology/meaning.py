@@ -10,18 +10,19 @@ A default that a later version changes, or a key that it adds, changes no hash o
 """
 
 import hashlib
-from enum import Enum
 from typing import Any, Final
 
 import msgspec
 
+from albireo.codec.topology.said import said_of
 from albireo.codec.topology.topology import SECTIONS, LoadedTopology
 
 FORM: Final = b"albireo topology 1\n"
 """Stands before the meaning in what is hashed; another number if this module ever says the same otherwise."""
 
 Meaning = dict[str, Any]
-"""JSON values. Keys: `cluster`; `witness` by name; `group`; `node` by id, with `adapter` by name and `item` by name."""
+"""JSON values. Keys: `cluster`; `witness` by name; `group`; `node` by id, with `adapter`, `face` (if there is
+one) and `item` by name."""
 
 
 def meaning_of(loaded: LoadedTopology) -> Meaning:
@@ -33,6 +34,8 @@ def meaning_of(loaded: LoadedTopology) -> Meaning:
     meaning["node"] = _by("id", meaning["node"])
     for node_id, node in meaning["node"].items():
         node["adapter"] = _by("name", node.pop("adapter", []))
+        if faces := node.pop("face", []):
+            node["face"] = _by("name", faces)
         node.pop("items", None)
         node["item"] = {}
         for adapter in loaded.arguments[node_id]:
@@ -46,24 +49,6 @@ def meaning_of(loaded: LoadedTopology) -> Meaning:
 def topology_hash(loaded: LoadedTopology) -> str:
     """SHA-256 of the meaning, 64 hexadecimal digits; equal for two files of one meaning, different for any other."""
     return hashlib.sha256(FORM + msgspec.json.encode(meaning_of(loaded), order="sorted")).hexdigest()
-
-
-def said_of(value: object) -> Any:
-    """JSON value in which a struct has the fields that differ from their defaults."""
-    if isinstance(value, msgspec.Struct):
-        fields = msgspec.structs.fields(value)
-        said = {one.encode_name: (getattr(value, one.name), one) for one in fields}
-        return {key: said_of(it) for key, (it, one) in said.items() if one.required or it != _default(one)}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, tuple):
-        return [said_of(one) for one in value]
-    return value
-
-
-def _default(field: msgspec.structs.FieldInfo) -> object:
-    """Default of a field that is not required; no field of a topology makes its default anew."""
-    return field.default
 
 
 def _by(key: str, entries: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

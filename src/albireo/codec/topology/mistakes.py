@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from albireo.model.topology import LEVELS_MAX, NODE_VOTER
+from albireo.model.topology import LEVELS_MAX, NODE_VOTER, RestOfTable
 
 KeyPath = tuple[str | int, ...]
 
@@ -116,10 +116,13 @@ def build(kind: type[_Struct], table: object, path: KeyPath, found: Findings) ->
         found.add(path, f"must be a table, not {shown(table)}", f"Write it as [{dotted(path)}] with keys below.")
         return None
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
-    for key in table:
+    rest = next((key for key, field in fields.items() if field.type == RestOfTable), None)
+    values: dict[str, Any] = {}
+    if rest is not None:
+        values[fields.pop(rest).name] = {key: it for key, it in table.items() if key not in fields}
+    for key in table if rest is None else ():
         if key not in fields:
             found.add((*path, key), f"the key {shown(key)} is not known here", did_you_mean(key, fields))
-    values: dict[str, Any] = {}
     is_whole = True
     for key, field in fields.items():
         if key in table:

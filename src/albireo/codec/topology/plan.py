@@ -24,7 +24,7 @@ class ApplyPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def started_anew(self) -> tuple[str, ...]:
-        """Adapters that are started anew."""
+        """Adapters and faces that are started anew."""
         return tuple(dict.fromkeys(name for one in self.taken for name in one.started_anew))
 
 

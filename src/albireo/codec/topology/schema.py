@@ -11,6 +11,8 @@ import msgspec
 
 from albireo.model.topology import Topology
 
+_REST: Final = "settings"
+"""Field for all keys that its struct does not name."""
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -23,7 +25,10 @@ def topology_schema(*model_sources: str) -> dict[str, Any]:
     schema = msgspec.json.schema(Topology)
     meanings = {place: said for source in model_sources for place, said in field_meanings(source).items()}
     for name, definition in schema["$defs"].items():
-        for field, said in definition.get("properties", {}).items():
+        properties = definition.get("properties", {})
+        if properties.pop(_REST, None) is not None:
+            definition["additionalProperties"] = True
+        for field, said in properties.items():
             meaning = meanings.get((name, field))
             if meaning:
                 said["description"] = meaning

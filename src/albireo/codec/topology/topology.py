@@ -5,7 +5,7 @@ known (a port in use, a device that answers).
 
     topology.toml = cluster, [log], [history], [limits], [runtime], [[witness]]*, [[group]]*, [[node]]+
     [[node]]      = id, (endpoint | primary, backup, voters), items?, [node.log]?, ..., [[node.adapter]]*,
-                    [[node.object]]*
+                    [[node.face]]*, [[node.object]]*
     items         = a CSV table (codec/topology/item_table.py)
 
 The keys are the fields of `model/topology.py`, of which docs/topology.schema.json is made too.
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from albireo.codec.topology.faces import FaceKinds, check_faces
 from albireo.codec.topology.host_name import host_mistake
 from albireo.codec.topology.item_table import (
     OWNER_COLUMN,
@@ -69,16 +70,19 @@ class LoadedTopology(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[Mistake, ...] = ()
 
 
-def load_topology(file: str, read: Read, kinds: Mapping[str, AdapterKind]) -> LoadedTopology | list[Mistake]:
+def load_topology(
+    file: str, read: Read, kinds: Mapping[str, AdapterKind], faces: FaceKinds | None = None
+) -> LoadedTopology | list[Mistake]:
     """Read and judge a topology.
 
     Args:
         file: name of the topology file, handed to `read` and shown in mistakes.
         kinds: the adapters there are, by name.
+        faces: the faces there are; None: none.
     Returns:
         The topology, or all mistakes that can be known without opening anything, warnings last.
     """
-    loading = _Loading(file, read, kinds)
+    loading = _Loading(file, read, kinds, faces or {})
     topology = loading.topology()
     arguments = loading.all_arguments(topology) if topology else {}
     mistakes = loading.mistakes()
@@ -90,9 +94,10 @@ def load_topology(file: str, read: Read, kinds: Mapping[str, AdapterKind]) -> Lo
 class _Loading:
     """One pass of `load_topology`: tables that were read, and mistakes that were found."""
 
-    def __init__(self, file: str, read: Read, kinds: Mapping[str, AdapterKind]) -> None:
+    def __init__(self, file: str, read: Read, kinds: Mapping[str, AdapterKind], faces: FaceKinds) -> None:
         self._read = read
         self._kinds = kinds
+        self._faces = faces
         self._found = Findings(file)
         self._tables: dict[str, Findings] = {}
         self._table_rows: dict[str, list[ItemRow]] = {}
@@ -128,6 +133,7 @@ class _Loading:
             check_replication(topology, self._found)
             check_adapters(topology, self._kinds, self._found)
             check_gates(topology, self._found)
+            topology = check_faces(topology, self._faces, self._found)
         return topology
 
     def all_arguments(self, topology: Topology) -> dict[str, tuple[dict[str, Any], ...]]:
@@ -210,14 +216,14 @@ class _Loading:
     def _check_names(self, node: NodeConfig, seen: Mapping[str, "_FirstRow"]) -> None:
         """Check rows in ways that need all rows of the node."""
         known = {name: one.judged for name, one in seen.items()}
-        adapters = {adapter.name for adapter in node.adapter}
+        owners = {**{face.name: "face" for face in node.face}, **{one.name: "adapter" for one in node.adapter}}
         for name, one in seen.items():
             check_suppression([(one.row, one.judged)], known, self._tables[one.file])
             check_former_name(one.row, one.judged, known, self._tables[one.file])
             owner, slash, _ = name.partition("/")
-            if slash and owner in adapters:
+            if slash and owner in owners:
                 # An adapter publishes `p1/connected` and the like beside its items.
-                text = f"{name} would hide a diagnostics item of the adapter {owner}"
+                text = f"{name} would hide a diagnostics item of the {owners[owner]} {owner}"
                 self._tables[one.file].add(("name",), text, "Change the part before the slash.", line=one.row.line)
 
 

@@ -12,7 +12,7 @@ import queue
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ import msgspec
 
 from albireo.client import Changes, Client, ClientError, NodeRefused, NodeUnreachable, OutcomeUnknown
 from albireo.codec.chp import PART_BYTES_MAX, encode
+from albireo.face.chp.settings import ChpSettings, ports_of
 from albireo.machine.chp.answering import SnapshotPiece
 from albireo.machine.chp.server import (
     ORDERS_MAX,
@@ -39,17 +40,13 @@ from albireo.machine.chp.server import (
 from albireo.model.instant import SECOND, TimePassed
 from albireo.model.position import Position
 from albireo.runtime.clock import boot_ns
-from albireo.runtime.errors import EndpointRefused
-from albireo.runtime.link.curve import host_and_port
 from albireo.runtime.link.link import LinkLimits
-from albireo.runtime.link.plain import Fate, PlainSocket, PlainSockets, check_open_to
+from albireo.runtime.link.plain import Fate, PlainSocket, PlainSockets
 from albireo.runtime.link.sockets import Sockets
 
 LIMITS: Final = LinkLimits(message_bytes_max=PART_BYTES_MAX, linger_ms=200, stall_ms=10_000)
 """Bounds of the snapshot and the collector port; a peer that has not read for 10 s is cut off."""
 PUBLISHER_LIMITS: Final = msgspec.structs.replace(LIMITS, send_messages_max=10_000)
-PORTS: Final = 3
-PORT_MAX: Final = 65_536 - PORTS
 MESSAGES_MAX: Final = 256
 """Messages of one port that are taken in one turn."""
 TOLD_MAX: Final = 2
@@ -61,40 +58,20 @@ GRACE_S: Final = 5.0
 """The answer to an order may come so much later than its time is over."""
 
 
-class ChpConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A CHP server, as its user wants it."""
-
-    endpoint: str
-    """tcp://ADDRESS:P; P + 1 and P + 2 are taken too."""
-    peers: Sequence[str] = ()
-    """Addresses or networks that may connect; none: this machine, and only at a loopback address."""
-    node: str = ""
-    """Id of another node whose items are served, of those that the client's node knows; empty: that node's own."""
-    subtrees: Sequence[bytes] = ()
-    """Subtrees that are served; none: everything."""
-    is_set_allowed: bool = False
-
-    def check(self) -> None:
-        """Raises EndpointRefused: it is no endpoint, or open to others than those listed."""
-        for one in ports_of(self.endpoint):
-            check_open_to(one, self.peers)
-
-
 class ChpFace:
     """The server. `run` serves until `stop`."""
 
-    def __init__(self, client: Client, config: ChpConfig, tell: Callable[[ChpNoted], object]) -> None:
+    def __init__(self, client: Client, settings: ChpSettings, tell: Callable[[ChpNoted], object]) -> None:
         """
         Args:
-            client: client of the node; `run` closes it at its end.
-            config: what is served, where and to whom.
+            client: client of the node; it is closed at the end of `run`, and if the server can't listen.
             tell: is called with what people should know, in the thread that runs.
         Raises:
-            EndpointRefused, AddressTaken: it can't listen there.
+            AddressTaken: it can't listen there.
         """
-        self.machine = ChpServer(config.subtrees, is_set_allowed=config.is_set_allowed)
+        self.machine = ChpServer([one.encode() for one in settings.subtrees], is_set_allowed=settings.allow_set)
         self._client = client
-        self._node = config.node
+        self._node = settings.of
         self._position: Position | None = None
         """Position from which publications are numbered; None: that of each change."""
         self._tell = tell
@@ -105,12 +82,13 @@ class ChpFace:
         self._orders = ThreadPoolExecutor(ORDERS_MAX, "chp-order")
         self._sockets = PlainSockets()
         try:
-            at = ports_of(config.endpoint)
-            self._snapshots = self._sockets.bind(Sockets.router, at[0], LIMITS, config.peers)
-            self._publisher = self._sockets.bind(Sockets.publisher, at[1], PUBLISHER_LIMITS, config.peers)
-            self._collector = self._sockets.bind(Sockets.collector, at[2], LIMITS, config.peers)
-        except BaseException:  # Whatever it was goes on; no socket stays open.
+            at = ports_of(settings.bind)
+            self._snapshots = self._sockets.bind(Sockets.router, at[0], LIMITS, settings.peers)
+            self._publisher = self._sockets.bind(Sockets.publisher, at[1], PUBLISHER_LIMITS, settings.peers)
+            self._collector = self._sockets.bind(Sockets.collector, at[2], LIMITS, settings.peers)
+        except BaseException:  # Whatever it was goes on; no socket and no thread stays.
             self._sockets.close()
+            client.close(0.0)
             raise
 
     def run(self) -> None:
@@ -238,19 +216,6 @@ class ChpFace:
             return "failed", error.cause
         assert isinstance(receipt, dict)
         return str(receipt["outcome"]), str(receipt.get("detail", ""))
-
-
-def ports_of(endpoint: str) -> list[str]:
-    """Endpoints of the snapshot, the publisher and the collector port.
-
-    Raises:
-        EndpointRefused: it is none, or has no room for three ports.
-    """
-    _, port = host_and_port(endpoint)
-    if not 0 < port <= PORT_MAX:
-        raise EndpointRefused(endpoint, f"its port, and the two behind it, must be within 1..65535: at most {PORT_MAX}")
-    address = endpoint.rpartition(":")[0]
-    return [f"{address}:{port + offset}" for offset in range(PORTS)]
 
 
 def _sent(socket: PlainSocket, piece: SnapshotPiece) -> PieceTaken:

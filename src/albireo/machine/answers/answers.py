@@ -33,7 +33,7 @@ from albireo.machine.desk.feeds import Feeds
 from albireo.machine.desk.forgetting import ForgetAsked, Forgetting
 from albireo.machine.desk.registry import Registry
 from albireo.machine.desk.role import Role
-from albireo.machine.diagnostics.adapters import AdapterWatch
+from albireo.machine.diagnostics.actors import ActorWatch
 from albireo.machine.diagnostics.own import CommitTimes
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.forces import Forces
@@ -76,7 +76,7 @@ class AnsweringRoot(Protocol):
     forgetting: Forgetting
     role: Role
     feeds: Feeds
-    adapters: AdapterWatch
+    actors: ActorWatch
     tree: NodeTree
     commit_times: CommitTimes
     samples_committed: int
@@ -206,7 +206,7 @@ class Answers:
         root = self._root
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
-        change = root.access_changes.record_of(asked, root.folded_to.sequence, turn.level)
+        change = root.access_changes.record_of(asked, root.folded_to.sequence)
         if isinstance(change, ChangeRefusal):
             raise NotAnswered(change.reason)
         is_given = isinstance(change, AccessGranted)
@@ -263,6 +263,7 @@ def status_of(
         "credit_cut": root.feeds.credit_cut,
         "acquire_to_commit_ms": {"p50": _known(times.quantile(0.5)), "p99": _known(times.quantile(0.99))},
         "adapters": _adapters(root, moment),
+        "faces": root.actors.faces.rows(),
         "producers": _producers(root),
         "audit": _audit(folds),
         "followers": _followers(root),
@@ -310,7 +311,7 @@ def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
                 "heard": is_heard,
                 "device": device,
                 "silent_ms": max(0, moment.now - one.heard_at) // MS,
-                "trouble": root.adapters.trouble_of(one.name),
+                "trouble": root.actors.adapters.trouble_of(one.name),
             }
         )
     return rows

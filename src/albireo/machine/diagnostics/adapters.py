@@ -63,7 +63,6 @@ class AdapterWatch:
         """Last sample of each, of this tenure."""
         self._actors: dict[str, ActorTold] = {}
         self._messages = messages
-        messages.clear()
         self.asks_boot = False
         """True: boot's word on the actors is wanted."""
 
@@ -107,7 +106,7 @@ class AdapterWatch:
                 elif before is not None:
                     turn.note("info", "adapter_runs", adapter=name)
         if changed:
-            turn.samples(_samples(changed, moment))
+            turn.samples(samples_of_running(changed, moment))
 
     def _silent_ns(self, name: str, now: Instant) -> int:
         return now - max(self._began, self._registry.heard_at(name) or self._began)
@@ -146,7 +145,8 @@ def _item(adapter: str) -> DataItem:
     )
 
 
-def _samples(running: dict[int, bool], moment: Moment) -> SampleBatch:
+def samples_of_running(running: dict[int, bool], moment: Moment) -> SampleBatch:
+    """One sample for each item, by its id."""
     times = np.full(len(running), moment.wall, np.int64)
     return SampleBatch(
         value_type=ValueType.BOOL,

@@ -24,6 +24,8 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Streams whose samples stay with the member that took them (replication `configuration`)."""
     adapters: frozenset[str] = frozenset()
     """Names of the adapters that this node's topology configures."""
+    faces: frozenset[str] = frozenset()
+    """Names of the faces that boot runs beside this node, or this member."""
     limits: LimitSettings = LimitSettings()
     children: tuple[ChildConfig, ...] = ()
     """The nodes directly below."""

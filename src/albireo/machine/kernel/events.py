@@ -227,10 +227,13 @@ class ActorTold(msgspec.Struct, frozen=True, kw_only=True):
     """Deaths within the last minute."""
     was_killed: bool = False
     """True: its last death was that of a process that answered no more, or never became ready."""
+    since_ns: int = 0
+    """Instant (boot clock) of the last change of its state."""
 
 
 class ActorsTold(msgspec.Struct, frozen=True):
-    """Boot's word on the actors of this node, which the root machine wants while an adapter is not heard."""
+    """Boot's word on the actors of this node, which the root machine wants while an adapter is not heard, and of
+    faces always."""
 
     actors: Sequence[ActorTold]
 

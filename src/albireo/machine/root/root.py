@@ -52,7 +52,8 @@ from albireo.machine.desk.pending import Pending
 from albireo.machine.desk.receipts import Receipts
 from albireo.machine.desk.registry import Registry
 from albireo.machine.desk.role import Role
-from albireo.machine.diagnostics.adapters import SILENT_NS, TICK_NS, AdapterWatch
+from albireo.machine.diagnostics.actors import ActorWatch
+from albireo.machine.diagnostics.adapters import TICK_NS
 from albireo.machine.diagnostics.own import CommitTimes, Diagnostics
 from albireo.machine.fold.commands.selections import SelectionWatch
 from albireo.machine.fold.folds import Folds
@@ -121,7 +122,7 @@ class Root:
         self.access_changes = AccessChanges(self.access)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
-        self.adapters = AdapterWatch(self.config.adapters, self.registry, self.folds.cases.messages, moment.now)
+        self.actors = ActorWatch(self.config, self.registry, self.folds.cases.messages, moment.now)
         self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders.items_ordered, moment.now)
         self.admission.closed_because = self.role.cause
         self.sessions.begin_afresh(moment.now)
@@ -150,7 +151,7 @@ class Root:
                 self.tree.lost(sender, moment, turn)
                 self.outputs.not_taken(unsent)
             case events.ActorsTold(actors):
-                self.adapters.told(actors)
+                self.actors.told(actors)
             case events.TopologyTold():
                 self._take_up(event, moment, turn)
             case _ if isinstance(event, events.OfTheHouse):
@@ -262,7 +263,7 @@ class Root:
         if self.role.is_new_tenure():
             self._begin_afresh(moment)
             self.folds.forget_pending()
-            watched = (*self.adapters.declare(turn, moment.now), *self.forcing.begin(moment, turn))
+            watched = (*self.actors.declare(turn, moment.now), *self.forcing.begin(moment, turn))
             self.diagnostics.begin(self.registry, self.config, watched, moment, turn)
             self._hellos.leave(self.config.adapters)
             self.sessions.begin(turn)
@@ -444,9 +445,8 @@ class Root:
             self._tick_at = Instant(now + TICK_NS)
             self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
             if is_serving:
-                self.registry.find_silent(moment, SILENT_NS, turn)
-                if not self.admission.closed_because:
-                    self.adapters.time_passed(moment, turn)
+                self.actors.time_passed(moment, turn, is_open=(is_open := not self.admission.closed_because))
+                if is_open:
                     self.forgetting.time_passed(moment, turn)
                 self.sessions.time_passed(moment, turn)
             elif self.role.is_handing_over:  # Who is gone is noticed when it is told something.

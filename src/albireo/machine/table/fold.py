@@ -43,10 +43,9 @@ class TableFold(ABC, Generic[K, R]):
         return None
 
     def restore(self, section: bytes) -> None:
-        """Take a snapshot of the table, into a fold that has folded nothing; empty: the table was blank.
+        """Take a snapshot of the table, into a fold that has folded nothing.
 
         Raises:
             DecodeError: not a snapshot of this table.
         """
-        if section:
-            self.table.restore(read_slices(section))
+        self.table.restore(read_slices(section))

@@ -60,11 +60,6 @@ class Table(Generic[K, R]):
     def get(self, key: K) -> R | None:
         return self._rows.get(key)
 
-    @property
-    def is_blank(self) -> bool:
-        """Nothing of it need be in a snapshot."""
-        return not self._changed
-
     def last_words(self) -> Iterator[R]:
         """Last words about keys that went lately, the first one first."""
         return (one for one in self._gone.values() if one is not None)

@@ -27,6 +27,8 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     retention: Retention = Retention()
     adapters: frozenset[str] = frozenset()
     """Names of the adapters that this node's topology configures."""
+    faces: frozenset[str] = frozenset()
+    """Names of the faces that boot runs beside this place."""
     limits: LimitSettings = LimitSettings()
     pair: PairArguments | None = None
     """Arguments of a member of a pair; None: this node stands alone."""
@@ -60,6 +62,7 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         local_streams=local,
         private_streams=private,
         adapters=arguments.adapters,
+        faces=arguments.faces,
         limits=arguments.limits,
         children=arguments.children,
         parent="" if uplink is None else uplink.parent,

@@ -106,7 +106,7 @@ class Housekeeping:
                 pair=self._membership.figures(),
             )
         )
-        if self._root.adapters.asks_boot:
+        if self._root.actors.asks_boot:
             self._boot.ask("actors")
         if self._root.config.topology_hash:
             self._boot.ask_topology(now)

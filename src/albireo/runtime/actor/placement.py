@@ -48,6 +48,8 @@ class ActorSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """False: its restarts never end the node; it is tried again for ever, at the longest back-off."""
     nice: int = 0
     """Niceness (nice(2)): above 0 for an actor that leaves the CPU to the others. In a thread it changes nothing."""
+    is_apart: bool = False
+    """True: a process of its own, wherever the other actors of the node live."""
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -80,8 +82,6 @@ class ActorEnd(msgspec.Struct, frozen=True):
 class ActorPlacement(Protocol):
     """Two implementations: ProcessPlacement, ThreadPlacement. For boot's loop only."""
 
-    can_kill: bool
-
     def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         """Start a run of `spec`; returns its process id. `on_end` is called once, in boot's loop."""
 
@@ -89,7 +89,7 @@ class ActorPlacement(Protocol):
         """Ask the actor for a clean stop; nothing happens if it does not run."""
 
     def kill(self, name: str) -> None:
-        """End the actor at once; only if `can_kill`."""
+        """End the actor at once; a process only."""
 
 
 def build(spec: ActorSpec) -> Behaviour:
@@ -130,8 +130,6 @@ def live(
 
 class ProcessPlacement:
     """Every actor in a process of its own."""
-
-    can_kill = True
 
     def __init__(self, data: Path, lock: DataLock, log_level: str) -> None:
         self._data = data
@@ -220,8 +218,6 @@ class _ThreadRun:
 
 class ThreadPlacement:
     """Every actor in a thread of this process. A thread that hangs can't be ended alone."""
-
-    can_kill = False
 
     def __init__(self, data: Path, lock: DataLock, log_level: str) -> None:
         settle_types()

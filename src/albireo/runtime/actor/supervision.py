@@ -82,6 +82,8 @@ class WatchedActor(msgspec.Struct, frozen=True):
     name: str
     stage: int = 0
     is_essential: bool = True
+    can_kill: bool = True
+    """True: a run can be ended against its will; a process can, a thread can't."""
 
 
 class StartAsked(msgspec.Struct, frozen=True):
@@ -233,13 +235,9 @@ class _Actor:
 class Supervision:
     """The supervisor's machine: `step(event, now) -> effects`, to be carried out in order."""
 
-    def __init__(
-        self, actors: Sequence[WatchedActor], config: SupervisionConfig, *, can_kill: bool, random: Random
-    ) -> None:
-        """`can_kill`: a run can be ended against its will (a process can, a thread can't)."""
+    def __init__(self, actors: Sequence[WatchedActor], config: SupervisionConfig, random: Random) -> None:
         self.phase = NodePhase.NEW
         self._config = config
-        self._can_kill = can_kill
         self._random = random
         self._actors = {watched.name: _Actor(watched) for watched in actors}
         self._stages = sorted({watched.stage for watched in actors})
@@ -404,7 +402,7 @@ class Supervision:
 
     def _overdue(self, actor: _Actor, cause: str, now: Instant) -> None:
         """End a run that does not end by itself."""
-        if self._can_kill:
+        if actor.watched.can_kill:
             life = actor.life
             is_death = life.is_death if isinstance(life, Ending) else True
             self._become(actor, Ending(since=now, cause=cause, is_death=is_death, is_killed=True), cause)

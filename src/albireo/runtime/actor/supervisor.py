@@ -161,12 +161,11 @@ class Supervisor:
         self._log_level = log_level
         self._on_change = on_change
         self._seen = {spec.name: _ActorFacts(spec) for spec in specs}
-        self._machine = Supervision(
-            [WatchedActor(spec.name, spec.stage, spec.is_essential) for spec in specs],
-            config,
-            can_kill=placement == "process",
-            random=Random(secrets.randbits(64) if seed is None else seed),
-        )
+        watched = [
+            WatchedActor(one.name, one.stage, one.is_essential, can_kill=one.is_apart or placement == "process")
+            for one in specs
+        ]
+        self._machine = Supervision(watched, config, Random(secrets.randbits(64) if seed is None else seed))
         self._events: deque[Event] = deque()
         self._is_stepping = False
         self._nonce = 0
@@ -187,11 +186,11 @@ class Supervisor:
             StartFailed: gave up; everything is stopped again.
         """
         self._lock = await _lock(self._data)
-        self._placement: ActorPlacement = (
-            ProcessPlacement(self._data, self._lock, self._log_level)
-            if self._placement_name == "process"
-            else ThreadPlacement(self._data, self._lock, self._log_level)
+        apart = ProcessPlacement(self._data, self._lock, self._log_level)
+        usual: ActorPlacement = (
+            apart if self._placement_name == "process" else ThreadPlacement(self._data, self._lock, self._log_level)
         )
+        self._placements = {name: apart if one.spec.is_apart else usual for name, one in self._seen.items()}
         self._all_started = asyncio.Event()
         self._all_stopped = asyncio.Event()
         self._boot = asyncio.create_task(run_actor(_Boot(self), self._data))
@@ -322,10 +321,10 @@ class Supervisor:
                 self._link.send(AliveAsked(nonce=self._nonce), to=self._seen[name].identity)
             case RequestStop(name=name):
                 if not self._link.send(StopAsked(), to=self._seen[name].identity):
-                    self._placement.request_stop(name)
+                    self._placements[name].request_stop(name)
             case KillActor(name=name):
                 self._seen[name].is_killed = True
-                self._placement.kill(name)
+                self._placements[name].kill(name)
             case ActorTransitioned():
                 self._note(effect)
             case Escalated(reason=reason, exit_code=exit_code):
@@ -351,7 +350,7 @@ class Supervisor:
             self._actor.call(self._take, ActorExited(seen.spec.name, run, ending.exit_code, ending.reason))
 
         try:
-            seen.pid = self._placement.spawn(seen.spec, seen.identity, ended)
+            seen.pid = self._placements[seen.spec.name].spawn(seen.spec, seen.identity, ended)
         except OSError as error:  # No memory, no process slots: it has died before it lived.
             ended(ActorEnd(1, f"could not be started: {error}"))
 

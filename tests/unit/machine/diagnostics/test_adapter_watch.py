@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from albireo.codec.message import ProducerHello
-from albireo.codec.record import CaseChanged, FeatureRaised
+from albireo.codec.record import CaseChanged
 from albireo.machine.diagnostics.adapters import LOOP_NS, LOOP_STARTS, SILENT_NS
 from albireo.machine.fold.folds import Folds
-from albireo.machine.kernel.events import ActorsTold, ActorTold, LevelAgreed, Measured
+from albireo.machine.kernel.events import ActorsTold, ActorTold, Measured
 from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.item import Condition
@@ -22,9 +22,6 @@ STEPS = SILENT_NS // SECOND
 
 def world(folds: Folds | None = None, frames: Any = None, epoch: int = 1, **more: Any) -> World:
     one = World(folds, frames, epoch, adapters=ADAPTERS, **more)
-    for level in (2, 3):
-        one.step(LevelAgreed(level))
-        one.sync()
     one.letter(b"p2", ProducerHello(producer="p2", run=1, takes_orders=True))
     one.sync()
     return one
@@ -112,7 +109,7 @@ def test_an_adapter_that_was_heard_and_is_no_more_is_a_case_that_says_why(
     began(one)
     goes_on(one, STEPS - 1)
     assert (lost(one), running(one)) == ([], (True, quality.GOOD))
-    assert one.root.adapters.asks_boot
+    assert one.root.actors.asks_boot
     if told is not None:
         one.step(told)
     goes_on(one, 1)
@@ -127,7 +124,7 @@ def test_an_adapter_that_was_heard_and_is_no_more_is_a_case_that_says_why(
     ((_, _, is_active),) = lost(one)
     assert not is_active
     assert running(one) == (True, quality.GOOD)
-    assert not one.root.adapters.asks_boot
+    assert not one.root.actors.asks_boot
 
 
 def status(one: World) -> list[dict[str, Any]]:
@@ -164,7 +161,7 @@ def test_an_adapter_that_says_hello_and_dies_again_and_again_is_a_case_until_it_
         began(one)
         goes_on(one, 1, ["p2", "plc"])
         assert lost(one) == []
-    assert one.root.adapters.asks_boot
+    assert one.root.actors.asks_boot
     began(one)
     goes_on(one, 1, ["p2", "plc"])
     assert [(item, is_active) for item, _, is_active in lost(one)] == [("root:p1/running", True)]
@@ -195,13 +192,6 @@ def test_a_new_lead_takes_the_case_over_and_ends_it_with_its_own_adapter() -> No
         found for found in other.records(CaseChanged) if isinstance(found, CaseChanged) and found.cause == "raised"
     ]
     assert len(raised) == 1
-
-
-def test_below_its_feature_level_the_case_has_no_message() -> None:
-    one = World(adapters=ADAPTERS)
-    goes_on(one, STEPS)
-    assert one.records(FeatureRaised) == []
-    assert {(item, said) for item, said, _ in lost(one)} == {("root:p1/running", ""), ("root:p2/running", "")}
 
 
 def test_a_program_may_not_have_the_item() -> None:

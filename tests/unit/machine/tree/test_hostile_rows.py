@@ -11,6 +11,7 @@ from albireo.machine.fold.items.forces import FORCES, ForceState
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import LettersDrained
 from albireo.machine.tree.mirror import NodeMirror
+from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.force import FORCES_MAX
 from albireo.model.instant import TimePassed
 from albireo.model.item import DataItem, KnownItem
@@ -36,7 +37,8 @@ class Above(Side):
         self.lead()
         self.step(TimePassed())
         for link, is_bulk in ((b"state", False), (b"bulk", True)):
-            self.letter(ChildHello(node=SITE, log_id=b"below", feature_level=3, is_bulk=is_bulk), sender=link)
+            hello = ChildHello(node=SITE, log_id=b"below", feature_level=FEATURE_LEVEL, is_bulk=is_bulk)
+            self.letter(hello, sender=link)
         self.letter(RoleTold(is_acting=True, epoch=1), sender=b"state")
         self.letter(FeedAnswer(verdict="snapshot"), sender=b"state")
         self.told_to = BEGINNING

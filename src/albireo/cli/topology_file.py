@@ -1,0 +1,66 @@
+"""The topology file as commands read it, with everything that is wrong in it."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from albireo.cli.adapters import adapter_kinds
+from albireo.cli.output import ExitCode, Failure, say
+from albireo.codec.topology.mistakes import Mistake
+from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
+from albireo.face.kinds import settings_of_kinds
+
+SHOWN_MAX: Final = 50
+"""Mistakes on the screen; `--json` gives them all."""
+
+
+class TextReader:
+    """Text of a file below a directory, bounded before it is read."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __call__(self, name: str) -> str:
+        """The text. Raises OSError, UnicodeDecodeError, or ValueError for what is too long to be meant."""
+        path = self._directory / name
+        if not path.is_file():
+            # A directory, a pipe or a device named by mistake must not be read to its end.
+            raise FileNotFoundError(2, "no such file" if not path.exists() else "not a regular file", name)
+        if path.stat().st_size > 4 * FILE_CHARS_MAX:
+            raise ValueError(f"longer than {FILE_CHARS_MAX} characters")
+        return path.read_bytes().decode("utf-8")
+
+
+def load_again(path: Path) -> LoadedTopology | list[Mistake]:
+    """The topology in `path`, or all mistakes in it."""
+    return load_topology(path.name, TextReader(path.parent), adapter_kinds(), settings_of_kinds())
+
+
+def read_topology(path: Path) -> LoadedTopology:
+    """The topology in `path`; warnings are told on standard error.
+
+    Raises:
+        Failure: it has mistakes (exit code 78); all of them stand in the message.
+    """
+    loaded = load_again(path)
+    if isinstance(loaded, LoadedTopology):
+        for warning in loaded.warnings:
+            say(str(warning))
+        return loaded
+    raise refusal(path, loaded)
+
+
+def refusal(path: Path, mistakes: list[Mistake]) -> Failure:
+    """The failure that names every mistake."""
+    lines = [f"  {mistake}" for mistake in mistakes[:SHOWN_MAX]]
+    if len(mistakes) > SHOWN_MAX:
+        lines.append(f"  ... and {len(mistakes) - SHOWN_MAX} more (--json gives all)")
+    errors = sum(not one.is_warning for one in mistakes)
+    head = f"{path}: {errors} mistake{'s' if errors != 1 else ''}"
+    return Failure(
+        "\n".join([head, *lines]),
+        f"change the lines named, then: albireo topology check {path}",
+        ExitCode.BAD_CONFIGURATION,
+        {"error": head, "file": str(path), "valid": False, "mistakes": msgspec.to_builtins(mistakes)},
+    )

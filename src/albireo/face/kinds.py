@@ -1,0 +1,78 @@
+"""Kinds of faces, by name: what a face is told, and who makes it.
+
+A face is an actor (`runtime/actor/actor.py`, Behaviour) that serves another protocol and is a client of its node. Its
+kind is one value, `KIND = FaceKind(settings=..., create=...)`, named here or offered by another distribution under the
+entry point group `albireo.faces`. It is loaded when a topology names it; `create` imports what only a running face
+needs.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from albireo.runtime.link.lines import LineTo
+
+if TYPE_CHECKING:
+    from albireo.runtime.actor.actor import Behaviour
+
+ENTRY_POINTS: Final = "albireo.faces"
+"""Group under which another distribution offers faces of its own: `kind = "module:KIND"`."""
+_OWN: Final = {"chp": "albireo.face.chp.kind:KIND"}
+
+
+class FacePlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Place of a face: the node beside which it runs, and the ways to it."""
+
+    name: str
+    """Name of the face in its node."""
+    node: str
+    """Id of the node."""
+    doors: tuple[LineTo, ...]
+    """Doors of the node, of a pair the primary's first; an empty endpoint is that of the place itself."""
+    keys: str = ""
+    """Directory of the keys of the place; empty: none."""
+
+    def target(self, data: Path) -> tuple[LineTo, ...]:
+        """Target for `connect` and `aconnect`: the doors, the own one by the data directory of the place."""
+        return tuple(one if one.endpoint else LineTo(str(data)) for one in self.doors)
+
+
+class FaceKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of face."""
+
+    settings: type[msgspec.Struct]
+    """Struct of its own keys in `[[node.face]]`: frozen, forbids unknown fields, and raises ValueError for what can't
+    be."""
+    create: "Callable[[Any, FacePlace], Behaviour]"
+    """Makes a face, of an instance of `settings`. May raise ConfigurationRefused."""
+
+
+def load_kind(name: str) -> FaceKind | str:
+    """The kind of that name, or the reason why there is none."""
+    kinds = _kinds()
+    if name not in kinds:
+        return f"nobody offers it; there are {', '.join(sorted(kinds))}"
+    try:
+        kind = kinds[name]()
+    except Exception as error:  # noqa: BLE001  # A module of others may raise anything, and boot, which asks too, lives on.
+        return f"{type(error).__name__}: {error}"
+    return kind if isinstance(kind, FaceKind) else f"it offers {kind!r}, which is no FaceKind"
+
+
+def settings_of_kinds() -> dict[str, Callable[[], type[msgspec.Struct] | str]]:
+    """Loads the struct of a kind's own keys, or says why not; by the name of each kind of this installation."""
+    return {name: partial(_settings, name) for name in _kinds()}
+
+
+def _settings(name: str) -> type[msgspec.Struct] | str:
+    kind = load_kind(name)
+    return kind if isinstance(kind, str) else kind.settings
+
+
+def _kinds() -> dict[str, Callable[[], object]]:
+    offered = {one.name: one.load for one in entry_points(group=ENTRY_POINTS)}
+    return offered | {name: EntryPoint(name, place, ENTRY_POINTS).load for name, place in _OWN.items()}
