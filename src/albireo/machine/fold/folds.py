@@ -186,8 +186,12 @@ class Folds:
                 self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)), sequence)
             case CaseChanged():
                 self.cases.fold(record, sequence)
-            case CommandRequested() | CommandAccepted() | CommandFinished():
-                self._fold_command(record, sequence, header, log_time)
+            case CommandRequested():
+                self.commands.fold_requested(record, sequence, log_time)
+            case CommandAccepted():
+                self.commands.fold_accepted(record, sequence, header.epoch, header.node_ns)
+            case CommandFinished():
+                self.commands.fold_finished(record, sequence)
             case ProducerOpened():
                 self.producers.fold_opened(record, header.node_ns, header.epoch)
             case ProducerForgotten():
@@ -208,21 +212,6 @@ class Folds:
                 assert type(record) in self._takers, f"no fold takes {record}"
         for table in self._takers.get(type(record), ()):
             table.fold(record, sequence, header)
-
-    def _fold_command(
-        self,
-        record: CommandRequested | CommandAccepted | CommandFinished,
-        sequence: int,
-        header: FrameHeader,
-        log_time: LogTime,
-    ) -> None:
-        match record:
-            case CommandRequested():
-                self.commands.fold_requested(record, sequence, log_time)
-            case CommandAccepted():
-                self.commands.fold_accepted(record, sequence, header.epoch, header.node_ns)
-            case CommandFinished():
-                self.commands.fold_finished(record, sequence)
 
     def _move_series(self, record: ItemForced | ForceEnded, sequence: int) -> None:
         """Let the measured series go on from the item as a force begins, and the item from it as the force ends."""

@@ -10,7 +10,7 @@ Spec: design/log-and-feed.md, Feed, mode `state`; ADR-0200.
 """
 
 from collections.abc import Sequence
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, cast
 
 import msgspec
 import numpy as np
@@ -34,7 +34,6 @@ WHOLE: Final = -1
 """Stands for the sequence since which everything is a change."""
 
 Raw = bytes | memoryview
-Entry = TypeVar("Entry")
 
 
 class StateCursor(msgspec.Struct, frozen=True, array_like=True):

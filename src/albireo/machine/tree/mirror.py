@@ -81,7 +81,7 @@ class _Marked(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Mirrored:
-    """Items, values, cases, forces, sessions and selections of the node."""
+    """Items, values and tables of the node."""
 
     def __init__(self) -> None:
         self.dim = Dim()
@@ -184,8 +184,7 @@ class NodeMirror:
         """Wall time since which nothing was heard of the node, here or where its state comes from; 0: never in this
         run; None: the state is live."""
         self.refused = 0
-        """Number of declarations of other nodes' items, and of rows out of bounds: none is
-        taken."""
+        """Number of declarations of other nodes' items, and of rows out of bounds."""
         self.passed_over = 0
         """Most tables of one state that are not known here: they are passed over."""
         self._changes = 1

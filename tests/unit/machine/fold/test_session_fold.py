@@ -138,11 +138,3 @@ def test_any_history_leaves_what_a_plain_table_has_however_often_it_is_restored(
     assert told_since(one, since) == (
         {number: word for number, word in wanted.items() if word} if since < 0 else wanted
     )
-
-
-def test_a_record_beyond_the_bounds_leaves_a_snapshot_that_can_be_read() -> None:
-    """A log may hold texts of any length; a node that could not read its snapshot would lose its state."""
-    one, long = SessionFold(), "x" * 1_000
-    one.fold(SessionBegan(principal=long, address=long, role=long, since_ns=-(2**63)), 7, header_at())
-    one.fold(role(7, long), 8, header_at())
-    assert list(restored(one)) == list(one)

@@ -89,8 +89,6 @@ class Cases:
         """Open cases of the committed view, and those closed lately, for viewers."""
         self._open: dict[int, Case] = {}
         """Open cases of the committed view, by rule row."""
-        self._row_of: dict[int, int] = {}
-        """Rule row by case id."""
         self._ahead: dict[int, Case] = {}
         """Cases of the appended view, by rows of the rules with records on their way."""
         self._acking: tuple[t.OperatorAsked, deque[tuple[int, int]]] | None = None
@@ -115,6 +113,11 @@ class Cases:
     def find(self, case_id: int) -> Case | None:
         """The open case with this number."""
         return self.table.get(case_id)
+
+    def _row_of(self, case_id: int) -> int | None:
+        """Rule row of an open case."""
+        case = self.table.get(case_id)
+        return None if case is None else self._conditions.row_of(case.item_id, case.condition)
 
     def find_rule(self, item_id: int, condition: Condition) -> Case | None:
         row = self._conditions.row_of(item_id, condition)
@@ -179,7 +182,6 @@ class Cases:
         for row in rows.tolist():
             case = self._open.pop(row, None)
             if case is not None:
-                self._row_of.pop(case.case_id, None)
                 self.table.remove(case.case_id, sequence)
             self._ahead.pop(row, None)
             self._redefined.discard(row)
@@ -190,15 +192,12 @@ class Cases:
     def _note_committed(self, row: int, case: Case, sequence: int) -> None:
         before = self._open.get(row)
         if before is not None and before.case_id != case.case_id:
-            self._row_of.pop(before.case_id, None)
             self.table.remove(before.case_id, sequence)
         self.table.put(case, sequence)
         if case.lifecycle_status is LifecycleStatus.CLOSED:
             self._open.pop(row, None)
-            self._row_of.pop(case.case_id, None)
         else:
             self._open[row] = case
-            self._row_of[case.case_id] = row
 
     def _note(self, row: int, case: Case | None) -> None:
         """`case` is the appended view of this rule (None: it has no case)."""
@@ -374,7 +373,7 @@ class Cases:
     def _target(self, asked: ActionAsked, wall_ns: WallTime) -> tuple[int, Case] | ActionRefused:
         """Rule row and case (appended view) that the operator means."""
         if asked.case_id is not None:
-            row = self._row_of.get(asked.case_id)
+            row = self._row_of(asked.case_id)
             if row is None:
                 return ActionRefused(
                     f"no open case {asked.case_id}", "list the open cases; it may have closed meanwhile"
@@ -413,7 +412,7 @@ class Cases:
                 self._acking = None
                 break
             case_id, activations = waiting.popleft()
-            row = self._row_of.get(case_id)
+            row = self._row_of(case_id)
             case = None if row is None else self._ahead.get(row) or self._open.get(row)
             if row is None or case is None or case.lifecycle_status is LifecycleStatus.CLOSED:
                 continue
@@ -452,7 +451,6 @@ class Cases:
             if row is None or row in self._open:
                 raise DecodeError(0, f"cases snapshot: case {case.case_id} has no rule, or not alone")
             self._open[row] = case
-            self._row_of[case.case_id] = row
             self._note(row, case)
         self._redefined.update(self._open)
         return self

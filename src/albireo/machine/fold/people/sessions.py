@@ -19,7 +19,6 @@ from albireo.codec.frame import FrameHeader
 from albireo.codec.record import SessionBegan, SessionEnded, SessionRoleChanged
 from albireo.machine.table.fold import TableFold
 from albireo.machine.table.shape import TableShape
-from albireo.model.bounded import INT64_MAX, INT64_MIN, NAME_CHARS_MAX
 from albireo.model.tree.session import SESSIONS_MAX, Session
 
 SESSIONS: Final = TableShape("sessions", Session, lambda one: one.session_id, SESSIONS_MAX)
@@ -36,16 +35,10 @@ class SessionFold(TableFold[int, Session]):
     ) -> None:
         match record:
             case SessionBegan():
-                session = Session(
-                    session_id=sequence,
-                    principal=record.principal[:NAME_CHARS_MAX],
-                    address=record.address[:NAME_CHARS_MAX],
-                    role=record.role[:NAME_CHARS_MAX],
-                    since_ns=min(max(record.since_ns, INT64_MIN), INT64_MAX),
-                )
-                self.table.put(session, sequence)
+                fields = {name: getattr(record, name) for name in SessionBegan.__struct_fields__}
+                self.table.put(Session(session_id=sequence, **fields), sequence)
             case SessionRoleChanged(session_id=session_id, role=role):
                 if (known := self.table.get(session_id)) is not None:
-                    self.table.put(msgspec.structs.replace(known, role=role[:NAME_CHARS_MAX]), sequence)
+                    self.table.put(msgspec.structs.replace(known, role=role), sequence)
             case SessionEnded(session_id=session_id):
                 self.table.remove(session_id, sequence)
