@@ -305,7 +305,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Grows when rows below `position` are added or cut off, or a hole goes; whoever has read files up to there reads
     anew."""
     enclosed: Enclosed | None = None
-    """Place in the log above from which the records of a node below came; None: it is the history of the node itself."""
+    """Place in the log above from which records of a node below came; None: it is the history of the node itself."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 
