@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec import bounds, record, samples
+from albireo.codec import record, samples
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import BODY_BYTES_MAX
@@ -24,6 +24,7 @@ from albireo.codec.record import GapFound, Kind, Stream
 from albireo.machine.desk.detours import Detours
 from albireo.machine.fold.producers import KnownProducer, Producers
 from albireo.machine.kernel.turn import Draft, Turn
+from albireo.model.instant import WALL_NS_MAX
 from albireo.model.samples import SampleBatch
 
 CREDIT_BYTES: Final = 8 << 20
@@ -171,5 +172,10 @@ def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list
         records = record.decode_records(body, entry.record_count)
     except DecodeError:
         return None
-    gaps = [one for one in records if isinstance(one, GapFound) and not bounds.objection(one)]
+    gaps = [one for one in records if isinstance(one, GapFound) and _is_timely(one)]
     return gaps if len(gaps) == len(records) else None
+
+
+def _is_timely(gap: GapFound) -> bool:
+    """True: no difference of its times, or of others with them, overflows 64 bits."""
+    return -WALL_NS_MAX <= min(gap.from_ns, gap.to_ns) and max(gap.from_ns, gap.to_ns) <= WALL_NS_MAX
