@@ -71,5 +71,6 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         topology_hash=arguments.topology_hash,
         uplink_bytes_per_s=0 if uplink is None else uplink.bytes_per_s,
         seed=int.from_bytes(entropy(SEED_BYTES)),
+        ticket_key=entropy(SEED_BYTES) if arguments.faces else b"",
         lacks_to=lacks_to,
     )
