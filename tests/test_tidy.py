@@ -431,7 +431,6 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "machine/fold": [
         "ActionAsked",
-        "ActionRefused",
         "AlarmConfig",
         "Cases",
         "Conditions",
