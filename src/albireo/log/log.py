@@ -453,13 +453,9 @@ class Log:
         """Why the last snapshot or deletion failed, or empty; the log itself goes on."""
         return self._retention.trouble
 
-    def prune(self, low_water: Mapping[int, int]) -> list[PrunedSegment]:
-        """Delete the oldest segments in which nothing is wanted.
-
-        Args:
-            low_water: by stream, the first sequence still wanted; a stream that is not named keeps everything.
-        """
-        return self._retention.prune(low_water, self.committed.sequence)
+    def prune(self, wanted_from: int) -> list[PrunedSegment]:
+        """Delete the oldest segments in which nothing is wanted, for no record of them reaches this sequence."""
+        return self._retention.prune(wanted_from, self.committed.sequence)
 
     def scrub_step(self, bytes_max: int) -> ScrubProgress:
         """Check up to `bytes_max` bytes of sealed segments (at least one frame). Raises ReadFailed."""

@@ -579,12 +579,11 @@ def test_segments_go_from_the_oldest_when_nothing_in_them_is_wanted(world: World
     for number in range(8):
         _durable(world, 2500, 2500, stream=1 + number % 2)
     end = world.log.end.sequence + 1
-    assert world.log.prune({1: end, 2: end}) == [], "no snapshot: everything is still needed"
+    assert world.log.prune(end) == [], "no snapshot: everything is still needed"
     _snapshot(world)
-    assert world.log.prune({1: end}) == [], "stream 2 is not named"
-    first_of_2 = world.written[2].header.first_sequence
-    assert world.log.prune({1: end, 2: first_of_2}) == [] or world.log.begin_sequence <= first_of_2
-    gone = world.log.prune({1: end, 2: end})
+    third = world.written[2].header.first_sequence
+    assert world.log.prune(third) == [] or world.log.begin_sequence <= third
+    gone = world.log.prune(end)
     assert gone
     assert world.log.begin_sequence == gone[-1].last_sequence + 1
     with pytest.raises(Pruned) as caught:
@@ -605,7 +604,7 @@ def test_nothing_goes_above_the_older_snapshot(world: World) -> None:
         _durable(world, 3000, 3000)
     _snapshot(world)
     end = world.log.end.sequence + 1
-    assert world.log.prune({1: end})
+    assert world.log.prune(end)
     assert world.log.begin_sequence <= older + 1
 
 
@@ -620,7 +619,7 @@ def test_the_last_committed_frame_never_goes(world: World) -> None:
     world.commit()
     _snapshot(world)
     log_time = world.log.log_time
-    assert world.log.prune({1: world.log.end.sequence + 1}) == []
+    assert world.log.prune(world.log.end.sequence + 1) == []
     assert _snapshot(world)
     world.log.close()
     world.open()
@@ -632,7 +631,7 @@ def test_a_deletion_that_fails_is_told_and_repeated_at_open(world: World) -> Non
         _durable(world, 3000, 3000)
     _snapshot(world)
     world.disk.refuse = lambda op, path: errno.EIO if op == "unlink" else 0
-    gone = world.log.prune({1: world.log.end.sequence + 1})
+    gone = world.log.prune(world.log.end.sequence + 1)
     assert "could not be deleted" in world.log.trouble
     world.disk.refuse = lambda op, path: 0
     count = len(segment_paths(world.disk))

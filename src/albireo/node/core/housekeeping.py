@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.record import Stream
 from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
 from albireo.log.log import Log
 from albireo.log.store.quarantine import Trimmer
@@ -239,8 +238,7 @@ class Housekeeping:
         lagging = self._membership.wanted_from()
         if lagging is not None and size_bytes <= retention.bytes_max:
             cut = min(cut, lagging + 1)
-        low_water = dict.fromkeys((int(stream) for stream in Stream), min(history + 1, cut))
-        for segment in self._log.prune(low_water):
+        for segment in self._log.prune(min(history + 1, cut)):
             self._actor.log.info("segment_pruned", last=segment.last_sequence)
         if self._private is not None and (count := self._private.prune()):
             self._actor.log.info("private_segments_pruned", count=count)

@@ -31,7 +31,7 @@ from albireo.codec import reference
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES, RECORDS_MAX, Frame, body_crc, frames
 from albireo.codec.message import Append, AppendEntry
-from albireo.codec.record import PRODUCER, REFERENCE_LEVEL, Kind, Stream
+from albireo.codec.record import PRODUCER, REFERENCE_LEVEL, Kind
 from albireo.log import Corrupted, FileSystem, LogConfig, OpenFailed, Pruned, ReadFailed, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.write.appending import Entry
@@ -246,7 +246,7 @@ class PrivateLog:
         log = self.log
         if log.committed > log.snapshot:  # A log keeps what is above its oldest snapshot; the private log has no folds.
             log.save_snapshot(log.committed, LogTime(0), {})
-        return len(log.prune(dict.fromkeys((int(stream) for stream in Stream), low)))
+        return len(log.prune(low))
 
     def _oldest(self) -> int | None:
         """First sequence of this log that is still wanted; None: the next look may tell."""

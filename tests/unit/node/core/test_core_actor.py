@@ -376,7 +376,7 @@ def pruned_log(data: Path, folds: Folds) -> int:
     for frame in log.replay(0, log.committed.sequence):
         folds.replay(frame)
     assert log.save_snapshot(log.committed, LogTime(folds.log_time_ms * MS), folds.snapshot())
-    assert log.prune({int(stream): log.end.sequence for stream in Stream})
+    assert log.prune(log.end.sequence)
     begin = log.begin_sequence
     log.close(clean=True)
     return begin
