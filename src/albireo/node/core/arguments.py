@@ -14,6 +14,7 @@ from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
 from albireo.node.membership.door import DoorArguments
 from albireo.node.membership.pair_arguments import PairArguments
+from albireo.node.membership.private_log import stream_numbers
 
 SEED_BYTES: Final = 32
 
@@ -52,7 +53,7 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         lacks_to: as in `RootConfig`.
     """
     pair, uplink = arguments.pair, arguments.uplink
-    local, private = (frozenset[int](), frozenset[int]()) if pair is None else pair.stream_numbers
+    local, private = (frozenset[int](), frozenset[int]()) if pair is None else stream_numbers(pair)
     return RootConfig(
         node=arguments.node,
         log_id=log_id,

@@ -36,13 +36,14 @@ from albireo.log import Corrupted, FileSystem, LogConfig, OpenFailed, Pruned, Re
 from albireo.log.log import Log
 from albireo.log.write.appending import Entry
 from albireo.log.write.commit import LogFailure
+from albireo.machine.fold.declared import CONTENTS, streams
 from albireo.machine.kernel.events import OneLetter
 from albireo.machine.kernel.turn import Draft
 from albireo.model.instant import LogTime
 from albireo.model.position import EpochEntry, Position
-from albireo.model.value import ValueType
 from albireo.node.membership.pair_arguments import PairArguments
 from albireo.runtime import ActorContext
+from albireo.runtime.errors import ConfigurationRefused
 
 DIRECTORY: Final = "private"
 """Folder of the private log, beside the pair's log."""
@@ -53,7 +54,6 @@ LOOKED_BYTES: Final = 1 << 20
 """Bytes of the pair's log that are looked through in one go for the oldest reference."""
 
 Body = bytes | memoryview
-_VALUES: Final = frozenset(int(one) for one in ValueType)
 
 
 def entry_of(draft: Draft) -> Entry:
@@ -193,7 +193,8 @@ class PrivateLog:
         return self.log.append([entry_of(draft)], elapsed_ms=0, node_ns=node_ns)[0]
 
     def _is_private(self, stream: int, kind: int) -> bool:
-        return stream in self._streams and kind in _VALUES and self._level() >= REFERENCE_LEVEL
+        contents = CONTENTS.get((stream, kind)) if stream in self._streams else None
+        return contents is not None and contents.may_be_private and self._level() >= REFERENCE_LEVEL
 
     def read(self, after: int, bytes_max: int) -> bytes:
         """Read the pair's log as `Log.read` does, with every payload that is here; raises as that does."""
@@ -282,6 +283,20 @@ def _entry_for(payload: Frame) -> Entry:
     return Entry(payload.header.stream, Kind.REFERENCE, payload.header.record_count, body, body_crc(body))
 
 
+def stream_numbers(pair: PairArguments) -> tuple[frozenset[int], frozenset[int]]:
+    """Numbers of the local and of the private streams of a member, as frames have them.
+
+    Raises:
+        ConfigurationRefused: a stream is to be private that must be on both members, or that there is not.
+    """
+    numbers = streams()
+    may_be = {one.stream.name.lower() for one in CONTENTS.values() if one.may_be_private}
+    if refused := [one for one in pair.private_streams if one not in may_be]:
+        raise ConfigurationRefused(f"no stream {refused[0]} may stay with one member; only {sorted(may_be)} may")
+    local, private = pair.local_streams, pair.private_streams
+    return frozenset(numbers[one] for one in local), frozenset(numbers[one] for one in private)
+
+
 def opened(
     kind: type[Log],
     pair_log: Log,
@@ -297,6 +312,7 @@ def opened(
 
     Raises:
         OpenRefused: as `Log.open`.
+        ConfigurationRefused: as `stream_numbers`.
     """
     try:
         if pair is None or not (pair.private_streams or DIRECTORY in files.names(actor.data)):
@@ -313,7 +329,7 @@ def opened(
     def damaged(error: Exception) -> None:
         actor.log.limited("payload_unreadable", "private", reason=str(error))
 
-    return PrivateLog(log, pair_log, pair.stream_numbers[1], config.segment_bytes, level, damaged)
+    return PrivateLog(log, pair_log, stream_numbers(pair)[1], config.segment_bytes, level, damaged)
 
 
 def append_all(
@@ -330,4 +346,4 @@ def whole(private: PrivateLog | None, frame: Frame) -> Frame:
     return frame if private is None else private.whole(frame)
 
 
-__all__ = ["OneLetter", "PrivateLog", "append_all", "opened", "whole"]
+__all__ = ["OneLetter", "PrivateLog", "append_all", "opened", "stream_numbers", "whole"]

@@ -25,9 +25,10 @@ from albireo.log import FileSystem, LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.inspection import quarantined
 from albireo.log.log import Log
 from albireo.log.write.appending import Entry
-from albireo.machine.desk.pending import FOLD_COST_MAX, RECORD_COST
+from albireo.machine.desk.pending import FOLD_COST_MAX
 from albireo.machine.feed.follower import Deliver, Digested, Follower, FollowerConfig, LinkUp, Received, TellLeader
 from albireo.machine.feed.leader import Followed, Leader
+from albireo.machine.fold.declared import RECORD_COST
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.events import OrdersGiven
 from albireo.machine.kernel.pull import Pull
