@@ -19,7 +19,7 @@ Spec: design/log-and-feed.md, Log; ADR-0010 to 0016; docs/formats/log.md.
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from albireo.codec.frame import Frame, FrameHeader
@@ -332,6 +332,15 @@ class Log:
         """
         committed = self.committed.sequence
         return self._stored.read(after_sequence, committed, committed, bytes_max)
+
+    def select(self, after_sequence: int, bytes_max: int, streams: Collection[int]) -> tuple[bytes, int]:
+        """Frames of these streams, of all if there are none, as `read` gives them, and the sequence up to which every
+        record was looked at: frames of others are passed over, and cost next to nothing.
+
+        Raises:
+            Pruned, Corrupted, ReadFailed: as `read` does; of damage only where it is looked for these frames.
+        """
+        return self._stored.select(after_sequence, self.committed.sequence, bytes_max, streams)
 
     def read_appended(self, after_sequence: int, bytes_max: int) -> bytes:
         """As `read`, but up to `end`: for the other member, which has to have a record before it can be committed."""

@@ -26,7 +26,7 @@ from albireo.log.log import Log
 from albireo.model.instant import MS, LogTime
 from albireo.model.position import EpochEntry, Position
 from albireo.sim.engine.disk import SimDisk
-from tests.parts.log import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, entry_of, segment_paths
+from tests.parts.log import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, entry_of, segment_paths, selected
 
 
 @pytest.fixture
@@ -168,6 +168,39 @@ def test_reading_on_gives_every_frame_once(world: World) -> None:
             found += headers
             after = headers[-1].last_sequence
         assert found == [frame.header for frame in world.written]
+
+
+@pytest.mark.parametrize("tail_bytes", [0, 4000, 1 << 20], ids=["disk", "both", "memory"])
+@pytest.mark.parametrize("bytes_max", [1, 3000, 1 << 20])
+def test_every_frame_of_some_streams_is_selected_once(tail_bytes: int, bytes_max: int) -> None:
+    world = World(SimDisk(1))
+    world.open()
+    world.begin_epoch()
+    world.log._stored.tail.kept_bytes_max = tail_bytes
+    for number in range(60):
+        _durable(world, 30, 300, stream=2 if number % 20 == 7 else 1)
+        if number == 33:
+            _durable(world, 9, 9, stream=66)
+    streams: tuple[int, ...]
+    for streams in ((2,), (66,), (2, 66), (1,), (1, 2, 66), (3,), ()):
+        wanted = [one.header for one in world.written if not streams or one.header.stream in streams]
+        assert selected(world.log, streams, bytes_max) == wanted, streams
+    world.log.close()
+    world.open()
+    world.commit()
+    for streams in ((2,), (66,), (3,)):
+        wanted = [one.header for one in world.written if one.header.stream in streams]
+        assert selected(world.log, streams, bytes_max) == wanted, "the index is read back"
+
+
+def test_stretches_without_frames_of_the_streams_are_not_read(world: World) -> None:
+    for number in range(60):
+        _durable(world, 300, 300, stream=2 if number == 55 else 1)
+    reads = []
+    pread = world.disk.pread
+    world.disk.pread = lambda handle, size, offset: reads.append(size) or pread(handle, size, offset)  # type: ignore[method-assign,func-returns-value]
+    assert len(selected(world.log, (2,), 1 << 20)) == 2
+    assert len(reads) <= 4, "the stretch that has them, and the search for its begin"
 
 
 def test_reading_from_the_middle_of_a_batch_gives_the_batch(world: World) -> None:

@@ -28,7 +28,7 @@ from albireo.log.write.claims import CALM_MS, Claims
 from albireo.model.instant import LogTime
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.sim.engine.disk import SimDisk
-from tests.parts.log import DIRECTORY, QUARANTINE, SMALL, entry_of, same, segment_paths
+from tests.parts.log import DIRECTORY, QUARANTINE, SMALL, entry_of, same, segment_paths, selected
 from tests.parts.log_member import ALL, IDENTITIES, Member, frames_of
 
 
@@ -641,6 +641,11 @@ def written(member: Member, *paths: Path) -> list[Frame]:
 
 
 def is_whole(holder: Member, follower: Member) -> bool:
+    """True: it has all frames, and gives those of each stream."""
+    for stream in (1, 2):
+        committed = [one.header for one in holder.branch if one.header.last_sequence <= follower.log.committed.sequence]
+        wanted = [one for one in committed if one.stream == stream]
+        assert selected(follower.log, (stream,), 4096) == wanted
     found = follower.held()
     return len(found) == len(holder.branch) and all(map(same, found, holder.branch))
 

@@ -369,40 +369,13 @@ def _shared(hello: FeedHello, history: EpochHistory) -> int:
     return theirs.common_point(history, min(held.sequence, before), ENDLESS)
 
 
-def cut(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, int]:
-    """Make one DATA of the frames that `pull` asked for.
+def data_of(chunk: bytes, pull: Pull, epoch: int) -> FeedData:
+    """The message for the frames that `pull` asked for.
 
     Args:
-        chunk: whole committed frames end to end, as the log gave them.
-    Returns:
-        The message (None: no frame matches the filter), its raw part, and the last sequence looked at.
+        chunk: whole committed frames of its streams end to end, at least one, as the log gave them.
     """
-    if not pull.streams and chunk:
-        begin, (header, _) = decode_header(chunk), last_of(chunk)
-        assert not isinstance(begin, NeedMore), "the log hands out whole frames"
-        first = Position(begin.epoch, begin.first_sequence)
-        return FeedData(epoch=epoch, first=first, last=header.last, previous=pull.previous), chunk, header.last_sequence
-    return _filtered(chunk, pull, epoch)
-
-
-def _filtered(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, int]:
-    """As `cut`, frame by frame."""
-    kept: list[bytes] = []
-    first = last = None
-    scanned, offset, is_whole = pull.after, 0, True
-    while offset < len(chunk):
-        header = decode_header(chunk, offset)
-        assert not isinstance(header, NeedMore), "the log hands out whole frames"
-        end = offset + header.frame_bytes
-        scanned = header.last_sequence
-        if header.stream in pull.streams:
-            kept.append(chunk[offset:end])
-            first = first or Position(header.epoch, header.first_sequence)
-            last = header.last
-        else:
-            is_whole = False
-        offset = end
-    if first is None or last is None:
-        return None, b"", scanned
-    data = FeedData(epoch=epoch, first=first, last=last, previous=pull.previous)
-    return data, chunk if is_whole else b"".join(kept), scanned
+    begin, (header, _) = decode_header(chunk), last_of(chunk)
+    assert not isinstance(begin, NeedMore), "the log hands out whole frames"
+    first = Position(begin.epoch, begin.first_sequence)
+    return FeedData(epoch=epoch, first=first, last=header.last, previous=pull.previous)

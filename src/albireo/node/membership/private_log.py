@@ -21,7 +21,7 @@ Spec: design/log-and-feed.md, Streams; ADR-0130.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -196,9 +196,9 @@ class PrivateLog:
         contents = CONTENTS.get((stream, kind)) if stream in self._streams else None
         return contents is not None and contents.may_be_private and self._level() >= REFERENCE_LEVEL
 
-    def read(self, after: int, bytes_max: int) -> bytes:
-        """Read the pair's log as `Log.read` does, with every payload that is here; raises as that does."""
-        chunk = self._pair.read(after, bytes_max)
+    def select(self, after: int, bytes_max: int, streams: Collection[int]) -> tuple[bytes, int]:
+        """Read the pair's log as `Log.select` does, with every payload that is here; raises as that does."""
+        chunk, looked_to = self._pair.select(after, bytes_max, streams)
         parts: list[bytes] = []
         size, offset = 0, 0
         for header, body in frames(chunk, verify=False):
@@ -206,11 +206,11 @@ class PrivateLog:
             whole = self.whole(found)
             length = whole.header.frame_bytes
             if parts and size + length > bytes_max:
-                break
+                return b"".join(parts), header.first_sequence - 1
             parts.append(chunk[offset : offset + length] if whole is found else codec.encode(whole))
             size += length
             offset += header.frame_bytes
-        return b"".join(parts)
+        return b"".join(parts), looked_to
 
     def whole(self, frame: Frame) -> Frame:
         """The frame with its payload; as it stands if it is no reference, or the payload is not here.

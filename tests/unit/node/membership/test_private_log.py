@@ -91,7 +91,7 @@ class Store:
         """The whole log as followers get it."""
         found: list[Frame] = []
         after = self.pair.begin_sequence - 1
-        while chunk := self.private.read(after, bytes_max):
+        while chunk := self.private.select(after, bytes_max, ())[0]:
             found += [Frame(header, bytes(body)) for header, body in frames(chunk)]
             after = found[-1].header.last_sequence
         return found
