@@ -15,7 +15,7 @@ WORKERS ?= 3
 # What is measured and tested starts as it does for its users: with compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install spark demo test lint bench peers drill last-release simulate lock clean
+.PHONY: help install spark demo test lint bench peers drill simulate lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -56,15 +56,8 @@ drill:
 	@$(INSTALL) dev
 	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest -n $(WORKERS) \
 	  tests/drill tests/fuzz tests/property tests/scripted tests/sim tests/unit/pipeline $(ARGS)
-	@.ci/last-release $(BIN) || echo "albireo: no wheel of the last release; the drill 'releases' will skip" >&2
-	@export ALBIREO_LAST_RELEASE="$(CURDIR)/var/last-release"; \
-	  failed=0; for fault in $$($(BIN)/albireo drill --list | cut -f1); do \
+	@failed=0; for fault in $$($(BIN)/albireo drill --list | cut -f1); do \
 	  $(BIN)/albireo drill $$fault --rounds $(ROUNDS) --json || failed=1; done; exit $$failed
-
-## make last-release  install the last release beside this version, for `albireo drill releases`
-last-release:
-	@$(INSTALL) node
-	@.ci/last-release $(BIN)
 
 ## make simulate  the pair in seeded worlds full of faults; ARGS="--seeds 20000 --json" for a long run
 simulate:

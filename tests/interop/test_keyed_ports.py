@@ -56,6 +56,8 @@ STRANGERS = ("north[primary]", "witness:w9")
 HEAD = PeerHead(cluster=CLUSTER, member=1, run=99, store="forged")
 FORGED: tuple[AnyMessage, ...] = (
     Heartbeat(
+        feature_level=1,
+        log_level=1,
         **HEAD,
         beat=1,
         sent=Instant(1),

@@ -12,7 +12,6 @@ import pytest
 from albireo.client import Client, NodeRefused, NodeUnreachable, ProducerRefused, SampleProducer, connect
 from albireo.machine.access.needs import QUESTIONS
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
-from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, ValueType
@@ -113,8 +112,6 @@ def test_a_passive_member_refuses_by_the_roles_that_are_on_record(tmp_path: Path
         async with keyed_plant(tmp_path, DESK) as plant:
             await plant.start(1)
             await plant.wait_for("active", "ready")
-            core = plant.cores[0]
-            await until(lambda: core.root.folds.feature_level == FEATURE_LEVEL, "the level of roles")
 
             def revoke() -> object:
                 with connect(plant.data(0), is_pinned=True) as client:

@@ -46,10 +46,6 @@ def row_until(node: TreeNode, below: str, is_so: Callable[[Any], bool]) -> Any:
         return only(asked_until(program, lambda rows: is_so(only(rows, below)), "tree"), below)
 
 
-def has_level(core: Core, level: int) -> bool:
-    return core.root.folds.feature_level == level
-
-
 def copy_is_whole(node: TreeNode, site: TreeNode) -> Any:
     with node.program() as program:
         return has_all(program, site)
@@ -230,29 +226,6 @@ def test_a_parent_whose_disk_is_full_shows_what_is_live_and_its_children_keep_th
             row = await aside(partial(copy_is_whole, root, north))
             assert (row["missing"], row["refused"]) == (0, 0)
             assert_copied(above, site)
-
-    asyncio.run(story())
-
-
-def test_a_parent_of_a_lower_feature_level_shows_the_child_and_copies_once_it_is_raised(tmp_path: Path) -> None:
-    nodes = tree_of(tmp_path, ROOT, NORTH)
-    root, north = nodes[ROOT], nodes[NORTH]
-    now = root.arguments
-    root.arguments = msgspec.structs.replace(now, feature_level=2)
-
-    async def story() -> None:
-        async with north.core_up() as site:
-            async with root.core_up() as above:
-                await aside(partial(recorded, north, 1.0))
-                await aside(partial(shown, root, NORTH, 1.0))
-                await until(partial(has_level, above, 2), "the level that it is held back to")
-                row = await aside(partial(row_until, root, NORTH, lambda one: one["feature_level"] == 3))
-                assert row["position"] == "", "a log of this level takes no envelopes"
-            assert site.log.begin_sequence == 1
-            root.arguments = now
-            async with root.core_up() as above:
-                await aside(partial(copy_is_whole, root, north))
-                assert_copied(above, site)
 
     asyncio.run(story())
 

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from albireo.cli import cli
 from albireo.client import SessionOver, connect
-from albireo.codec.record import ENVELOPE_LEVEL
 from albireo.model import quality as q
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import AlarmSettings, DataItem
@@ -225,8 +224,7 @@ def test_the_end_of_a_session_is_none_of_a_node_below_that_follows_from_the_same
                 other.status()
 
     async def story() -> None:
-        async with nodes[ROOT].core_up() as root:
-            await until(lambda: root.root.folds.feature_level >= ENVELOPE_LEVEL, "level")
+        async with nodes[ROOT].core_up():
             await aside(partial(recorded, nodes[ROOT], 1.0))
             await aside(begun)
             async with nodes[NORTH].core_up():

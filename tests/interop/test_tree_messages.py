@@ -36,7 +36,7 @@ def test_a_message_is_taken_by_one_of_two_receivers_and_proven_at_both_ends(tmp_
     def received() -> list[bytes]:
         found = []
         with connect(nodes[PUMP].endpoint) as client:
-            while not are_sent.is_set():  # A node that has just begun takes letters once its log has the feature level.
+            while not are_sent.is_set():
                 for one in client.inbox(timeout_s=0.5):
                     assert (one.origin, one.kind, one.user, one.reason) == (ROOT, "poem", "ann", "for fun")
                     client.take(one)

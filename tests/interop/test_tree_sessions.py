@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from albireo.client import Client, NodeRefused, SessionOver, SessionRow, connect
-from albireo.codec.record import ENVELOPE_LEVEL
-from albireo.node.core.actor import Core
-from tests.parts.core_pair import aside, until
+from tests.parts.core_pair import aside
 from tests.parts.tree import tree_of
 from tests.parts.waiting import PATIENCE_S, awaited
 
@@ -20,11 +18,6 @@ ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
 def seen(client: Client, pattern: str, count: int) -> list[SessionRow]:
     """The sessions, once there are so many."""
     return awaited(lambda: client.sessions(pattern), lambda rows: len(rows) == count)
-
-
-async def takes_messages(*cores: Core) -> None:
-    for core in cores:
-        await until(lambda core=core: core.root.folds.feature_level >= ENVELOPE_LEVEL, "level")  # type: ignore[misc]
 
 
 def test_a_session_two_levels_down_is_listed_and_ended_at_the_root(tmp_path: Path) -> None:
@@ -50,8 +43,7 @@ def test_a_session_two_levels_down_is_listed_and_ended_at_the_root(tmp_path: Pat
             return [course.kind, course.way[-1], course.subject.split()[1] == f"{PUMP}:{row.session_id}"]
 
     async def story() -> None:
-        async with nodes[ROOT].core_up() as root, nodes[NORTH].core_up() as north, nodes[PUMP].core_up() as pump:
-            await takes_messages(root, north, pump)
+        async with nodes[ROOT].core_up(), nodes[NORTH].core_up(), nodes[PUMP].core_up():
             assert await aside(story_of) == ["session_end", PUMP, True]
 
     asyncio.run(story())
@@ -70,9 +62,8 @@ def test_sessions_of_a_site_that_is_away_are_listed_as_last_heard(tmp_path: Path
             return row.stale_since_ns
 
     async def story() -> None:
-        async with nodes[ROOT].core_up() as root:
-            async with nodes[NORTH].core_up() as north:
-                await takes_messages(root, north)
+        async with nodes[ROOT].core_up():
+            async with nodes[NORTH].core_up():
                 await aside(known)
             assert await aside(stale)
 

@@ -83,6 +83,7 @@ class RecordingCore:
                     item_ids=tuple(range(100, 100 + len(hello.items))),
                     epoch=self.epoch,
                     credit_bytes=1 << 20,
+                    run=hello.run,
                 )
                 self.link.send(welcome, to=letter.sender)
             case Append(entries=entries):

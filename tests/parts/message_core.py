@@ -71,7 +71,7 @@ class MessageCore:
         self.post = MessagePost(messages, writes, {SELECT: selections, DESELECT: selections})
         turn = self.turn()
         life = Life(self.epoch, random.Random(f"{self.node} branch {self.epoch}").getrandbits(64))
-        assert self.post.begin(life, self.moment, self.log_time, turn, continues=before)
+        self.post.begin(life, self.moment, self.log_time, turn, continues=before)
         self.orders.restarted(self.log_time, self.moment, turn)
         self.settle(turn)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from albireo.codec.message import ProducerHello, RoleAsked, RoleTold, WriteDone, WriteOrder
-from albireo.codec.record import ENVELOPE_LEVEL
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
@@ -147,11 +146,8 @@ class PairTree:
             for made in self.pairs.values():
                 await made.wait_for("active", "ready")
             for node in self.ids:
-                await until(partial(self._takes_envelopes, node), "level")
+                await until(partial(self.serves, node), f"{node} serves")
             yield
-
-    def _takes_envelopes(self, node: str) -> bool:
-        return self.serves(node) and self.core(node).root.folds.feature_level >= ENVELOPE_LEVEL
 
     async def serve_all(self) -> None:
         """Wait until some member of each pair serves: on a busy machine a lease may end for a moment."""

@@ -143,7 +143,8 @@ class Member:
         self.step(Granted("test"))
         self.sync()
         self.step(Served())
-        self.sync()
+        while self.durable < self.end.sequence:  # What it says first of its messages follows from serving.
+            self.sync()
 
     def sync(self, frames: int = 1_000_000) -> None:
         """More of the log is on the disk; told as the shell tells it: what is committed by it first."""
@@ -316,7 +317,12 @@ class Program:
         chosen = machine.chosen if machine.chosen is not None else 0
         last = self.pair.leader.number_at(ids[0], self.pair.leader.committed)
         welcome = ProducerWelcome(
-            producer_id=ids[0], last_sequence=last, item_ids=(1,), epoch=machine.epoch, credit_bytes=1 << 20
+            producer_id=ids[0],
+            last_sequence=last,
+            item_ids=(1,),
+            epoch=machine.epoch,
+            credit_bytes=1 << 20,
+            run=self.life.run,
         )
         effects = machine.step(Heard(chosen, welcome), self.pair.now)
         return [one for one in effects if isinstance(one, SayTo) and isinstance(one.message, Append)]

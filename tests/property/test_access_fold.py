@@ -68,5 +68,5 @@ def test_a_damaged_section_is_refused_and_nothing_else_happens(section: bytes) -
 
 @pytest.mark.parametrize("section", [b"\x01", msgspec.msgpack.encode([[["a", [["view"]]]]])])
 def test_a_malformed_section_is_refused(section: bytes) -> None:
-    with pytest.raises(DecodeError, match="access"):
+    with pytest.raises(DecodeError, match="snapshot"):
         AccessFold.restore(section)

@@ -29,7 +29,7 @@ from albireo.machine.desk.receipts import ANSWERS_MAX
 from albireo.machine.desk.role import STANDING_BY_MAX
 from albireo.machine.feed.leader import FOLLOWERS_MAX
 from albireo.machine.fold.producers import EARLIER_MAX
-from albireo.machine.kernel.events import LettersDrained, LevelAgreed
+from albireo.machine.kernel.events import LettersDrained
 from albireo.machine.orders.session.sessions import LINKS_MAX, TURNED_AWAY_MAX
 from albireo.machine.orders.write.outputs import SENDERS_MAX
 from albireo.model.command import Outcome, Receipt
@@ -107,9 +107,6 @@ def hostile(world: World, number: int) -> None:
 
 def test_thousands_of_hostile_texts_leave_bounded_tables() -> None:
     world = World(limits=LIMITS)
-    for level in (2, 3):
-        world.step(LevelAgreed(level))
-        world.sync()
     welcome = hello(world)
     for number in range(ROUNDS):
         hostile(world, number)

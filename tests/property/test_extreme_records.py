@@ -238,7 +238,6 @@ def fields_of(hint: Any) -> st.SearchStrategy[Any]:
         str: st.sampled_from(TEXTS),
         bytes: st.sampled_from((b"", b"\xff" * 300)),
         type(None): st.none(),
-        msgspec.UnsetType: st.just(msgspec.UNSET),
     }[plain]
 
 

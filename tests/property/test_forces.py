@@ -18,7 +18,7 @@ from albireo.model.instant import MS, SECOND, LogTime
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from tests.parts.history import batch_of
-from tests.unit.machine.desk.test_retired_items import again, world
+from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.orders.force.test_forcing import hello, order, shown
 from tests.unit.machine.root.test_root import World, append
 
@@ -32,7 +32,7 @@ class Life:
     """One item of a device, forced and released, with all values that its device sent."""
 
     def __init__(self) -> None:
-        self.world: World = world()
+        self.world: World = World()
         self.run = self.number = 0
         self.sent: list[float] = []
         self.connect()

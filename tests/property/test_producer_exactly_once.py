@@ -57,7 +57,12 @@ class Core:
     def take(self, send: SendToCore) -> list[ProducerWelcome | Appended | AppendRefused]:
         if isinstance(send.message, ProducerHello):
             welcome = ProducerWelcome(
-                producer_id=1, last_sequence=self.last, item_ids=(1,), epoch=self.epoch, credit_bytes=4_000
+                producer_id=1,
+                last_sequence=self.last,
+                item_ids=(1,),
+                epoch=self.epoch,
+                credit_bytes=4_000,
+                run=send.message.run,
             )
             return [welcome]
         answers: list[ProducerWelcome | Appended | AppendRefused] = []

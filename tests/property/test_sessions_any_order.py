@@ -12,7 +12,7 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.orders.session.sessions import SILENCE_NS
 from albireo.model.instant import SECOND
 from tests.parts.present import causes, present, said
-from tests.unit.machine.desk.test_retired_items import again, world
+from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.root.test_root import World
 
 PLACES = [("anna@desk", "10.0.0.4"), ("anna@desk", "10.0.0.5"), ("local:1000", "localhost"), ("", "127.0.0.1")]
@@ -37,7 +37,7 @@ def sender_of(place: int, link: int, run: int) -> bytes:
 def test_one_of_a_kind_goes_on_and_replay_tells_the_same(
     story: list[tuple[str, int, int, bool]], is_paired: bool
 ) -> None:
-    one: World = world(is_paired=is_paired)
+    one: World = World(is_paired=is_paired)
     asked_ns: dict[int, int] = {}
     turned_away: set[bytes] = set()
     run = 0

@@ -17,10 +17,9 @@ import pytest
 from albireo.codec.message import Answer, AnyMessage, Ask, ProducerHello, WriteDone, WriteOrder
 from albireo.codec.record import Audited
 from albireo.machine.fold.folds import Folds
-from albireo.machine.kernel.events import KeysListed, LevelAgreed, PeerLost
+from albireo.machine.kernel.events import KeysListed, PeerLost
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
-from albireo.model.feature import FEATURE_LEVEL
 from tests.unit.machine.root.test_root import ITEMS, World
 
 STORIES = sorted((Path(__file__).parent / "access").rglob("*.txt"))
@@ -31,9 +30,6 @@ class Story:
 
     def __init__(self) -> None:
         self.world = World()
-        for level in range(2, FEATURE_LEVEL + 1):
-            self.world.step(LevelAgreed(level))
-            self.world.sync()
         self.run = 0
         self.connect()
 

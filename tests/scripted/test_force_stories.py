@@ -17,9 +17,9 @@ from albireo.codec.message import Answer
 from albireo.codec.record import Audited
 from albireo.model.instant import SECOND
 from albireo.model.value import Value
-from tests.unit.machine.desk.test_retired_items import again, world
+from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.orders.force.test_forcing import cases, forces, hello, order, series, shown
-from tests.unit.machine.root.test_root import append
+from tests.unit.machine.root.test_root import World, append
 
 STORIES = sorted((Path(__file__).parent / "forces").rglob("*.txt"))
 FAN = 1
@@ -29,7 +29,7 @@ class ForceStory:
     """Plays one transcript."""
 
     def __init__(self) -> None:
-        self.world = world()
+        self.world = World()
         self.run = 0
         self.connect()
 

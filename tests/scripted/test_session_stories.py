@@ -21,7 +21,8 @@ from albireo.machine.kernel.events import KeysListed
 from albireo.model.access import RoleGrant, role_from
 from albireo.model.instant import SECOND
 from tests.parts.present import asked, causes, present, rows
-from tests.unit.machine.desk.test_retired_items import again, world
+from tests.unit.machine.desk.test_retired_items import again
+from tests.unit.machine.root.test_root import World
 
 STORIES = sorted((Path(__file__).parent / "sessions").rglob("*.txt"))
 
@@ -30,7 +31,7 @@ class SessionStory:
     """Plays one transcript."""
 
     def __init__(self) -> None:
-        self.world = world(is_paired=True)
+        self.world = World(is_paired=True)
         self.roles: dict[str, RoleGrant] = {}
         self.place: dict[str, str] = {}
         self.answer = Answer(request_id=0)

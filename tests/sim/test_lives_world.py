@@ -16,9 +16,8 @@ from albireo.codec.message import AppendRefused, Ask
 from albireo.codec.record import ProducerForgotten, ProducerOpened
 from albireo.machine.desk.forgetting import Forgetting
 from albireo.machine.fold.producers import Producers, Standing
-from albireo.machine.kernel.events import LettersDrained, LevelAgreed
+from albireo.machine.kernel.events import LettersDrained
 from albireo.machine.producer.producer import Producer, SendToCore
-from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import Instant
 from tests.long_form import check_caught, some
 from tests.parts.receipt import LOCAL
@@ -94,12 +93,6 @@ class ForgettingWorld(LivesWorld):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.does[self.forget] = 2.0
-
-    def sync(self) -> None:
-        super().sync()
-        leader = self.pair.leader
-        if leader.is_up:
-            leader.step(LevelAgreed(min(leader.root.folds.feature_level + 1, FEATURE_LEVEL)))
 
     def forget(self) -> None:
         leader = self.pair.leader

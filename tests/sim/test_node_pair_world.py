@@ -11,7 +11,6 @@ import pytest
 
 from albireo.codec import record, samples
 from albireo.codec.record import Kind
-from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.instant import SECOND
 from albireo.sim.nodes.member import MemberMachine
 from albireo.sim.nodes.shortcuts import SHORTCUTS, catch
@@ -108,7 +107,7 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
     world = NodeWorld(seed, NodeSwarm(faults=faults, fault_every_ms=700.0, batch_every_ms=20.0, segment_bytes=8_192))
     first, second = world.members if seed % 2 else reversed(world.members)
     for machine in world.members:
-        knows(machine, OLDEST_LEVEL)
+        knows(machine, 1)
 
     def restarted(machine: MemberMachine) -> None:
         """Away for long enough that the other one leads."""
@@ -117,14 +116,14 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
 
     with world.living():
         world.begin()
-        knows(first, FEATURE_LEVEL)
+        knows(first, 2)
         restarted(first)
         restarted(second)
         assert first.state == "active"
         world.faults.begin()
         world.agenda.play_until(world.agenda.at + 3 * SECOND)
-        assert levels(world) == [OLDEST_LEVEL, OLDEST_LEVEL]
-        knows(second, FEATURE_LEVEL)
+        assert levels(world) == [1, 1]
+        knows(second, 2)
         world.agenda.play_until(world.agenda.at + 2 * SECOND)
         world.stage.end_faults()
         world.faults.heal()
@@ -132,7 +131,7 @@ def test_members_are_upgraded_one_after_the_other_under_faults(seed: int) -> Non
             restarted(machine)
         world.agenda.play_until(world.agenda.at + SECOND)
         world.settle()
-        assert levels(world) == [FEATURE_LEVEL, FEATURE_LEVEL]
+        assert levels(world) == [2, 2]
 
 
 @pytest.mark.parametrize("seed", some(range(20), 7))

@@ -59,8 +59,6 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "completion": ("albireo.cli.completion", "Print the completion script of a shell."),
 }
 """Name of the command: module that holds it (as `command`, or by the name behind a colon), help in one line."""
-_OLD_NAMES: Final = {"drain": "maintenance"}
-"""Names of 0.1.0 that go on working; no help and no completion shows them."""
 
 
 JSON_ASKED: Final = "albireo.json"
@@ -90,10 +88,9 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        name_today = _OLD_NAMES.get(cmd_name, cmd_name)
-        if name_today not in COMMANDS:
+        if cmd_name not in COMMANDS:
             return None
-        module, _, name = COMMANDS[name_today][0].partition(":")
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
         loaded = getattr(importlib.import_module(module), name or "command")
         assert isinstance(loaded, click.Command)
         return loaded

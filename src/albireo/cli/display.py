@@ -75,14 +75,14 @@ def left_text(left_ms: int) -> str:
 
 def state_text(case: dict[str, Any]) -> str:
     """The state in words, as ISA-18.2 names it."""
-    asked = "unasked" if case.get("is_unasked") else "unacked"
+    asked = "unasked" if case["is_unasked"] else "unacked"
     words = ["active" if case["is_active"] else "normal", "acked" if case["is_acked"] else asked]
     if case["is_latched"]:
         words.append("latched")
     if case["shelving"] != Shelving.UNSHELVED:
         words.append("shelved")
     words += [name for name in ("suppressed", "out_of_service", "chattering") if case[f"is_{name}"]]
-    if case.get("is_forced"):
+    if case["is_forced"]:
         words.append("by a forced value")
     if case.get("is_item_forced"):
         words.append("(item forced)")

@@ -1,8 +1,8 @@
 """Bounds of the numbers, texts and lists of a record that comes from outside; who breaks one is refused by its name.
 
-Parquet, SQL and Spark have integers of 64 bit with a sign, while msgpack reaches one bit further. A log may hold
-records beyond the bounds all the same, because version 0.1.0 had none: decoding and folds take them, and the history
-keeps an event in the place of what it can't store.
+Parquet, SQL and Spark have integers of 64 bit with a sign, while msgpack reaches one bit further. An envelope may hold
+records beyond the bounds all the same, because it is what another node wrote: decoding and folds take them, and the
+history keeps an event in the place of what it can't store.
 
 A field is bounded by its name, the same in every kind of record (docs/formats/log.md).
 """
@@ -54,7 +54,7 @@ def objection(record: msgspec.Struct) -> str:
 
 def _objection(name: str, value: object) -> str:
     match value:
-        case bool() | float() | None | msgspec.UnsetType():
+        case bool() | float() | None:
             return ""
         case int():
             return _out_of_range(name, value, value)

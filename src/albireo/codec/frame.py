@@ -4,7 +4,7 @@ A frame is a fixed little-endian header, the body, and zeros up to the next mult
 
     offset  type  field                 set by      meaning
          0  u32   magic                 owner       "ALB1"
-         4  u16   version               owner       1
+         4  u16   version               owner       format of the store
          6  u16   header_bytes          owner       128
          8  u32   header_crc            owner       CRC-32C of bytes 12..127
         12  u32   body_bytes            owner       length of the body without its padding
@@ -41,11 +41,12 @@ import msgspec
 
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
+from albireo.model.feature import STORE_FORMAT
 from albireo.model.position import Position
 
 MAGIC: Final = int.from_bytes(b"ALB1", "little")
 MAGIC_BYTES: Final = b"ALB1"
-VERSION: Final = 1
+VERSION: Final = STORE_FORMAT
 HEADER_BYTES: Final = 128
 ALIGNMENT: Final = 8
 SEQUENCE_MAX: Final = 2**63 - 1

@@ -25,9 +25,9 @@ import pyarrow as pa
 
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
+from albireo.model.feature import STORE_FORMAT
 from albireo.model.position import EpochEntry, Position
 
-FORMAT_VERSION: Final = 1
 MANIFEST_NAME: Final = "manifest.json"
 PREVIOUS_NAME: Final = "manifest.previous.json"
 MANIFEST_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -281,7 +281,8 @@ class Enclosed(msgspec.Struct, frozen=True, kw_only=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """List of the files of a stored history, replaced as a whole by a rename."""
 
-    version: int = FORMAT_VERSION
+    version: int = STORE_FORMAT
+    """Format of the store."""
     node: str
     log_id: str = ""
     """Hexadecimal id of the log that is followed; empty before the first contact."""
@@ -301,9 +302,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     filled: int = 0
     """Grows when rows below `position` are added or cut off, or a hole goes; whoever has read files up to there reads
     anew."""
-    enclosed: Enclosed | msgspec.UnsetType = msgspec.UNSET
-    """Only in the history of a node below: where in the log above its records came from. A node's own history has no
-    such field."""
+    enclosed: Enclosed | None = None
+    """Place in the log above from which the records of a node below came; None: it is the history of the node itself."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 
@@ -340,9 +340,9 @@ def decode_manifest(buffer: bytes) -> Manifest:
         manifest = _decoder.decode(buffer)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise DecodeError(0, str(error)) from error
-    if manifest.version != FORMAT_VERSION:
-        raise DecodeError(0, f"manifest version {manifest.version}, this program reads {FORMAT_VERSION}")
-    # Over the bytes as they stand: a later version's fields, which this one does not know, must not look like damage.
+    if manifest.version != STORE_FORMAT:
+        raise DecodeError(0, f"manifest version {manifest.version}, this software reads {STORE_FORMAT}")
+    # Over the bytes as they stand: fields of the next version, which this one does not know, must not look like damage.
     if crc32c(_CRC_FIELD.sub(b'"crc":0', buffer, count=1)) != manifest.crc:
         raise DecodeError(0, "the manifest's checksum does not fit its content")
     paths = [entry.path for entry in (*manifest.files, *manifest.cut_off)] + [one.path for one in manifest.retired]

@@ -95,8 +95,8 @@ class ProducerWelcome(Message, frozen=True, tag="producer_welcome"):
     epoch: bounded.Count
     credit_bytes: bounded.Count
     """Bytes of bodies that may be on their way unanswered."""
-    run: bounded.Word = 0
-    """Run of the hello; 0: not said (a CORE of 0.1.0)."""
+    run: bounded.Word
+    """Run of the hello."""
 
 
 class AppendEntry(msgspec.Struct, frozen=True, array_like=True):

@@ -11,11 +11,10 @@ Spec: design/pair.md, The voter protocol, exactly.
 from typing import Annotated, Final
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from albireo.codec.record import Audited
 from albireo.model.bounded import INT64_MAX, INT64_MIN, Count, Members, Name, Number32, Seat, Signed, Text, Word
-from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
 from albireo.model.position import BEGINNING, Epochs, Position
 
@@ -176,7 +175,7 @@ class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
     reaches: Count = 0
     """Number of devices that the sender's adapters reach."""
     has_room: bool = True
-    """True: the sender's disk has room for appends. Software that does not know this field says nothing."""
+    """True: the sender's disk has room for appends."""
     is_held: bool = False
     """True: the sender opens no candidacy, so nobody waits for it or hands over to it."""
     cases: Annotated[tuple[tuple[Name, Text], ...], Meta(max_length=CASES_MAX)] = ()
@@ -185,14 +184,14 @@ class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
     """Admin actions that people asked of the sender while it could not append; the member that can logs them."""
     orders_taken_ns: Signed = 0
     """Time of the latest of the receiver's `orders` whose record is committed."""
-    feature_level: Count = FIRST_LEVEL
-    """Highest level that the sender knows, or is held back to. Software older than levels says nothing."""
-    log_level: Count = FIRST_LEVEL
+    feature_level: Count
+    """Highest level that the sender knows, or is held back to."""
+    log_level: Count
     """Feature level of the sender's log."""
-    topology_hash: Name | UnsetType = UNSET
-    """Hash of the topology that the sender runs; not there, or empty: not told."""
-    wall_ns: Signed | UnsetType = UNSET
-    """Wall clock of the sender; not there, or 0: not told."""
+    topology_hash: Name = ""
+    """Hash of the topology that the sender runs."""
+    wall_ns: Signed = 0
+    """Wall clock of the sender. The machine leaves both to the shell."""
 
 
 class HeartbeatAnswered(Between, frozen=True, kw_only=True, tag="pair_heartbeat_answered"):

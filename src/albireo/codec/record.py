@@ -11,30 +11,20 @@ every tagged map is its type, so a reader that does not know a kind can name it.
 
 import struct
 from enum import IntEnum
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import BODY_BYTES_MAX, RECORDS_MAX
 from albireo.codec.message_records import (
-    LifeBegun,
-    LowTold,
-    MessageAccepted,
-    MessageDone,
-    MessageEnded,
-    MessageLeased,
     MessageRecord,
-    MessageRefused,
-    MessageRequested,
-    MessageStopped,
-    OwnerHeard,
 )
 from albireo.model.case import Case
 from albireo.model.command import Command, Receipt, Selection
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.force import Force
-from albireo.model.item import Control, DataItem, KnownItem
+from albireo.model.item import KnownItem
 from albireo.model.value import Gap
 
 PRODUCER: Final = struct.Struct("<QQ")
@@ -118,7 +108,7 @@ class ProducerOpened(msgspec.Struct, frozen=True, kw_only=True, tag="producer"):
     """A name of a producer is a new life's from here on, and every earlier life of the name is over. Stream CONTROL."""
 
     producer_id: int
-    """Number of the life. 0.1.0 gave a name one number for all its lives."""
+    """Number of the life."""
     name: str
     run: int = 0
     principal: str = ""
@@ -317,53 +307,8 @@ Record = (
     | MessageRecord
 )
 
-LEVELS: Final[dict[type[Record], int]] = {
-    ItemDeclared: FIRST_LEVEL,
-    GapFound: FIRST_LEVEL,
-    CaseChanged: FIRST_LEVEL,
-    CommandRequested: FIRST_LEVEL,
-    CommandAccepted: FIRST_LEVEL,
-    CommandFinished: FIRST_LEVEL,
-    Audited: FIRST_LEVEL,
-    ProducerOpened: FIRST_LEVEL,
-    ProducerForgotten: 3,
-    ItemForgotten: 3,
-    ItemForced: 3,
-    ForceEnded: 3,
-    ItemSelected: 3,
-    SelectionEnded: 3,
-    SessionBegan: 3,
-    SessionRoleChanged: 3,
-    SessionEnded: 3,
-    EpochGranted: FIRST_LEVEL,
-    NodeStopped: FIRST_LEVEL,
-    Marked: FIRST_LEVEL,
-    LowWater: FIRST_LEVEL,
-    FeatureRaised: 2,
-    AccessGranted: 3,
-    AccessRevoked: 3,
-    OriginDeclared: 3,
-    OriginForked: 3,
-    OriginGap: 3,
-    LifeBegun: 3,
-    MessageRequested: 3,
-    MessageStopped: 3,
-    MessageEnded: 3,
-    OwnerHeard: 3,
-    MessageAccepted: 3,
-    MessageLeased: 3,
-    MessageRefused: 3,
-    MessageDone: 3,
-    LowTold: 3,
-}
+LEVELS: Final[dict[type[Record], int]] = dict.fromkeys(get_args(Record), FIRST_LEVEL)
 """Feature level that brought each kind of record (model/feature.py); a log below it holds none of that kind."""
-REFERENCE_LEVEL: Final = 2
-"""Feature level that brought references (`Kind.REFERENCE`)."""
-ENVELOPE_LEVEL: Final = 3
-"""Feature level that brought envelopes (`Kind.ENVELOPE`)."""
-FROZEN_LEVEL: Final = 3
-"""Feature level that brought the settings `frozen_s`, `counter_range` and `control` of an item, and so the condition
-`frozen`."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Record])
@@ -374,18 +319,6 @@ def may_append(record: Record, level: int) -> bool:
     if isinstance(record, FeatureRaised):
         return record.level == level + 1
     return LEVELS[type(record)] <= level
-
-
-def item_at(item: DataItem, level: int) -> DataItem:
-    """The item as a log of this feature level takes it: without settings that earlier software can't decode."""
-    alarm = item.alarm
-    if level < FROZEN_LEVEL and alarm is not None and alarm.frozen_s is not None:
-        item = msgspec.structs.replace(item, alarm=msgspec.structs.replace(alarm, frozen_s=None))
-    if level < FROZEN_LEVEL and item.counter_range is not None:
-        item = msgspec.structs.replace(item, counter_range=None)
-    if level < FROZEN_LEVEL and item.control is not Control.DIRECT:
-        item = msgspec.structs.replace(item, control=Control.DIRECT)
-    return item
 
 
 def encode_body(producer_id: int, producer_sequence: int, payload: bytes) -> bytes:

@@ -14,7 +14,7 @@ import psutil
 from albireo.drill.ground import DrillError
 
 STARTER: Final = "albireo.cli.end_with_parent"
-"""Module that runs a command of this version and ends with whoever started it."""
+"""Module that runs a command and ends with whoever started it."""
 STOP_S: Final = 40.0
 """A member that hands over, drains its adapters and closes its log."""
 TAIL_LINES: Final = 12
@@ -39,7 +39,6 @@ class Group:
         """Variables of this process beyond our own environment."""
         self.options: tuple[str, ...] = ()
         """More arguments, from the next start on."""
-        self.starter = STARTER
         self._within = within
         self._arguments = arguments
         self._process: subprocess.Popen[bytes] | None = None
@@ -59,7 +58,7 @@ class Group:
         environment: Mapping[str, str] = {**os.environ, **self.environment}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._within, sys.executable, "-m", self.starter, *self._arguments, *self.options],
+                [*self._within, sys.executable, "-m", STARTER, *self._arguments, *self.options],
                 stdin=subprocess.PIPE,  # Closed when we end; the starter ends then.
                 stdout=log,
                 stderr=subprocess.STDOUT,

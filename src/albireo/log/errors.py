@@ -4,7 +4,7 @@ LogError
 +- OpenRefused            the store can't be opened; a human must act
 |  +- StoreLocked         another process holds the directory
 |  +- StoreDamaged        both copies of the store header are unreadable, or the segments contradict each other
-|  +- WrongStore          the directory belongs to another cluster or node, or to a newer version
+|  +- WrongStore          the directory belongs to another cluster or node, or has another format
 |  +- OpenFailed          the file system refused what opening needs
 +- LogStopped             a write or sync has failed: nothing is appended any more, ever, by this process
 +- Backlogged             more waits for the disk than `pending_bytes_max`; ask `admission()` first
@@ -24,8 +24,8 @@ from albireo.model.position import Position
 
 _NO_ROOM: Final = "make room on this disk; the next start goes on where this one stopped"
 _NOT_OURS: Final = "give the user that runs the node this directory"
-NEWER: Final = "start the version that wrote it, or a newer one"
-"""Remedy for a store that this program does not know; nothing in it has changed."""
+OTHER_FORMAT: Final = "start the software that wrote it, or move it away to begin anew"
+"""Remedy for a store that this software does not know; nothing in it has changed."""
 _REMEDIES: Final = {
     errno.ENOSPC: _NO_ROOM,
     errno.EDQUOT: _NO_ROOM,

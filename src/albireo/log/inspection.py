@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from albireo.log.config import LogConfig
-from albireo.log.errors import NEWER, StoreDamaged, WrongStore
+from albireo.log.errors import OTHER_FORMAT, StoreDamaged, WrongStore
 from albireo.log.files import FileSystem, OsFileSystem, opened
 from albireo.log.opening import QUARANTINE, SEGMENTS, SNAPSHOTS
 from albireo.log.segment.recovery import CorruptRange, plan
@@ -60,7 +60,7 @@ def inspect(directory: Path) -> StoreSeen:
 
     Raises:
         StoreDamaged: neither copy of the store header can be read.
-        WrongStore: the store was written by a version that this program does not know.
+        WrongStore: the store has a format that this software does not know.
         OSError: the file system refused.
     """
     files = ReadOnly()
@@ -105,7 +105,7 @@ def _header(files: FileSystem, directory: Path) -> tuple[StoreHeader, tuple[str,
     try:
         return msgspec.json.decode(body, type=StoreHeader), stale
     except msgspec.DecodeError as error:
-        raise WrongStore(str(directory), f"header is whole but not understood: {error}", NEWER) from error
+        raise WrongStore(str(directory), f"header is whole but not understood: {error}", OTHER_FORMAT) from error
 
 
 def quarantined(directory: Path) -> list[Quarantined]:

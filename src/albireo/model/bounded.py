@@ -31,7 +31,7 @@ LogId = Annotated[bytes, Meta(max_length=64)]
 Name = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 Verdict = Annotated[str, Meta(max_length=1_000_000)]
-"""Refusal in words. A CORE of 0.1.0 names every item that it does not know."""
+"""Refusal in words, which may quote what was asked."""
 Words = Annotated[tuple[Register, ...], Meta(max_length=128)]
 """Registers of a voter: two blocks, and some to spare."""
 Streams = Annotated[tuple[Register, ...], Meta(max_length=256)]

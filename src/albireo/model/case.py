@@ -58,14 +58,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # Holds no ref
     actor: str = ""
     """Operator who made the last transition of an operator."""
     comment: str = ""
-    is_unasked: bool | msgspec.UnsetType = msgspec.UNSET
-    """True: suppressed since it became active, so nobody was asked to acknowledge it. Else unset, and left out of its
-    bytes: a log below feature level 3 has no such case."""
-    message: str | msgspec.UnsetType = msgspec.UNSET
-    """Text of the node on the last activation, such as why an adapter is lost. Unset: none; always so below level 3."""
-    is_forced: bool | msgspec.UnsetType = msgspec.UNSET
-    """True: a value to which the item was forced made it active, or normal again, at the last such change. Else unset;
-    always so below level 3."""
+    is_unasked: bool = False
+    """True: suppressed since it became active, so nobody was asked to acknowledge it."""
+    message: str = ""
+    """Text of the node on the last activation, such as why an adapter is lost."""
+    is_forced: bool = False
+    """True: a value to which the item was forced made it active, or normal again, at the last such change."""
 
 
 def case_label(case_id: int, activations: int) -> str:

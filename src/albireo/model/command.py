@@ -69,11 +69,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time at the node that accepted the request."""
     expires_ms: int = 10_000
     """Log time after which it must not be sent any more."""
-    principal: str | msgspec.UnsetType = msgspec.UNSET
-    """Name of the key, or the local user, behind the order (model.principal); `user` is what was claimed. Unset, and
-    left out of its bytes, in an order of 0.1.0."""
-    selected_ns: int | msgspec.UnsetType = msgspec.UNSET
-    """Wall time at which the selection began that the order used; unset, and left out of its bytes: it used none."""
+    principal: str = ""
+    """Name of the key, or the local user, behind the order (model.principal); `user` is what was claimed."""
+    selected_ns: int = 0
+    """Wall time at which the selection began that the order used; 0: it used none."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,9 +85,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     finished_ns: int = 0
     ack_guid: str = ""
     """Drawn by the node that executed it: the proof of delivery."""
-    cause: str | msgspec.UnsetType = msgspec.UNSET
-    """Cause in the words of AddCause (model.tree.message); unset, and left out of its bytes: the usual one of the
-    outcome."""
+    cause: str = ""
+    """Cause in the words of AddCause (model.tree.message); empty: the usual one of the outcome."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):

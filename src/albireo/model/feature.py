@@ -1,11 +1,6 @@
-"""Feature level: count of the additions to the formats that an earlier version of the software does not know.
+"""Feature level: count of the additions to the formats that the version of before does not know.
 
-    1    everything before there were levels; software that does not tell its level
-    2    levels themselves (the record `FeatureRaised`), and references to samples that are not replicated
-    3    that producers and items are forgotten, roles on record (`AccessGranted`, `AccessRevoked`), retired items,
-         cases that are unasked or have a message, forced items, selected items, messages between nodes, settings of
-         items that 0.1.0 does not know (`codec.record.item_at`), and records of the nodes below (`OriginDeclared`,
-         envelopes)
+    1    everything in the first release
 
 A log has the level of its last `FeatureRaised`. Nothing of a higher level is written into it, so both members of a
 pair, one version apart, can read all of it. Whoever adds a record kind, or anything else that the previous version
@@ -16,9 +11,13 @@ Spec: design/pair.md, rule 11; ADR-0127.
 
 from typing import Final
 
+STORE_FORMAT: Final = 1
+"""Number of the format of everything on a disk. It stands in the header of each store, which is refused by it; every
+other file has it too. A change that a feature level does not hold back makes it another number."""
+
 FIRST_LEVEL: Final = 1
-"""Level of a log without `FeatureRaised`, and of software that does not tell its level."""
-FEATURE_LEVEL: Final = 3
+"""Level of a log without `FeatureRaised`."""
+FEATURE_LEVEL: Final = 1
 """Level of this software."""
-OLDEST_LEVEL: Final = FEATURE_LEVEL - 1
+OLDEST_LEVEL: Final = max(FIRST_LEVEL, FEATURE_LEVEL - 1)
 """Lowest level with which this software works together, and to which it can be held back."""

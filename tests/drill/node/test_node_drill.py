@@ -32,6 +32,7 @@ from albireo.plant.tunnel.processes import Tunnel, start_tunnel
 from albireo.plant.tunnel.scenario import Scenario
 from albireo.runtime import SyncLink
 from albireo.runtime.clock import boot_ns
+from tests.parts.other_format import OTHER, make_other
 from tests.parts.plc import patient_site
 from tests.parts.waiting import PATIENCE_S
 
@@ -258,6 +259,7 @@ def test_a_node_at_work_and_its_clean_stop(site: Site) -> None:
     assert ("p1", "device_lost") in {(gap.source, gap.reason) for gap in gaps(site)}
     stopped = site.running()
     assert site.stop(stopped) == 0
+    check_another_format_is_refused(site)
 
 
 def check_second_is_refused(site: Site, node: subprocess.Popen[bytes]) -> None:
@@ -265,6 +267,14 @@ def check_second_is_refused(site: Site, node: subprocess.Popen[bytes]) -> None:
     second = site.start()
     assert second.wait(PATIENCE_S) == 78
     site.until(site.is_sampling, node)
+
+
+def check_another_format_is_refused(site: Site) -> None:
+    make_other(site.data / "log")
+    node = site.start()
+    assert node.wait(PATIENCE_S) == 78
+    said = (site.data.parent / f"node-{len(site.nodes) - 1}.log").read_text()
+    assert f"the store has format {OTHER}, this software reads format" in said
 
 
 def check_write(site: Site) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from albireo.client import Acknowledged, SampleProducer
-from albireo.codec.record import REFERENCE_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
@@ -82,19 +81,12 @@ def recorded(pair: Pair, member: str) -> tuple[list[int], int]:
     return values["value_i64"], int(gaps["lost"][0] or 0)
 
 
-def level(pair: Pair) -> int:
-    """Feature level of the log."""
-    _, status = pair.run("status", member="primary")
-    return int(status["log"]["feature_level"])
-
-
 def test_each_history_has_what_its_member_took(pair: Pair) -> None:
     pair.start(*VOTERS, "primary")
     until(lambda: pair.run("pair", "init", member="primary")[0] == 0, lambda: "begun")
     pair.wait_for("solo", "silent")
     pair.start("backup")
     pair.wait_for("active", "ready")
-    until(lambda: level(pair) >= REFERENCE_LEVEL, lambda: f"the log is at level {level(pair)}")
     with producing("meter", [ITEM], members(pair), None) as producer:
         receipts = produce(producer, 1, 20)
         assert {(one.durability, one.members) for one in receipts} == {("local", (0,))}

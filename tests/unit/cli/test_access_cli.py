@@ -12,11 +12,10 @@ from click.testing import CliRunner, Result
 
 from albireo.cli import cli
 from albireo.codec.record import Audited
-from albireo.model.feature import FEATURE_LEVEL
 from albireo.node.core.actor import Core, create
 from albireo.node.member.audit_trail import audits_at_end
 from albireo.runtime import running
-from tests.parts.core_pair import aside, until
+from tests.parts.core_pair import aside
 from tests.unit.node.core.test_core_actor import ARGUMENTS
 
 KEY = "mes-1"
@@ -24,13 +23,12 @@ pytestmark = [pytest.mark.slow]
 
 
 def with_node(data: Path, story: Callable[[], None]) -> list[Audited]:
-    """Play the story beside a running node at the level of roles; returns its audit entries."""
+    """Play the story beside a running node; returns its audit entries."""
 
     async def played() -> list[Audited]:
         core = create(ARGUMENTS)
         assert isinstance(core, Core)
         async with running(core, data):
-            await until(lambda: core.root.folds.feature_level == FEATURE_LEVEL, "the level of roles")
             await aside(story)
             return [one for one, _ in audits_at_end(core.log)]
 

@@ -35,6 +35,7 @@ def test_a_case_that_nobody_was_asked_about_is_neither_acknowledged_nor_unacknow
         "is_suppressed": True,
         "is_out_of_service": False,
         "is_chattering": False,
+        "is_forced": False,
     }
     assert state_text(case) == "active unasked suppressed"
     forced = case | {"is_forced": True, "is_item_forced": True}

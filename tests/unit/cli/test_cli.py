@@ -46,13 +46,6 @@ def test_every_command_is_there_and_has_help(name: str) -> None:
     assert result.exit_code == 0 and "Usage: " in result.output
 
 
-def test_a_name_of_0_1_0_goes_on_working_and_is_not_shown() -> None:
-    old, new = (CliRunner().invoke(cli, [name, "--help"]) for name in ("drain", "maintenance"))
-    assert (old.exit_code, new.exit_code) == (0, 0)
-    assert old.output.replace("drain", "maintenance") == new.output
-    assert "drain" not in CliRunner().invoke(cli, ["--help"]).output
-
-
 def test_every_command_that_gives_data_has_json() -> None:
     """Walks the whole tree; those without are listed with their reason."""
     silent = {"completion": "prints a script", "topology schema": "prints JSON anyway"}

@@ -42,6 +42,7 @@ from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry, Position
 from albireo.runtime import Keys
 from albireo.runtime.link.key_files import new_pair
+from tests.parts.other_format import OTHER, make_other
 from tests.parts.pair import WALL, Side, Table
 
 PRIMARY, BACKUP = "root[primary]", "root[backup]"
@@ -334,6 +335,15 @@ def test_what_a_store_alone_has_is_said_whichever_is_newer(primary: Store, backu
     answer, words = compared(primary, backup)
     assert f"{PRIMARY} keeps samples that are not replicated: 3 so far" in words and BACKUP + " keeps" not in words
     assert [one["private"] is None for one in answer["stores"]] == [False, True]
+
+
+def test_a_store_of_another_format_is_told_by_name(primary: Store, backup: Store) -> None:
+    for store in (primary, backup):
+        store.write(2, 1).stop()
+    make_other(backup.data / "log")
+    result = run("stores", primary.data, backup.data, "--json")
+    assert result.exit_code == 1
+    assert f"has format {OTHER}, this software reads format" in json.loads(result.stdout.splitlines()[-1])["error"]
 
 
 def test_stores_that_do_not_belong_together_are_told_so(primary: Store, tmp_path: Path) -> None:

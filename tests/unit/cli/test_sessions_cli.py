@@ -12,8 +12,7 @@ from click.testing import CliRunner, Result
 from albireo.cli import cli
 from albireo.client import AccessRefused, Client, NodeRefused, SessionOver, SessionRow, aconnect, connect
 from albireo.model.access import AccessRole
-from albireo.model.feature import FEATURE_LEVEL
-from tests.parts.core_pair import aside, until
+from tests.parts.core_pair import aside
 from tests.parts.lone import LoneNode
 from tests.parts.waiting import PATIENCE_S, awaited
 from tests.unit.cli.test_access_cli import with_node
@@ -114,7 +113,6 @@ def test_through_the_door_a_session_has_its_address_and_its_client_is_told_of_it
 
     async def story() -> None:
         async with node.core_up(), node.history_up():
-            await until(lambda: node.core.root.folds.feature_level == FEATURE_LEVEL, "the level of sessions")
             assert await aside(both_present) == [("anna@desk", "127.0.0.1", "view"), ("mes-1", "127.0.0.1", "view")]
             await aside(ended)
             await of_the_async_client()

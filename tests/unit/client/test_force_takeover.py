@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from albireo.client import AsyncClient, aconnect, connect
-from albireo.codec.record import LEVELS, ItemForced
 from albireo.model import quality
 from albireo.model.instant import SECOND
-from tests.parts.core_pair import aside, plant, until
+from tests.parts.core_pair import aside, plant
 from tests.parts.waiting import PATIENCE_S
 from tests.unit.client.test_client import produce
 
@@ -26,7 +25,6 @@ def test_a_forced_item_stays_forced_over_a_takeover_for_what_was_left(tmp_path: 
         async with plant(tmp_path, cold_wait_ns=SECOND) as made:
             await made.start(1)
             await made.wait_for("active", "ready")
-            await until(lambda: made.cores[0].root.folds.feature_level >= LEVELS[ItemForced], "both know the record")
             producing = await aside(lambda: connect(made.lines, timeout_s=PATIENCE_S))
             client = await aconnect(made.lines, timeout_s=PATIENCE_S)
             await aside(lambda: produce(producing, 1, 3))

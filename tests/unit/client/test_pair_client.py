@@ -305,7 +305,7 @@ def sender(now: float = 0) -> PairSender:
 
 
 def welcome(last: int, epoch: int) -> ProducerWelcome:
-    return ProducerWelcome(producer_id=3, last_sequence=last, item_ids=(41,), epoch=epoch, credit_bytes=1 << 20)
+    return ProducerWelcome(producer_id=3, last_sequence=last, item_ids=(41,), epoch=epoch, credit_bytes=1 << 20, run=5)
 
 
 def appended(sequence: int, epoch: int) -> Appended:
@@ -516,6 +516,7 @@ class Member:
                 item_ids=(41,),
                 epoch=self.epoch,
                 credit_bytes=1 << 16,
+                run=hello.run,
             )
         )
 

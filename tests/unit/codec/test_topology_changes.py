@@ -71,7 +71,6 @@ def test_a_file_that_is_only_written_otherwise_has_no_change() -> None:
         ('label = "Centre"', "", "setting", "label", "Centre", None, ()),
         ('label = "Centre"', 'label = "Centre"\nlimits.items_max = 9', "setting", "limits.items_max", None, 9, ()),
         ('label = "Centre"', 'label = "Centre"\nlog.keep_h = 9', "setting", "log.keep_h", None, 9.0, PAIR),
-        ('label = "Centre"', 'label = "Centre"\nfeature_level = 2', "setting", "feature_level", None, 2, PAIR),
         ("10.0.0.2:5000", "10.0.0.3:5000", "setting", "backup.client", "tcp://10.0.0.2:5000", "tcp://10.0.0.3:5000",
          (*PAIR, "root/north")),
         ("10.0.0.10:5000", "10.0.0.11:5000", "setting", "endpoint", "tcp://10.0.0.10:5000", "tcp://10.0.0.11:5000",

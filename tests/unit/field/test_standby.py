@@ -120,6 +120,7 @@ class MemberCore(RecordingCore):
         super().__init__(epoch)
         self.leads = leads
         self.stand_down = 0
+        self.run = 0
         self.asked: list[RoleAsked] = []
         self.said: list[AnyMessage] = []
         """What it said of orders and of its writes."""
@@ -138,7 +139,7 @@ class MemberCore(RecordingCore):
         else:
             self._sender = letter.sender
             if isinstance(letter.message, ProducerHello):
-                self.items = letter.message.items
+                self.items, self.run = letter.message.items, letter.message.run
             self.tell(letter.sender)
 
     def tell(self, sender: bytes) -> None:
@@ -279,7 +280,9 @@ def test_an_answer_to_a_hello_of_before_makes_nobody_act(tmp_path: Path) -> None
         async with plc() as device, running(core, tmp_path), running(_greeting(device.port), tmp_path):
             await until(lambda: core.asked, "an adapter that stands by")
             ids = tuple(range(100, 100 + len(core.items)))
-            welcome = ProducerWelcome(producer_id=7, last_sequence=0, item_ids=ids, epoch=9, credit_bytes=1 << 20)
+            welcome = ProducerWelcome(
+                producer_id=7, last_sequence=0, item_ids=ids, epoch=9, credit_bytes=1 << 20, run=core.run
+            )
             core.link.send(welcome, to=core._sender)
             core.order("w", "set_point", 3, epoch=9)
             await until(lambda: core.receipts_of("w"), "a receipt")

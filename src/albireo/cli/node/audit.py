@@ -94,15 +94,11 @@ def _told(directory: Path) -> _Head:
     try:
         with connect(directory, is_pinned=True) as client:
             status = client.status()
-        if "audit" not in status:
-            raise Failure(
-                "the node runs a version that has no audit chain", "export with this version once it runs it too"
-            )
         return msgspec.convert(status["audit"], _Head)
     except ClientError:
         say("the node does not run: what is stored in files is exported")
     snapshot = newest_snapshot(directory / "log")
-    chain = AuditChain.restore(snapshot.sections.get("audit", b"")) if snapshot is not None else AuditChain()
+    chain = AuditChain.restore(snapshot.sections["audit"]) if snapshot is not None else AuditChain()
     if not chain:
         raise Failure("the files of the node tell no audit chain", "start the node, and export while it runs")
     return _Head(chain.first_sequence, chain.count, chain.last.sequence, chain.head.hex())

@@ -56,7 +56,7 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place) -> Ou
             value_text(case.get("value")),
             time_text(case["raised_ns"]),
             case["activations"],
-            case.get("message", ""),
+            case["message"],
         )
         for (before, _), case in zip(found, cases, strict=True)
     )

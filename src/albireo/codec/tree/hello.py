@@ -16,11 +16,11 @@ class ChildHello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     is_bulk: bool = False
     """True: this is the link for the log, which may be full; the other one is for all that must not wait."""
     topology_hash: bounded.Name = ""
-    """Hash of the topology that this node runs; empty: not told."""
+    """Hash of the topology that this node runs."""
     wall_ns: bounded.Signed64 = 0
-    """Wall clock of the node; 0: not told."""
+    """Wall clock of the node."""
     run: bounded.LogId = b""
-    """Random number of the run of its process; empty: not told."""
+    """Random number of the run of its process."""
 
 
 class ParentHello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="parent_hello"):
@@ -30,6 +30,6 @@ class ParentHello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Id of the parent."""
     member: bounded.Seat = 0
     topology_hash: bounded.Name = ""
-    """Hash of the topology that the parent runs; empty: not told."""
+    """Hash of the topology that the parent runs."""
     wall_ns: bounded.Signed64 = 0
-    """Wall clock of the parent; 0: not told."""
+    """Wall clock of the parent."""

@@ -19,7 +19,6 @@ from albireo.drill.fault.disks import Disks
 from albireo.drill.fault.fault import Fault
 from albireo.drill.fault.lives import TwoLives
 from albireo.drill.fault.network import NetworkGround
-from albireo.drill.fault.releases import LastRelease, Releases
 from albireo.drill.fault.storage import BrokenDisk, DamagedDisk, FullDisk, HangingDisk, OldDisk, PowerLoss
 from albireo.drill.fault.stores import damage_middle, damage_tail
 from albireo.drill.fault.upgrade import Upgrade
@@ -190,11 +189,6 @@ FAULTS: Final[dict[str, FaultEntry]] = {
     "upgrade": FaultEntry(
         "the members get this feature level one by one; the newer one is killed while the other has the one before",
         lambda _: Upgrade(),
-    ),
-    "releases": FaultEntry(
-        "one member runs the last release and the other this version, and whoever leads is killed",
-        lambda _: Releases(),
-        LastRelease,
     ),
     "two-lives": FaultEntry(
         "three programs of one name begin one after the other, two stand still meanwhile; the active member is killed",

@@ -3,7 +3,7 @@
     <first sequence, 20 digits>.segment   frames, then zeros up to the length it was prepared with
     <first sequence, 20 digits>.index     sidecar of a sealed segment: the result of a scan of it
 
-    sidecar = magic:"ALBX" version:u16 0:u16 crc:u32 length:u32 body:msgpack[length]
+    sidecar = magic:"ALBX" format:u16 0:u16 crc:u32 length:u32 body:msgpack[length]
 
 A sidecar is a cache: when it is missing or does not fit, the segment is scanned again.
 Spec: docs/formats/log.md.
@@ -20,6 +20,7 @@ import msgspec
 from albireo.codec.crc import crc32c
 from albireo.codec.frame import FrameHeader
 from albireo.log.files import FileSystem, read_file, write_aside
+from albireo.model.feature import STORE_FORMAT
 
 SUFFIX: Final = ".segment"
 INDEX_SUFFIX: Final = ".index"
@@ -30,7 +31,6 @@ PREPARED: Final = "next.prepared"
 INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 _PREFIX: Final = struct.Struct("<4sHHII")
 _MAGIC: Final = b"ALBX"
-_VERSION: Final = 1
 _CRC_FROM: Final = 12
 _MASK_BITS: Final = 64
 _ANY: Final = (1 << _MASK_BITS) - 1
@@ -223,7 +223,7 @@ class Segment:
         streams = [_ANY] * len(self._streams) if self._is_mended else self._streams
         body = msgspec.msgpack.encode(_Sidecar(log_id, self.summary, self._sequences, self._offsets, streams))
         covered = struct.pack("<I", len(body)) + body
-        write_aside(files, self.index_path, [struct.pack("<4sHHI", _MAGIC, _VERSION, 0, crc32c(covered)) + covered])
+        write_aside(files, self.index_path, [struct.pack("<4sHHI", _MAGIC, STORE_FORMAT, 0, crc32c(covered)) + covered])
         self.has_sidecar = True
 
     def forget_index(self) -> None:
@@ -277,8 +277,8 @@ def _read_sidecar(files: FileSystem, path: Path) -> _Sidecar | None:
     data = read_file(files, path, INDEX_BYTES_MAX)
     if data is None or len(data) < _PREFIX.size:
         return None
-    magic, version, _, crc, length = _PREFIX.unpack_from(data)
-    if magic != _MAGIC or version != _VERSION or length != len(data) - _PREFIX.size:
+    magic, form, _, crc, length = _PREFIX.unpack_from(data)
+    if magic != _MAGIC or form != STORE_FORMAT or length != len(data) - _PREFIX.size:
         return None
     if crc32c(memoryview(data)[_CRC_FROM:]) != crc:
         return None

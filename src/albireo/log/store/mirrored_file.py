@@ -3,10 +3,11 @@
 Each copy is synced before the next is touched, so one copy is whole at any moment although a write may be torn. Both
 copies say the same, so either may rot. A rewrite allocates nothing, so a full disk refuses nothing.
 
-    copy   = magic:bytes[4] version:u16 0:u16 crc:u32 length:u32 generation:u64 body:bytes[length] zeros
+    copy   = magic:bytes[4] format:u16 0:u16 crc:u32 length:u32 generation:u64 body:bytes[length] zeros
     crc    = CRC-32C of everything else up to the end of the body
 
-The copy with the higher generation is right. Used for the store header of a log and for mirrored states
+The copy with the higher generation is right. `format` is that of the whole store (`STORE_FORMAT`): one with another
+number is refused, and left as it is. Used for the store header of a log and for mirrored states
 (mirrored_state.py).
 Spec: docs/formats/log.md; ADR-0013.
 """
@@ -18,8 +19,9 @@ from typing import Final
 import msgspec
 
 from albireo.codec.crc import crc32c
-from albireo.log.errors import NEWER, WrongStore
+from albireo.log.errors import OTHER_FORMAT, WrongStore
 from albireo.log.files import FileSystem, read_file, write_all
+from albireo.model.feature import STORE_FORMAT
 
 NAMES: Final = ("store.a", "store.b")
 PAGE: Final = 4096
@@ -35,8 +37,6 @@ class MirrorFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     magic: bytes
     """Four bytes that begin each copy."""
-    version: int
-    """The only version that is read and written."""
     bytes_max: int
     """Longest copy; a longer one counts as damaged."""
 
@@ -44,26 +44,27 @@ class MirrorFormat(msgspec.Struct, frozen=True, kw_only=True):
 def encode(form: MirrorFormat, body: bytes, generation: int) -> bytes:
     """Bytes of one copy."""
     covered = struct.pack("<IQ", len(body), generation) + body
-    lead = _LEAD.pack(form.magic, form.version, 0)
+    lead = _LEAD.pack(form.magic, STORE_FORMAT, 0)
     copy = lead + struct.pack("<I", crc32c(covered, crc32c(lead))) + covered
     return copy + bytes(-len(copy) % PAGE)
 
 
-def decode(form: MirrorFormat, copy: bytes | None) -> tuple[int, bytes] | None:
+def decode(form: MirrorFormat, copy: bytes | None, directory: Path) -> tuple[int, bytes] | None:
     """(generation, body) of a copy, None when it is missing or damaged.
 
     Raises:
-        WrongStore: the copy is whole, and of a version that this program does not know.
+        WrongStore: the copy is whole, and of another format; it names `directory`.
     """
     if copy is None or len(copy) < _PREFIX.size:
         return None
-    magic, version, _, crc, length, generation = _PREFIX.unpack_from(copy)
+    magic, found, _, crc, length, generation = _PREFIX.unpack_from(copy)
     if magic != form.magic or length > len(copy) - _PREFIX.size:
         return None
     if crc32c(memoryview(copy)[_CRC_FROM : _PREFIX.size + length], crc32c(copy[: _LEAD.size])) != crc:
         return None
-    if version != form.version:
-        raise WrongStore("store", f"format version {version}, this program reads version {form.version}", NEWER)
+    if found != STORE_FORMAT:
+        reason = f"the store has format {found}, this software reads format {STORE_FORMAT}"
+        raise WrongStore(str(directory), reason, OTHER_FORMAT)
     return generation, copy[_PREFIX.size : _PREFIX.size + length]
 
 
@@ -81,7 +82,7 @@ class MirroredFile:
         """The body, and the names of those copies that are missing, damaged or behind; None when neither copy is whole.
 
         Raises:
-            WrongStore: a copy is of a version this program does not know.
+            WrongStore: a copy has another format.
         """
         found = {name: self._copy(name) for name in NAMES}
         whole = [copy for copy in found.values() if copy is not None]
@@ -106,7 +107,8 @@ class MirroredFile:
             self._write(name, body)
 
     def _copy(self, name: str) -> tuple[int, bytes] | None:
-        return decode(self._form, read_file(self._files, self._directory / name, self._form.bytes_max))
+        copy = read_file(self._files, self._directory / name, self._form.bytes_max)
+        return decode(self._form, copy, self._directory)
 
     def _write(self, name: str, body: bytes) -> None:
         path = self._directory / name

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from albireo.log.errors import NEWER, WrongStore
+from albireo.log.errors import OTHER_FORMAT, WrongStore
 from albireo.log.files import FileSystem, sync_names
 from albireo.log.store.mirrored_file import MirroredFile, MirrorFormat
 
@@ -53,7 +53,7 @@ class MirroredState(Generic[Body]):
             loss: says in the error what the owner no longer does once the disk has failed.
         Raises:
             MirroredStateFailed: the disk refuses.
-            WrongStore: the body is another owner's, or of a newer version.
+            WrongStore: the body is another owner's, or has another format.
         """
         self.directory = data / folder
         self.saves = 0
@@ -115,7 +115,7 @@ class MirroredState(Generic[Body]):
         try:
             body = msgspec.json.decode(encoded, type=self._body_type)
         except msgspec.DecodeError as error:
-            raise WrongStore(str(self.directory), f"is whole but not understood: {error}", NEWER) from error
+            raise WrongStore(str(self.directory), f"is whole but not understood: {error}", OTHER_FORMAT) from error
         foreign = self._foreign(body)
         if foreign:
             raise WrongStore(str(self.directory), f"holds {foreign}")

@@ -2,14 +2,10 @@
 
     <epoch, 20 digits>-<sequence, 20 digits>-<header CRC, 8 hex digits>.snapshot
 
-    snapshot  = whole | sectioned
-    whole     = magic:"ALBP" 1:u16 0:u16 crc:u32 length:u64 body:msgpack[length]
-    body      = {position, log_time, frame_crc, sections: {name: bytes}}
-    sectioned = magic:"ALBP" 2:u16 0:u16 crc:u32 length:u64 head:msgpack[length] part*
-    head      = {position, log_time, frame_crc, parts: [[name, bytes, crc]]}      parts of a section follow each other
+    snapshot = magic:"ALBP" format:u16 0:u16 crc:u32 length:u64 head:msgpack[length] part*
+    head     = {position, log_time, frame_crc, parts: [[name, bytes, crc]]}      parts of a section follow each other
 
-`crc` covers what follows it, up to the end of body or head. Version 0.1.0 reads whole ones only, and none above 1 GiB;
-so only larger ones are sectioned.
+`crc` covers what follows it, up to the end of the head.
 
 The name ties a snapshot to the frame at which it was taken, so that a snapshot of another log is not used, be it after
 a cut or in a directory that was put together from two. The newest ones are kept; when the newest is bad the previous
@@ -29,25 +25,21 @@ import msgspec
 from albireo.codec.crc import crc32c
 from albireo.log.errors import SnapshotFailed
 from albireo.log.files import Buffer, FileSystem, write_aside
+from albireo.model.feature import STORE_FORMAT
 from albireo.model.instant import LogTime
 from albireo.model.position import Position
 
 HEAD_BYTES_MAX: Final = 1024 * 1024
 READ_BYTES: Final = 64 * 1024 * 1024
-_AROUND_BYTES: Final = 4096
-"""More than a whole snapshot has beside its sections."""
 _NAME: Final = re.compile(r"(\d{20})-(\d{20})-([0-9a-f]{8})\.snapshot")
 _PREFIX: Final = struct.Struct("<4sHHIQ")
 _MAGIC: Final = b"ALBP"
-_WHOLE, _SECTIONED = 1, 2
 _CRC_FROM: Final = 12
 
 
 class SnapshotLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of snapshots."""
 
-    whole_bytes_max: int = 1024 * 1024 * 1024
-    """Largest whole one that is written. Version 0.1.0 wrote larger ones, could not read them, and they are read."""
     bytes_max: int = 64 * 1024 * 1024 * 1024
     """Largest one that is written or read: a million items with all the text that they may have."""
     part_bytes: int = 64 * 1024 * 1024
@@ -68,7 +60,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SnapshotPart(msgspec.Struct, frozen=True, array_like=True):
-    """A section, or a part of a long one, as the head of a sectioned snapshot lists it."""
+    """A section, or a part of a long one, as the head of a snapshot lists it."""
 
     section: str
     size_bytes: int
@@ -76,7 +68,7 @@ class SnapshotPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SnapshotHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Head of a sectioned snapshot."""
+    """Head of a snapshot."""
 
     position: Position
     log_time: LogTime
@@ -133,11 +125,10 @@ class Snapshots:
         limits = self._limits
         if size_bytes > limits.bytes_max:
             raise SnapshotFailed(snapshot.position, f"{size_bytes} bytes, at most {limits.bytes_max} can be read back")
-        is_whole = size_bytes + _AROUND_BYTES <= limits.whole_bytes_max
         name = SnapshotName(snapshot.position, snapshot.frame_crc)
         path = self._directory / str(name)
         try:
-            write_aside(self._files, path, _whole(snapshot) if is_whole else _sectioned(snapshot, limits.part_bytes))
+            write_aside(self._files, path, _file_of(snapshot, limits.part_bytes))
             if not self._is_right(name):
                 self._files.unlink(path)
                 raise SnapshotFailed(snapshot.position, "what was written can't be read back: look at the disk")
@@ -217,20 +208,13 @@ class _SnapshotFile:
         prefix = self._files.pread(self._handle, _PREFIX.size, 0)
         if len(prefix) < _PREFIX.size or self._size > self._bytes_max + _PREFIX.size + HEAD_BYTES_MAX:
             return False
-        magic, version, _, crc, length = _PREFIX.unpack(prefix)
-        if magic != _MAGIC or not 0 <= length <= self._size - _PREFIX.size:
+        magic, form, _, crc, length = _PREFIX.unpack(prefix)
+        if (magic, form) != (_MAGIC, STORE_FORMAT) or not 0 <= length <= min(HEAD_BYTES_MAX, self._size - _PREFIX.size):
             return False
-        if self._crc(_CRC_FROM, _PREFIX.size - _CRC_FROM + length) != crc:
-            return False
-        if version == _WHOLE:
-            return bool(_PREFIX.size + length == self._size)
-        return bool(version == _SECTIONED and length <= HEAD_BYTES_MAX) and self._are_parts_right()
+        return self._crc(_CRC_FROM, _PREFIX.size - _CRC_FROM + length) == crc and self._are_parts_right()
 
     def snapshot(self) -> Snapshot:
         """The content of a right file. Raises msgspec.DecodeError."""
-        (version,) = struct.unpack_from("<H", self._files.pread(self._handle, _PREFIX.size, 0), len(_MAGIC))
-        if version == _WHOLE:
-            return msgspec.msgpack.decode(self._bytes(_PREFIX.size, self._size - _PREFIX.size), type=Snapshot)
         head, sections = self._head(), dict[str, list[bytes]]()
         for offset, part in self._parts(head):
             sections.setdefault(part.section, []).extend(self._pieces(offset, part.size_bytes))
@@ -287,11 +271,7 @@ class _SnapshotFile:
         return crc
 
 
-def _whole(snapshot: Snapshot) -> list[Buffer]:
-    return _framed(_WHOLE, msgspec.msgpack.encode(snapshot))
-
-
-def _sectioned(snapshot: Snapshot, part_bytes: int) -> list[Buffer]:
+def _file_of(snapshot: Snapshot, part_bytes: int) -> list[Buffer]:
     parts: list[memoryview] = []
     listed: list[SnapshotPart] = []
     for name, part in _cut(snapshot.sections, part_bytes):
@@ -300,7 +280,10 @@ def _sectioned(snapshot: Snapshot, part_bytes: int) -> list[Buffer]:
     head = SnapshotHead(
         position=snapshot.position, log_time=snapshot.log_time, frame_crc=snapshot.frame_crc, parts=tuple(listed)
     )
-    return [*_framed(_SECTIONED, msgspec.msgpack.encode(head)), *parts]
+    content = msgspec.msgpack.encode(head)
+    length = struct.pack("<Q", len(content))
+    crc = crc32c(content, crc32c(length))
+    return [struct.pack("<4sHHI", _MAGIC, STORE_FORMAT, 0, crc), length, content, *parts]
 
 
 def _cut(sections: Mapping[str, bytes], part_bytes: int) -> Iterator[tuple[str, memoryview]]:
@@ -309,8 +292,3 @@ def _cut(sections: Mapping[str, bytes], part_bytes: int) -> Iterator[tuple[str, 
         view = memoryview(section)
         for start in range(0, max(1, len(view)), part_bytes):
             yield name, view[start : start + part_bytes]
-
-
-def _framed(version: int, content: bytes) -> list[Buffer]:
-    length = struct.pack("<Q", len(content))
-    return [struct.pack("<4sHHI", _MAGIC, version, 0, crc32c(content, crc32c(length))), length, content]

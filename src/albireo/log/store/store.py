@@ -10,14 +10,14 @@ from typing import Final
 
 import msgspec
 
-from albireo.log.errors import NEWER, StoreDamaged, WrongStore
+from albireo.log.errors import OTHER_FORMAT, StoreDamaged, WrongStore
 from albireo.log.files import FileSystem
 from albireo.log.store.mirrored_file import PAGE, MirroredFile, MirrorFormat
 from albireo.model.position import EpochHistory, Position
 
 HEADER_BYTES_MAX: Final = 4 * 1024 * 1024
 """An epoch takes about 45 bytes."""
-KIND: Final = MirrorFormat(magic=b"ALBH", version=1, bytes_max=HEADER_BYTES_MAX)
+KIND: Final = MirrorFormat(magic=b"ALBH", bytes_max=HEADER_BYTES_MAX)
 
 
 class CutMark(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of the store header. Ids are random bytes in hexadecimal. Later versions may add fields with defaults."""
+    """Content of the store header. Ids are random bytes in hexadecimal."""
 
     cluster: str
     node: str
@@ -106,7 +106,7 @@ class Store:
         """The store in `directory`, None when neither copy is readable.
 
         Raises:
-            WrongStore: the header is whole, and this program does not understand it.
+            WrongStore: the header has another format, or is whole and not understood.
         """
         copies = MirroredFile(files, directory, KIND)
         found = copies.read()
@@ -116,7 +116,7 @@ class Store:
         try:
             header = msgspec.json.decode(body, type=StoreHeader)
         except msgspec.DecodeError as error:
-            raise WrongStore("store", f"header is whole but not understood: {error}", NEWER) from error
+            raise WrongStore(str(directory), f"header is whole but not understood: {error}", OTHER_FORMAT) from error
         copies.settle(body, stale)
         store = cls(copies, directory, header)
         store.repaired_copies = stale

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.record import AccessGranted, AccessRevoked, may_append
+from albireo.codec.record import AccessGranted, AccessRevoked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.people.access import changed
 from albireo.model.access import ROLE_WORDS, is_admin_everywhere, role_from
@@ -81,12 +81,11 @@ class AccessChanges:
             for name in sorted({*judge.fold, *(judge.listed or {})})
         ]
 
-    def record_of(self, asked: GrantAsked | RevokeAsked, folded_to: int, level: int) -> AccessChange | ChangeRefusal:
+    def record_of(self, asked: GrantAsked | RevokeAsked, folded_to: int) -> AccessChange | ChangeRefusal:
         """The record that does what is asked.
 
         Args:
             folded_to: sequence up to which the log is folded.
-            level: feature level of the log.
         """
         if self._under_way > folded_to:
             return ChangeRefusal("another change of access is not committed yet; ask again in a moment")
@@ -98,11 +97,6 @@ class AccessChanges:
             record = AccessGranted(principal=asked.principal, role=asked.role, node=asked.node)
         else:
             record = AccessRevoked(principal=asked.principal, node=asked.node)
-        if not may_append(record, level):
-            return ChangeRefusal(
-                "roles go on record once the log has the feature level of this version, which needs both members to "
-                "run it; until then give them with the keys: albireo keys trust NAME KEY --role ROLE"
-            )
         return self._takes_the_last_admin(record) or record
 
     def appended(self, sequence: int) -> None:

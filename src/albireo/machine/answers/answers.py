@@ -205,7 +205,7 @@ class Answers:
         root = self._root
         if root.admission.closed_because:
             raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
-        change = root.access_changes.record_of(asked, root.folded_to.sequence, turn.level)
+        change = root.access_changes.record_of(asked, root.folded_to.sequence)
         if isinstance(change, ChangeRefusal):
             raise NotAnswered(change.reason)
         is_given = isinstance(change, AccessGranted)

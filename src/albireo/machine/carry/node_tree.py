@@ -186,7 +186,8 @@ class NodeTree:
             is_voted = self._root.config.is_paired and before and entry.epoch - before[-1].epoch < FORCE_JUMP
             continues = before[-1].epoch if before and (is_voted or self._root.role.goes_on) else 0
             life = Life(entry.epoch, entry.branch_id)
-            self._has_begun = self.post.begin(life, moment, self._log_time(moment), turn, continues=continues)
+            self._has_begun = True
+            self.post.begin(life, moment, self._log_time(moment), turn, continues=continues)
 
     def let_go(self, turn: Turn) -> None:
         """The parent lacks records that are gone; it is told what they declared."""

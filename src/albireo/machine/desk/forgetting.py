@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.record import Audited, ItemForgotten, Record, Stream, may_append
+from albireo.codec.record import Audited, ItemForgotten, Record, Stream
 from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.folds import Folds
@@ -84,7 +84,7 @@ class Forgetting:
         if moment.now < self._look_at:
             return
         self._look_at = Instant(moment.now + LOOK_NS)
-        old = self._aged(moment) if may_append(_EXAMPLE, turn.level) else []
+        old = self._aged(moment)
         if old:
             self._forget_producers(old[:AGED_MAX], ForgottenBy(OWN_ADAPTER, "by age"), moment, turn)
 
@@ -111,8 +111,6 @@ class Forgetting:
             return f"{len(producers) + len(items)} names, not 1..{ORDERED_MAX}; what to do: order in several parts"
         if max(len(asked.user), len(asked.reason)) > TEXT_CHARS_MAX:
             return f"user or reason has more than {TEXT_CHARS_MAX} characters"
-        if not may_append(_EXAMPLE, turn.level):
-            return f"the log is at feature level {turn.level}; what to do: upgrade both members (`albireo status`)"
         known = {one.item_id: one for name in items if (one := self._registry.item(name)) is not None}
         refusal = self._items_refused(list(items)) or self._producers_refused(list(producers))
         if refusal:
@@ -192,7 +190,3 @@ def _entries(action: str, found: Sequence[tuple[str, str]], by: ForgottenBy, mom
         )
         for subject, what in found
     ]
-
-
-_EXAMPLE: Final = ItemForgotten(item_ids=())
-"""Record by whose level forgetting is judged."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.message import ProducerHello
-from albireo.codec.record import FROZEN_LEVEL, Audited, GapFound, ItemDeclared, Record, Stream, item_at
+from albireo.codec.record import Audited, GapFound, ItemDeclared, Record, Stream
 from albireo.machine.desk.detours import Detours
 from albireo.machine.desk.owners import OWN_ADAPTER, Owners, bad_name
 from albireo.machine.fold.folds import Folds
@@ -24,7 +24,7 @@ from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.producer.starts import LatestStarts
 from albireo.model import quality
 from albireo.model.instant import Instant
-from albireo.model.item import Control, DataItem, KnownItem
+from albireo.model.item import DataItem, KnownItem
 from albireo.model.principal import ANYBODY
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.settings import LimitSettings
@@ -32,8 +32,6 @@ from albireo.model.value import ItemId, ValueType
 
 DECLARED_MAX: Final = 250
 """Most declarations in one turn and frame: a node with 100,000 items starts in many short turns."""
-RETIRED_LEVEL: Final = 3
-"""Feature level from which a record tells that an item is retired. Below, it has no rules all the same."""
 TEXT_CHARS_MAX: Final = 10_000
 """Most characters in all texts of one item or producer; a record has to fit into a frame."""
 
@@ -88,8 +86,6 @@ class Registry:
         self.owners = Owners(self._declared.values(), adapters)
         self.starts = LatestStarts(adapters)
         self.detours = Detours(folds.forces, self.owners.items_of)
-        self._held_back: dict[str, DataItem] = {}
-        """Items with settings that the log's feature level does not take yet, as their adapter says them, by name."""
         self._next_id = 1 + folds.dim.highest_item_id
         self._senders: dict[int, bytes] = {}
         self._adapters: dict[str, RegisteredAdapter] = {
@@ -189,7 +185,6 @@ class Registry:
                 continue
             # What is declared under the new name still says the old one, so that it is declared anew.
             self._declared[item.name] = self._declared.pop(item.was)
-            self._held_back.pop(item.was, None)
             renamed.append(
                 Audited(
                     at_ns=moment.wall,
@@ -250,11 +245,7 @@ class Registry:
         for item in items:
             # NB: a record has no `was`: the name is changed under the same id.
             is_as_said = item.adapter == adapter and not item.was
-            said = item if is_as_said else msgspec.structs.replace(item, adapter=adapter, was="")
-            owned = item_at(said, self._folds.feature_level)
-            self._held_back.pop(said.name, None)
-            if owned != said:
-                self._held_back[said.name] = said
+            owned = item if is_as_said else msgspec.structs.replace(item, adapter=adapter, was="")
             known = self._declared.get(owned.name)
             if known is None or known.item != owned or known.is_retired:
                 item_id = self._next_id if known is None else known.item_id
@@ -268,24 +259,13 @@ class Registry:
             turn.record(Stream.STATE, records)
         return tuple(ids)
 
-    def _declare_held_back(self, turn: Turn) -> None:
-        """Declare items in full, a slice of them, once the log's feature level takes their settings."""
-        if self._held_back and self._folds.feature_level >= FROZEN_LEVEL:
-            for item in list(self._held_back.values())[:DECLARED_MAX]:
-                self.declare(item.adapter, (item,), turn)
-
     def item(self, name: str) -> KnownItem | None:
         """A declared item of the appended view, by its full or local name."""
         return self._declared.get(name.removeprefix(f"{self._node}:"))
 
-    def control_of(self, known: KnownItem) -> Control:
-        """How an item takes orders, also while the feature level of the log can't tell it."""
-        return self._held_back.get(known.item.name, known.item).control
-
     def item_forgotten(self, known: KnownItem) -> None:
         """Take an item out of the appended view. The program that has declared it, if it lives, says hello again."""
         del self._declared[known.item.name]
-        self._held_back.pop(known.item.name, None)
         self.owners.forgotten(known)
         producer = self._folds.producers.present(known.item.adapter)
         if producer is not None:
@@ -312,16 +292,13 @@ class Registry:
     def retire(self, gone: Sequence[KnownItem], moment: Moment, turn: Turn) -> None:
         """Take the rules of items that nobody declares any more, and mark them as out of service: they are not for ever
         at their last good value, and not for ever in alarm."""
-        for known in gone:
-            self._held_back.pop(known.item.name, None)
         self._mark(gone, quality.BAD_OUT_OF_SERVICE, moment, turn)
-        is_retired = turn.level >= RETIRED_LEVEL
         records: list[Record] = []
         for one in gone:
             bare = msgspec.structs.replace(one.item, alarm=None)
-            if (one.item, one.is_retired) != (bare, is_retired):
-                self._declared[bare.name] = msgspec.structs.replace(one, item=bare, is_retired=is_retired)
-                records.append(ItemDeclared(item_id=one.item_id, node=one.node, item=bare, is_retired=is_retired))
+            if one.item != bare or not one.is_retired:
+                self._declared[bare.name] = msgspec.structs.replace(one, item=bare, is_retired=True)
+                records.append(ItemDeclared(item_id=one.item_id, node=one.node, item=bare, is_retired=True))
         if records:
             turn.record(Stream.STATE, records)
 
@@ -350,7 +327,6 @@ class Registry:
 
     def find_silent(self, moment: Moment, silent_ns: int, turn: Turn) -> None:
         """Mark the items of every adapter that said nothing for `silent_ns`: its last values are not live."""
-        self._declare_held_back(turn)
         for adapter in self._adapters.values():
             if adapter.is_silent or moment.now - adapter.heard_at < silent_ns:
                 continue

@@ -17,7 +17,6 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message_records import MessageFact
 from albireo.codec.record import (
-    ENVELOPE_LEVEL,
     AccessGranted,
     AccessRevoked,
     Audited,
@@ -54,6 +53,7 @@ from albireo.machine.fold.alarms.cases import Cases
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.elsewhere import Elsewhere
 from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
+from albireo.machine.fold.columns import unsliced
 from albireo.machine.fold.commands.commands import Commands
 from albireo.machine.fold.commands.selections import Selections
 from albireo.machine.fold.contents import Content
@@ -72,20 +72,11 @@ from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 
-_SECTIONS: Final = ("dim", "conditions", "cases", "commands", "producers")
-_FEATURE: Final = "feature"
-"""A section that only a log above the first level has: the software of that level knows no other sections."""
-_ELSEWHERE: Final = "elsewhere"
-_LIVES: Final = "lives"
-_AUDIT: Final = "audit"
-_GONE: Final = "gone"
-_HEARD: Final = "heard"
-_ACCESS: Final = "access"
-_ORIGINS: Final = "origins"
-_FORCES: Final = "forces"
-_SELECTIONS: Final = "selections"
-_SESSIONS: Final = "sessions"
-"""Sections that are left out while they are empty; 0.1.0 passes over all but the first."""
+_SECTIONS: Final = (
+    *("dim", "conditions", "cases", "elsewhere", "commands", "producers", "audit", "access", "origins", "forces"),
+    *("selections", "sessions", OUTBOX, INBOX, "feature"),
+)
+"""Sections of a snapshot, one for each fold; the last is the feature level."""
 
 
 class Folds:
@@ -106,7 +97,7 @@ class Folds:
         self.selections = Selections()
         self.sessions = SessionFold()
         self.log_time_ms = 0
-        self.feature_level = self.cases.level = FIRST_LEVEL
+        self.feature_level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
         self.unreadable = 0
         """Frames of a kind that this version does not know: the log keeps them, no fold takes them."""
@@ -208,7 +199,7 @@ class Folds:
             case ProducerForgotten():
                 self.producers.fold_forgotten(record)
             case FeatureRaised(level=level):
-                self.feature_level = self.cases.level = max(self.feature_level, level)
+                self.feature_level = max(self.feature_level, level)
             case Audited():
                 self.audit.fold(record, Position(header.epoch, sequence), header.log_id)
             case AccessGranted() | AccessRevoked():
@@ -233,9 +224,7 @@ class Folds:
             case CommandRequested():
                 self.commands.fold_requested(record, sequence, log_time)
             case CommandAccepted():
-                # Logs of earlier levels fold to the states that earlier releases made of them.
-                wall_ns = header.node_ns if self.feature_level >= ENVELOPE_LEVEL else None
-                self.commands.fold_accepted(record, sequence, header.epoch, wall_ns)
+                self.commands.fold_accepted(record, sequence, header.epoch, header.node_ns)
             case CommandFinished():
                 self.commands.fold_finished(record, sequence)
 
@@ -312,36 +301,26 @@ class Folds:
 
         They are copied at once and encoded as they are drawn, so that CORE can do other work between two slices.
         """
-        sliced = [
+        sliced = (
             ("dim", self.dim.snapshot_slices()),
             ("conditions", self.conditions.snapshot_slices()),
             ("cases", self.cases.snapshot_slices()),
-        ]
-        whole = [("commands", self.commands.snapshot()), ("producers", self.producers.snapshot())]
-        if self.feature_level > FIRST_LEVEL:
-            whole.append((_FEATURE, msgspec.msgpack.encode(self.feature_level)))
-        if self.elsewhere:
-            whole.append((_ELSEWHERE, self.elsewhere.snapshot()))
-        if successions := self.producers.successions():
-            whole.append((_LIVES, successions))
-        if self.audit:
-            whole.append((_AUDIT, self.audit.snapshot()))
-        if gone := self.dim.gone():
-            whole.append((_GONE, gone))
-        if heard := self.producers.heard():
-            whole.append((_HEARD, heard))
-        if len(self.access):
-            whole.append((_ACCESS, self.access.snapshot()))
-        if len(self.origins):
-            sliced.append((_ORIGINS, self.origins.snapshot_slices()))
-        if len(self.forces):
-            whole.append((_FORCES, self.forces.snapshot()))
-        if len(self.selections):
-            whole.append((_SELECTIONS, self.selections.snapshot()))
-        if self.sessions:
-            whole.append((_SESSIONS, self.sessions.snapshot()))
-        messages = self.messages.snapshot_slices()
-        return chain(((name, one) for name, slices in sliced for one in slices), whole, messages)
+            ("origins", self.origins.snapshot_slices()),
+            (OUTBOX, self.messages.outbox.snapshot_slices()),
+            (INBOX, self.messages.inbox.snapshot_slices()),
+        )
+        whole = (
+            ("elsewhere", self.elsewhere.snapshot()),
+            ("commands", self.commands.snapshot()),
+            ("producers", self.producers.snapshot()),
+            ("audit", self.audit.snapshot()),
+            ("access", self.access.snapshot()),
+            ("forces", self.forces.snapshot()),
+            ("selections", self.selections.snapshot()),
+            ("sessions", self.sessions.snapshot()),
+            ("feature", msgspec.msgpack.encode(self.feature_level)),
+        )
+        return chain(((name, one) for name, slices in sliced for one in slices), whole)
 
     def snapshot(self) -> dict[str, bytes]:
         """The folds as bytes, one section each; equal folds give equal bytes."""
@@ -358,41 +337,31 @@ class Folds:
         if missing:
             raise DecodeError(0, f"snapshot without {', '.join(missing)}")
         self = cls()
-        self.dim = Dim.restore(sections["dim"], sections.get(_GONE, b""))
+        self.dim = Dim.restore(sections["dim"])
         self.conditions = Conditions.restore(sections["conditions"], self.dim)
         self.cases = Cases.restore(sections["cases"], self.conditions)
         self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
-        self.elsewhere.restore(sections.get(_ELSEWHERE, b""))
+        self.elsewhere.restore(sections["elsewhere"])
         self.commands = Commands.restore(sections["commands"])
-        lives, heard = sections.get(_LIVES, b""), sections.get(_HEARD, b"")
-        self.producers = Producers.restore(sections["producers"], lives, heard, log_time_ms)
-        self.audit = AuditChain.restore(sections.get(_AUDIT, b""))
-        self.access = AccessFold.restore(sections.get(_ACCESS, b""))
-        self.origins = Origins.restore(sections.get(_ORIGINS, b""))
-        self.messages = MessageFold.restore(sections.get(OUTBOX, b""), sections.get(INBOX, b""))
-        self.forces = Forces.restore(sections.get(_FORCES, b""))
-        self.selections = Selections.restore(sections.get(_SELECTIONS, b""))
-        self.sessions = SessionFold.restore(sections.get(_SESSIONS, b""))
-        if _FEATURE in sections:
-            self.feature_level = _level_from(sections[_FEATURE])
-        self.cases.level = self.feature_level
+        self.producers = Producers.restore(sections["producers"])
+        self.audit = AuditChain.restore(sections["audit"])
+        self.access = AccessFold.restore(sections["access"])
+        self.origins = Origins.restore(sections["origins"])
+        self.messages = MessageFold.restore(sections[OUTBOX], sections[INBOX])
+        self.forces = Forces.restore(sections["forces"])
+        self.selections = Selections.restore(sections["selections"])
+        self.sessions = SessionFold.restore(sections["sessions"])
+        self.feature_level = unsliced(sections["feature"], int)
         self.log_time_ms = log_time_ms
         return self
 
 
 def joined(slices: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
     """The sections that slices make."""
-    parts: dict[str, list[bytes]] = {name: [] for name in _SECTIONS}
+    parts: dict[str, list[bytes]] = {}
     for name, one in slices:
         parts.setdefault(name, []).append(one)
     return {name: b"".join(found) for name, found in parts.items()}
-
-
-def _level_from(section: bytes) -> int:
-    try:
-        return msgspec.msgpack.decode(section, type=int)
-    except msgspec.DecodeError as error:
-        raise DecodeError(0, f"snapshot: {_FEATURE}: {error}") from error
 
 
 def level_of(frames: Iterable[Frame]) -> int:

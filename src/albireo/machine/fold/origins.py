@@ -184,14 +184,12 @@ class Origins:
 
     @classmethod
     def restore(cls, section: bytes) -> "Origins":
-        """Inverse of `snapshot`; empty: there are none.
+        """Inverse of `snapshot`.
 
         Raises:
             DecodeError: the section is malformed.
         """
         self = cls()
-        if not section:
-            return self
         slices = read_slices(section)
         found = unsliced(next(slices, b""), list[OriginCopy])
         counts = unsliced(next(slices, b""), list[int])

@@ -28,6 +28,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.record import ProducerForgotten, ProducerOpened
+from albireo.machine.fold.columns import unsliced
 from albireo.model.position import Position
 from albireo.model.principal import ANYBODY
 
@@ -57,8 +58,8 @@ class EarlierLife(msgspec.Struct, frozen=True):
     run: int
 
 
-class StoredProducer(msgspec.Struct, kw_only=True):
-    """State of one name as a snapshot has it, in the form of 0.1.0."""
+class KnownProducer(msgspec.Struct, kw_only=True):
+    """State of one name, by the committed records."""
 
     producer_id: int
     """Number of the present life."""
@@ -73,39 +74,12 @@ class StoredProducer(msgspec.Struct, kw_only=True):
     """Epoch of the same frame."""
     last_position: int = 0
     """Sequence of the last record of the present life's last batch."""
-
-
-class Succession(msgspec.Struct, frozen=True, kw_only=True):
-    """Lives that a name had before the present one; a section of the snapshot that 0.1.0 passes over."""
-
     since_ns: int = 0
     """Node time at which the present life took over; 0: it is the first, or it is not known."""
     earlier: tuple[EarlierLife, ...] = ()
     """The lives before, the latest last."""
     principal: str = ""
     """Who opened the present life; empty: not known, or anybody."""
-
-
-class HeardProducers(msgspec.Struct, frozen=True, kw_only=True):
-    """Beginning of forgetting; a section of the snapshot that 0.1.0 passes over."""
-
-    highest: int
-    """Highest number of a life that was given."""
-    forgotten_to: int = 0
-    """Highest number of a life that is forgotten."""
-    forgotten: tuple[tuple[str, int], ...] = ()
-    """Name and run of the lives that were forgotten last."""
-    heard_ms: dict[str, int] = {}
-    """Log time of the last record of each name."""
-
-
-class KnownProducer(StoredProducer, kw_only=True):
-    """State of one name, by the committed records."""
-
-    since_ns: int = 0
-    earlier: tuple[EarlierLife, ...] = ()
-    principal: str = ""
-    """All three as in `Succession`."""
     heard_ms: int = 0
     """Log time of the name's last record: the last batch, or the opening of its present life."""
 
@@ -113,6 +87,13 @@ class KnownProducer(StoredProducer, kw_only=True):
     def heard_ns(self) -> int:
         """Node time of the name's last record."""
         return max(self.last_node_ns, self.since_ns)
+
+
+class _ProducersSection(msgspec.Struct, frozen=True, array_like=True):
+    highest: int
+    forgotten_to: int
+    forgotten: tuple[tuple[str, int], ...]
+    known: list[KnownProducer]
 
 
 class Producers:
@@ -276,44 +257,22 @@ class Producers:
     # Snapshot.
 
     def snapshot(self) -> bytes:
-        """Each name as 0.1.0 has it."""
-        fields = StoredProducer.__struct_fields__
-        return msgspec.msgpack.encode([{name: getattr(one, name) for name in fields} for one in self])
-
-    def successions(self) -> bytes:
-        """Succession of each name that says more than the form of 0.1.0; empty: none does."""
-        found = {
-            one.name: Succession(since_ns=one.since_ns, earlier=one.earlier, principal=one.principal)
-            for one in self
-            if one.earlier or one.principal
-        }
-        return msgspec.msgpack.encode(found) if found else b""
-
-    def heard(self) -> bytes:
-        """`HeardProducers`; empty: no producer was ever known."""
-        heard_ms = {one.name: one.heard_ms for one in self}
-        found = HeardProducers(
-            highest=self._highest,
-            forgotten_to=self._forgotten_to,
-            forgotten=tuple(self._forgotten),
-            heard_ms=heard_ms,
-        )
-        return msgspec.msgpack.encode(found) if self._highest else b""
+        section = _ProducersSection(self._highest, self._forgotten_to, tuple(self._forgotten), list(self))
+        return msgspec.msgpack.encode(section)
 
     @classmethod
-    def restore(cls, data: bytes, successions: bytes = b"", heard: bytes = b"", log_time_ms: int = 0) -> "Producers":
-        """Inverse of all three, or of what 0.1.0 wrote: it keeps each life by itself, the latest last. A name whose
-        last record nobody knows the log time of counts as heard at the snapshot's."""
+    def restore(cls, section: bytes) -> "Producers":
+        """Inverse of `snapshot`.
+
+        Raises:
+            DecodeError: the section is malformed.
+        """
         self = cls()
-        trace = msgspec.msgpack.decode(heard, type=HeardProducers) if heard else HeardProducers(highest=0)
-        self._highest, self._forgotten_to = trace.highest, trace.forgotten_to
-        self._forgotten.extend(trace.forgotten)
-        known = msgspec.msgpack.decode(successions, type=dict[str, Succession]) if successions else {}
-        for one in msgspec.msgpack.decode(data, type=list[KnownProducer]):
-            before = self._by_name.get(one.name)
-            lives = known.get(one.name, Succession(earlier=() if before is None else _earlier(before)))
-            heard_ms = trace.heard_ms.get(one.name, log_time_ms)
-            self._keep(msgspec.structs.replace(one, heard_ms=heard_ms, **msgspec.structs.asdict(lives)))
+        found = unsliced(section, _ProducersSection)
+        self._highest, self._forgotten_to = found.highest, found.forgotten_to
+        self._forgotten.extend(found.forgotten)
+        for one in found.known:
+            self._keep(one)
         return self
 
 
@@ -339,8 +298,6 @@ def _opened(before: KnownProducer | None, record: ProducerOpened, node_ns: int, 
             last_epoch=epoch,
             principal=record.principal,
         )
-    if life == before.producer_id:  # A holder of 0.1.0 wrote it: its numbers go on, and it remembers no runs.
-        return msgspec.structs.replace(before, run=run)
     return msgspec.structs.replace(
         before,
         producer_id=life,

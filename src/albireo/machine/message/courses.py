@@ -92,10 +92,10 @@ class Courses:
         end, cause = (None, None) if receipt is None else end_of(receipt)
         reached = end or _STAGES[state.outcome]
         times = [
-            (MessageStage.SELECTED, command.selected_ns or 0),
+            (MessageStage.SELECTED, command.selected_ns),
             (MessageStage.REQUESTED, command.requested_ns),
             (MessageStage.AUTHORISED, command.requested_ns),
-            (MessageStage.EXECUTING, state.accepted_ns or 0),
+            (MessageStage.EXECUTING, state.accepted_ns),
             (reached, 0 if receipt is None else receipt.finished_ns),
         ]
         return CommandCourse(
@@ -105,7 +105,7 @@ class Courses:
             way=(node,),
             state=reached.value,
             user=command.user,
-            principal=command.principal or "",
+            principal=command.principal,
             reason=command.reason,
             steps=tuple(CommandStep(stage=one.value, at_ns=at, node=node) for one, at in times if at),
             cause="" if cause is None else cause.value,

@@ -34,7 +34,7 @@ def command_id_of(name: MessageName) -> str:
 
 def end_of(receipt: Receipt) -> tuple[MessageOutcome, AddCause]:
     """Outcome and cause of an order in the words of messages. A receipt has no outcome for what was taken back."""
-    cause = _WORDS.get(receipt.cause or "", CAUSES[receipt.outcome])
+    cause = _WORDS.get(receipt.cause, CAUSES[receipt.outcome])
     if receipt.outcome is Outcome.REJECTED and cause is AddCause.ABORTION_BY_CANCEL:
         return MessageOutcome.CANCELLED, cause
     return MessageOutcome(receipt.outcome.value), cause

@@ -27,7 +27,7 @@ from albireo.codec.message_records import (
     MessageRecord,
     MessageRequested,
 )
-from albireo.codec.record import LEVELS, Stream
+from albireo.codec.record import Stream
 from albireo.codec.tree.letters import FromOrigin, TreeMessage
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Moment, Question, Turn
@@ -156,14 +156,11 @@ class MessagePost:
 
     # The role of this node.
 
-    def begin(self, life: Life, moment: Moment, log_time: LogTime, turn: Turn, *, continues: int) -> bool:
-        """Begin a tenure (NodeMessages.begin); False: the log has not the feature level for messages yet."""
-        if turn.level < LEVELS[LifeBegun]:
-            return False
+    def begin(self, life: Life, moment: Moment, log_time: LogTime, turn: Turn, *, continues: int) -> None:
+        """Begin a tenure (NodeMessages.begin)."""
         self._asked.clear()
         self.desk.begin(_times(moment, log_time))
         self._carry(self.messages.begin(life, continues=continues), moment, log_time, turn)
-        return True
 
     def suspend(self, turn: Turn) -> None:
         """Serve no more. Whoever waits is told that another member answers; the message goes on there."""

@@ -216,7 +216,7 @@ class Producer:
         return self._fill(now)
 
     def _welcomed(self, event: ProducerWelcome, now: Instant) -> list[SendToCore]:
-        if event.run not in (0, self._hello.run):
+        if event.run != self._hello.run:
             return []  # It answers another producer that had this link before.
         if event.producer_id <= 0 or len(event.item_ids) != len(self._hello.items):
             self.refused += 1

@@ -10,7 +10,6 @@ import msgspec
 
 from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES
 from albireo.codec.message import AnyMessage
-from albireo.codec.record import ENVELOPE_LEVEL
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.machine.fold.origins import Origins
 from albireo.machine.kernel.config import RootConfig
@@ -117,9 +116,8 @@ class Below:
         return soonest(*(one.deadline() for one in self._children.values()))
 
     def serve(self, moment: Moment, turn: Turn, *, is_open: bool) -> None:
-        """Follow the logs of the children while this node serves, and its log takes records, envelopes among them."""
-        may_follow = is_open and turn.level >= ENVELOPE_LEVEL
-        if not may_follow:
+        """Follow the logs of the children while this node serves, and its log takes records."""
+        if not is_open:
             self.stand_by()
         elif not self._is_following:
             self._is_following = True

@@ -59,10 +59,10 @@ class ChildLine(msgspec.Struct):
     heard_at: Instant
     log_id: bytes
     run: bytes
-    """Run of the child's process that speaks on it; empty: not told."""
+    """Run of the child's process that speaks on it."""
     earlier: bytes = b""
     """Run that spoke before it; it is over, unless it speaks again."""
-    rival: bytes = b""
+    rival: bytes | None = None
     """Run that came while this one went on: that of a copy of the child's store."""
 
 
@@ -158,7 +158,7 @@ class Child:
         """Whether another node says that it is this child, while the one that was there first is still heard."""
         heard = {to: one for to, one in self._lines.items() if now - one.heard_at < UNHEARD_NS}
         before = self._line_to(hello.member, is_bulk=hello.is_bulk)
-        is_copy = hello.run != b"" and before in heard.keys() - {sender} and hello.run == heard[before].rival
+        is_copy = before in heard.keys() - {sender} and hello.run == heard[before].rival
         return is_copy or any(_is_of_another(one, hello) for one in heard.values())
 
     def _new_line(self, hello: ChildHello, now: Instant) -> ChildLine:

@@ -49,5 +49,4 @@ class NeighbourWatch:
 
 def said_by(told: ChildHello | ParentHello | Heartbeat, wall: WallTime) -> MemberSaid:
     """Word of a message's sender about itself, which came when the own wall clock showed `wall`."""
-    ahead_s = (told.wall_ns - wall) / SECOND if told.wall_ns else 0.0
-    return MemberSaid(told.topology_hash or "", ahead_s)
+    return MemberSaid(told.topology_hash, (told.wall_ns - wall) / SECOND)

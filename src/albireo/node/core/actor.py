@@ -137,7 +137,7 @@ class Core:
             self.log, report = self.log_type.open(actor.data / "log", identity, arguments.log, self.files, self.entropy)
             actor.at_end(self._release)
             place = (actor, arguments.cluster, pair, arguments.log, self.files, self.entropy)
-            self.private = opened(self.private_log_type, self.log, lambda: self.root.folds.feature_level, *place)
+            self.private = opened(self.private_log_type, self.log, *place)
         except WrongStore as error:
             raise ConfigurationRefused(str(error)) from error
         except OpenRefused as error:

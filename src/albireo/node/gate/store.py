@@ -17,11 +17,11 @@ from albireo.log.store.mirrored_file import MirrorFormat
 from albireo.log.store.mirrored_state import MirroredState
 
 FOLDER: Final = "gate"
-KIND: Final = MirrorFormat(magic=b"ALBG", version=1, bytes_max=16 * 1024)
+KIND: Final = MirrorFormat(magic=b"ALBG", bytes_max=16 * 1024)
 
 
 class KeptGuard(msgspec.Struct, frozen=True, kw_only=True):
-    """Body of a copy. Later versions may add fields with defaults."""
+    """Body of a copy."""
 
     cluster: str
     gate: str

@@ -114,7 +114,7 @@ def case_row(header: FrameHeader, index: int, record: CaseChanged) -> Row:
 def _detail(record: CaseChanged) -> str:
     case = record.case
     text = case.message or case.comment if record.cause in _WITH_MESSAGE else case.comment
-    is_judged_forced = case.is_forced is True and record.cause in _JUDGED
+    is_judged_forced = case.is_forced and record.cause in _JUDGED
     return "; ".join(part for part in (BY_FORCED if is_judged_forced else "", text) if part)
 
 

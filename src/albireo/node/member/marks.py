@@ -1,9 +1,9 @@
 """Marks that a member keeps for people over a restart, in `<data>/pair.json`:
 
-    drained_since_ns    it is in maintenance: somebody works on its machine
-    at_risk_since_ns    its records exist once only
-    cases               what was cut here, or may be lost, until somebody has looked (`albireo pair seen`)
-    orders              entries of admin actions that are not on record in the log yet
+    maintenance_since_ns    it is in maintenance: somebody works on its machine
+    at_risk_since_ns        its records exist once only
+    cases                   what was cut here, or may be lost, until somebody has looked (`albireo pair seen`)
+    actions                 entries of admin actions that are not on record in the log yet
 
 None of it decides who leads; the voters do. A member in maintenance only does not ask them (ADR-0117).
 
@@ -45,10 +45,10 @@ class MarkedCase(msgspec.Struct, frozen=True):
 class MarkFile(msgspec.Struct, frozen=True, kw_only=True):
     """Body of the file; wall times, Unix ns; 0: not so."""
 
-    maintenance_since_ns: int = msgspec.field(default=0, name="drained_since_ns")
+    maintenance_since_ns: int = 0
     at_risk_since_ns: int = 0
     cases: dict[str, MarkedCase] = {}
-    actions: tuple[Audited, ...] = msgspec.field(default=(), name="orders")
+    actions: tuple[Audited, ...] = ()
 
 
 Later = Callable[[Callable[[], None]], object]

@@ -112,9 +112,7 @@ class MemberStatus:
         self._said = said_by(beat, wall)
 
     def marked(self, beat: Heartbeat, topology_hash: str, wall: WallTime) -> Heartbeat:
-        """The heartbeat, saying which topology this member runs, if one, and what its clock shows."""
-        if not topology_hash:
-            return beat
+        """The heartbeat, saying which topology this member runs, and what its clock shows."""
         return msgspec.structs.replace(beat, topology_hash=topology_hash, wall_ns=wall)
 
     def history_told(self, told: HistoryTold, wall_ns: int) -> None:
@@ -220,7 +218,7 @@ class MemberStatus:
                 "accepted_epoch": heard.accepted_epoch,
                 "is_held": heard.is_held,
                 "feature_level": heard.feature_level,
-                "topology_hash": heard.topology_hash or "",
+                "topology_hash": heard.topology_hash,
             }
         return told
 

@@ -31,7 +31,7 @@ from albireo.codec import reference
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES, RECORDS_MAX, Frame, body_crc, frames
 from albireo.codec.message import Append, AppendEntry
-from albireo.codec.record import PRODUCER, REFERENCE_LEVEL, Kind
+from albireo.codec.record import PRODUCER, Kind
 from albireo.log import Corrupted, FileSystem, LogConfig, OpenFailed, Pruned, ReadFailed, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.write.appending import Entry
@@ -69,20 +69,17 @@ class PrivateLog:
         pair: Log,
         streams: frozenset[int],
         segment_bytes: int,
-        level: Callable[[], int],
         damaged: Callable[[Exception], None],
     ) -> None:
         """
         Args:
             pair: the log that is replicated.
             streams: those that are private from now on.
-            level: gives the feature level of the pair's log; while that is below that of references, all is replicated.
             damaged: told why a payload that belongs here can't be read.
         """
         self.log = log
         self._pair = pair
         self._streams = streams
-        self._level = level
         self._damaged = damaged
         self._waiting: deque[tuple[int, OneLetter]] = deque()
         """Letters in order, each with the sequence up to which this log must be on the disk before."""
@@ -194,7 +191,7 @@ class PrivateLog:
 
     def _is_private(self, stream: int, kind: int) -> bool:
         contents = CONTENTS.get((stream, kind)) if stream in self._streams else None
-        return contents is not None and contents.may_be_private and self._level() >= REFERENCE_LEVEL
+        return contents is not None and contents.may_be_private
 
     def select(self, after: int, bytes_max: int, streams: Collection[int]) -> tuple[bytes, int]:
         """Read the pair's log as `Log.select` does, with every payload that is here; raises as that does."""
@@ -300,7 +297,6 @@ def stream_numbers(pair: PairArguments) -> tuple[frozenset[int], frozenset[int]]
 def opened(
     kind: type[Log],
     pair_log: Log,
-    level: Callable[[], int],
     actor: ActorContext,
     cluster: str,
     pair: PairArguments | None,
@@ -329,7 +325,7 @@ def opened(
     def damaged(error: Exception) -> None:
         actor.log.limited("payload_unreadable", "private", reason=str(error))
 
-    return PrivateLog(log, pair_log, stream_numbers(pair)[1], config.segment_bytes, level, damaged)
+    return PrivateLog(log, pair_log, stream_numbers(pair)[1], config.segment_bytes, damaged)
 
 
 def append_all(

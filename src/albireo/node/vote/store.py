@@ -18,12 +18,12 @@ from albireo.machine.vote import VoterStore
 from albireo.model.position import BEGINNING, Position
 
 FOLDER: Final = "voters"
-KIND: Final = MirrorFormat(magic=b"ALBV", version=1, bytes_max=64 * 1024)
+KIND: Final = MirrorFormat(magic=b"ALBV", bytes_max=64 * 1024)
 """Format of the two copies; a store takes some 500 bytes: five voters, one record."""
 
 
 class KeptVote(msgspec.Struct, frozen=True, kw_only=True):
-    """Body of a copy. Later versions may add fields with defaults."""
+    """Body of a copy."""
 
     voter: str
     """Name of the voter whose promises these are: under another name they would count twice."""

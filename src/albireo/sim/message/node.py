@@ -317,16 +317,13 @@ class MessageNode:
             return
         live = _packed(run.fold)
         again = _packed(self.store.folded())
-        back = _packed(MessageFold.restore(live.get("outbox", b""), live.get("inbox", b"")))
+        back = _packed(MessageFold.restore(*live))
         if not live == again == back:
             self.stage.fail(f"{self.id}: the fold is not that of its log")
 
 
-def _packed(fold: MessageFold) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
-    for name, data in fold.snapshot_slices():
-        found[name] = found.get(name, b"") + data
-    return found
+def _packed(fold: MessageFold) -> tuple[bytes, bytes]:
+    return b"".join(fold.outbox.snapshot_slices()), b"".join(fold.inbox.snapshot_slices())
 
 
 def hash_of(*parts: object) -> int:

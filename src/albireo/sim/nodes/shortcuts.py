@@ -89,7 +89,7 @@ def _nothing_is_over(self: Producers, producer_id: int) -> bool:
 
 
 def _one_number_for_all_lives(self: Producers, name: str, run: int, *opened: Any) -> ProducerOpened:
-    """Let whoever has the name go on behind the last number, as 0.1.0 did."""
+    """Let whoever has the name go on behind the last number."""
     known = self.present(name)
     if known is None:
         return _open(self, name, run, *opened)

@@ -8,10 +8,9 @@ from albireo.codec.message import Answer, AppendRefused, Ask, ProducerHello, Wri
 from albireo.codec.record import AccessGranted, AccessRevoked, Audited
 from albireo.machine.access.changes import GRANTS_MAX, PRINCIPALS_MAX
 from albireo.machine.fold.folds import Folds
-from albireo.machine.kernel.events import KeysListed, LevelAgreed
+from albireo.machine.kernel.events import KeysListed
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
-from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND, Instant
 from tests.unit.machine.root.test_root import World, append, hello
 
@@ -20,11 +19,8 @@ ADMIN = "anna@desk"
 
 
 def world_with(**listed: AccessRole) -> World:
-    """A node at the level of roles, whose key directory lists these names."""
+    """A node whose key directory lists these names."""
     world = World()
-    for level in range(2, FEATURE_LEVEL + 1):
-        world.step(LevelAgreed(level))
-        world.sync()
     names = {name.replace("_", "@"): RoleGrant(role) for name, role in listed.items()}
     world.step(KeysListed(names | {KEY: RoleGrant(AccessRole.OPERATE)}))
     return world
@@ -243,11 +239,6 @@ def test_roles_are_bounded() -> None:
     for number in range(PRINCIPALS_MAX):
         folds.access.fold(AccessGranted(principal=f"p{number}", role="view"))
     assert f"{PRINCIPALS_MAX} principals" in refused(world, "access_grant", principal="new", role="view")
-
-
-def test_below_the_level_of_roles_nothing_goes_on_record() -> None:
-    world = World()
-    assert "which needs both members" in refused(world, "access_grant", principal=KEY, role="view")
 
 
 def test_roles_on_record_outlive_a_restart() -> None:

@@ -18,11 +18,10 @@ from albireo.codec.record import Audited, ItemForgotten, Kind, ProducerForgotten
 from albireo.machine.desk.forgetting import AGED_MAX, DAY_MS, HEARD_MS, LOOK_NS, ORDERED_MAX, TEXT_CHARS_MAX
 from albireo.machine.diagnostics.own import TABLE_FILL_HIGH
 from albireo.machine.fold.folds import Folds
-from albireo.machine.kernel.events import Deposed, LevelAgreed, Measured
+from albireo.machine.kernel.events import Deposed, Measured
 from albireo.machine.kernel.turn import Moment
 from albireo.machine.producer.producer import LinkOpened, Producer, ProducerConfig
 from albireo.model import quality
-from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import MS, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.settings import LimitSettings
@@ -84,13 +83,10 @@ class ForgettingSide(Side):
         return sorted(one.name for one in self.root.folds.producers)
 
 
-def side(*adapters: str, level: int = FEATURE_LEVEL, **limits: int) -> ForgettingSide:
+def side(*adapters: str, **limits: int) -> ForgettingSide:
     config = msgspec.structs.replace(ALONE, adapters=frozenset(adapters), limits=LimitSettings(**limits))
     one = ForgettingSide(config)
     one.lead()
-    for raised in range(2, level + 1):
-        one.step(LevelAgreed(raised))
-        one.commit()
     return one
 
 
@@ -149,12 +145,12 @@ def test_the_oldest_go_first_and_not_all_at_one_look() -> None:
     assert one.names() == []
 
 
-def test_no_age_means_never_and_a_log_of_a_lower_level_forgets_nobody() -> None:
-    for one in (side(forget_producers_days=0), side(level=2)):
-        one.welcomed("job")
-        one.wait(2 * AGE_MS)
-        one.look()
-        assert one.names() == ["job"]
+def test_no_age_means_never() -> None:
+    one = side(forget_producers_days=0)
+    one.welcomed("job")
+    one.wait(2 * AGE_MS)
+    one.look()
+    assert one.names() == ["job"]
 
 
 def test_nothing_is_forgotten_while_the_record_of_it_can_still_be_cut() -> None:
@@ -367,8 +363,7 @@ def test_an_item_stays_whose_command_is_not_committed_yet_and_takes_none_while_i
 
 
 def test_an_order_is_refused_where_it_can_not_be_recorded() -> None:
-    one = side(level=2)
-    assert "feature level 2" in one.forget(producers=["p"]).error
+    one = side()
     assert f"not 1..{ORDERED_MAX}" in one.forget().error
     assert f"not 1..{ORDERED_MAX}" in one.forget(items=[str(number) for number in range(ORDERED_MAX + 1)]).error
     assert "characters" in one.forget(producers=["p"], reason="x" * (TEXT_CHARS_MAX + 1)).error

@@ -14,13 +14,13 @@ from albireo.codec.message import (
     Successor,
     WriteOrder,
 )
-from albireo.codec.record import GapFound, Kind, ProducerOpened, Record
+from albireo.codec.record import GapFound, Kind, Record
 from albireo.machine.fold.folds import Folds
-from albireo.machine.fold.producers import EARLIER_MAX, EarlierLife, Producers, Standing
+from albireo.machine.fold.producers import EARLIER_MAX
 from albireo.machine.kernel.events import Deposed, FramesFollowed, LogCut
 from albireo.machine.producer.starts import run_of_start
 from albireo.model.instant import MS, SECOND, Instant
-from albireo.model.position import EpochEntry, Position
+from albireo.model.position import EpochEntry
 from albireo.model.settings import LimitSettings
 from tests.unit.machine.root.test_root_roles import ALONE, ITEMS, T0, Side, pair
 
@@ -267,43 +267,6 @@ def test_a_snapshot_keeps_the_lives() -> None:
     restored = Folds.restore(one.root.folds.snapshot(), 0)
     assert restored.snapshot() == one.root.folds.snapshot()
     assert restored.producers.is_over(1)
-
-
-def opened(producer_id: int, run: int, name: str = "p") -> ProducerOpened:
-    return ProducerOpened(producer_id=producer_id, name=name, run=run)
-
-
-def test_a_log_of_0_1_0_is_one_number_for_all_runs_and_numbers_go_on() -> None:
-    folded = Producers()
-    folded.fold_opened(opened(4, 1), 10, 1)
-    folded.fold_batch(4, 7, 20, Position(1, 30))
-    folded.fold_opened(opened(4, 2), 40, 1)
-    assert folded.last_appended(4) == 7
-    assert folded.standing("p", 2, 4) is Standing.PRESENT
-    assert Producers.restore(folded.snapshot()).snapshot() == folded.snapshot()
-    assert folded.successions() == b"", "folds of a log of 0.1.0 are those that 0.1.0 has"
-    assert folded.open("p", 3, 50, 1).producer_id == 5
-
-
-def test_a_snapshot_of_0_1_0_may_list_each_life_by_itself() -> None:
-    """A member of 0.1.0 that follows keeps each number of a name; the latest is the last."""
-
-    class Before(msgspec.Struct, kw_only=True):
-        producer_id: int
-        name: str
-        run: int
-        last_sequence: int = 0
-        last_node_ns: int = 0
-        last_epoch: int = 0
-        last_position: int = 0
-
-    rows = [Before(producer_id=4, name="p", run=1, last_sequence=7), Before(producer_id=5, name="p", run=2)]
-    restored = Producers.restore(msgspec.msgpack.encode(rows))
-    known = restored.find("p")
-    assert known is not None
-    assert (known.producer_id, known.earlier, known.since_ns) == (5, (EarlierLife(4, 1),), 0)
-    back = msgspec.msgpack.decode(restored.snapshot(), type=list[Before])
-    assert [(one.producer_id, one.run) for one in back] == [(5, 2)], "and it reads what this version writes"
 
 
 def test_a_life_cut_between_its_record_and_its_gap_still_has_its_gap() -> None:

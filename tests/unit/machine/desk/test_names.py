@@ -159,7 +159,7 @@ def test_the_owner_of_a_name_survives_a_takeover_and_a_restart_from_a_snapshot()
     second.lead()
     assert not may(second, "boiler", DESK, run=2)
     producers = second.root.folds.producers
-    again = Producers.restore(producers.snapshot(), producers.successions())
+    again = Producers.restore(producers.snapshot())
     known = again.find("boiler")
     assert known is not None
     assert known.principal == MES

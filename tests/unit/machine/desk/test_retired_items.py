@@ -7,10 +7,9 @@ import msgspec
 import pytest
 
 from albireo.codec.message import AppendRefused, ProducerHello, ProducerWelcome
-from albireo.codec.record import Audited, CaseChanged, FeatureRaised, ItemDeclared
+from albireo.codec.record import Audited, CaseChanged, ItemDeclared
 from albireo.machine.desk.registry import DECLARED_MAX
 from albireo.machine.fold.folds import Folds
-from albireo.machine.kernel.events import LevelAgreed
 from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem
@@ -24,21 +23,13 @@ CONNECTED = DataItem(
 )
 
 
-def world(folds: Folds | None = None, frames: Any = None, epoch: int = 1, level: int = 3, **more: Any) -> World:
-    one = World(folds, frames, epoch, **more)
-    for each in range(2, level + 1):
-        one.step(LevelAgreed(each))
-        one.sync()
-    return one
-
-
 def again(one: World, **more: Any) -> World:
     """The node after a restart, by way of a snapshot."""
     folds = Folds()
     for frame in one.frames:
         folds.replay(frame)
     folds = Folds.restore(folds.snapshot(), folds.log_time_ms)
-    return world(folds, list(one.frames), epoch=one.history.epoch + 1, now=one.now, **more)
+    return World(folds, list(one.frames), epoch=one.history.epoch + 1, now=one.now, **more)
 
 
 def hello(one: World, items: Sequence[DataItem], run: int, name: str = "p1", sender: bytes = b"plc") -> ProducerWelcome:
@@ -50,8 +41,8 @@ def hello(one: World, items: Sequence[DataItem], run: int, name: str = "p1", sen
     return welcome
 
 
-def in_alarm(level: int = 3, **more: Any) -> World:
-    one = world(level=level, **more)
+def in_alarm(**more: Any) -> World:
+    one = World(**more)
     append(one, hello(one, [CO, FAN], 1), 1, [60.0])
     one.sync()
     assert [(case["item"], case["is_active"]) for case in cases(one)] == [("root:co", True)]
@@ -98,22 +89,11 @@ def test_an_item_that_comes_back_is_judged_again() -> None:
     assert "is_retired" not in known(one)["co"]
 
 
-def test_a_log_below_the_feature_level_has_no_word_of_it_and_the_item_no_rules() -> None:
-    one = in_alarm(level=1)
-    hello(one, [FAN], 2)
-    assert one.records(FeatureRaised) == []
-    retired = [
-        found for found in one.records(ItemDeclared) if isinstance(found, ItemDeclared) and found.item.name == "co"
-    ]
-    assert [(found.item.alarm is None, found.is_retired) for found in retired] == [(False, False), (True, False)]
-    assert causes(one) == ["raised", "cleared"]
-
-
 def test_many_items_leave_in_many_turns() -> None:
     many = [
         msgspec.structs.replace(FAN, name=f"fan_{n}", alarm=AlarmSettings(hi=1.0)) for n in range(2 * DECLARED_MAX + 1)
     ]
-    one = world()
+    one = World()
     hello(one, many, 1)
     before = len(one.records(ItemDeclared))
     one.letter(b"plc", ProducerHello(producer="p1", items=(), run=2))
@@ -170,7 +150,7 @@ def test_an_adapter_of_the_topology_takes_an_item_over_from_another_one_under_a_
 
 @pytest.mark.parametrize("adapters", [frozenset({"p2"}), frozenset({"p1", "p2"})])
 def test_the_items_of_an_adapter_that_left_the_topology_are_retired(adapters: frozenset[str]) -> None:
-    one = world(adapters=frozenset({"p1", "p2"}))
+    one = World(adapters=frozenset({"p1", "p2"}))
     append(one, hello(one, [CO, FAN, CONNECTED], 1), 1, [60.0])
     one.sync()
     for _ in range(13):

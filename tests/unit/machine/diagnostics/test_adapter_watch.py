@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from albireo.codec.message import ProducerHello
-from albireo.codec.record import CaseChanged, FeatureRaised
+from albireo.codec.record import CaseChanged
 from albireo.machine.diagnostics.adapters import LOOP_NS, LOOP_STARTS, SILENT_NS
 from albireo.machine.fold.folds import Folds
-from albireo.machine.kernel.events import ActorsTold, ActorTold, LevelAgreed, Measured
+from albireo.machine.kernel.events import ActorsTold, ActorTold, Measured
 from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.item import Condition
@@ -22,9 +22,6 @@ STEPS = SILENT_NS // SECOND
 
 def world(folds: Folds | None = None, frames: Any = None, epoch: int = 1, **more: Any) -> World:
     one = World(folds, frames, epoch, adapters=ADAPTERS, **more)
-    for level in (2, 3):
-        one.step(LevelAgreed(level))
-        one.sync()
     one.letter(b"p2", ProducerHello(producer="p2", run=1, takes_orders=True))
     one.sync()
     return one
@@ -195,13 +192,6 @@ def test_a_new_lead_takes_the_case_over_and_ends_it_with_its_own_adapter() -> No
         found for found in other.records(CaseChanged) if isinstance(found, CaseChanged) and found.cause == "raised"
     ]
     assert len(raised) == 1
-
-
-def test_below_its_feature_level_the_case_has_no_message() -> None:
-    one = World(adapters=ADAPTERS)
-    goes_on(one, STEPS)
-    assert one.records(FeatureRaised) == []
-    assert {(item, said) for item, said, _ in lost(one)} == {("root:p1/running", ""), ("root:p2/running", "")}
 
 
 def test_a_program_may_not_have_the_item() -> None:

@@ -58,20 +58,6 @@ def test_a_snapshot_carries_the_chain_on() -> None:
     assert restored.snapshot() == folds.snapshot()
 
 
-def test_a_log_without_audit_records_has_no_section_of_them() -> None:
-    assert "audit" not in Folds().snapshot()
-
-
-def test_behind_a_snapshot_without_the_chain_it_begins_with_the_next_record() -> None:
-    folds = Folds()
-    take(folds, 5, 2)
-    sections = folds.snapshot()
-    del sections["audit"]
-    restored = Folds.restore(sections, 0)
-    take(restored, 7, 1)
-    assert (restored.audit.first_sequence, restored.audit.head) == (7, expected(7))
-
-
 def test_a_malformed_section_is_refused() -> None:
     with pytest.raises(DecodeError):
         AuditChain.restore(b"\x01")

@@ -230,13 +230,6 @@ def test_a_case_is_never_born_acknowledged_and_one_raised_while_suppressed_asks_
         assert case.lifecycle_status is LifecycleStatus.NEW
 
 
-def test_below_its_feature_level_an_unasked_case_is_an_acknowledged_one() -> None:
-    changed = t.raised(3, Condition.LO, ACTIVATED, is_suppressed=True, at_ns=NOW)
-    old = t.in_old_form(changed).case
-    assert (old.is_acked, old.is_unasked) == (True, msgspec.UNSET)
-    assert b"unasked" not in msgspec.msgpack.encode(old)
-
-
 def unasked(active: bool) -> Case:
     case = t.raised(3, Condition.LO, ACTIVATED, is_suppressed=True, at_ns=NOW).case
     return msgspec.structs.replace(case, case_id=7, is_active=active, is_latched=not active)
@@ -252,7 +245,7 @@ def test_an_unasked_case_asks_when_its_suppression_ends_and_closes_when_its_cond
     assert t.asks(stepped(unasked(active=True), t.SuppressionEnded()))
     assert stepped(unasked(active=True), t.Cleared()).lifecycle_status is LifecycleStatus.CLOSED
     acked = stepped(unasked(active=True), OPERATOR_EVENTS["ack"])
-    assert (acked.is_acked, acked.is_unasked) == (True, msgspec.UNSET)
+    assert (acked.is_acked, acked.is_unasked) == (True, False)
     assert stepped(unasked(active=False), OPERATOR_EVENTS["reset"]).lifecycle_status is LifecycleStatus.CLOSED
 
 

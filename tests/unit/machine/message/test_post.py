@@ -6,13 +6,10 @@ import msgspec
 import pytest
 
 from albireo.codec.tree.letters import MessageTold
-from albireo.machine.kernel.turn import Turn
 from albireo.machine.message.events import SendAsked
 from albireo.machine.orders.write.bodies import encode_write
 from albireo.model.command import Outcome
-from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS
-from albireo.model.log_view import LogView
 from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
 from tests.parts.message_core import MessageCore, exchange
 
@@ -71,7 +68,7 @@ def test_a_write_goes_down_two_levels_and_its_read_back_comes_up() -> None:
     exchange(cores)
     assert (end_told(cores[TOP])["outcome"], end_told(cores[TOP])["read_back"]) == ("verified", 40.0)
     assert not cores[TOP].folds.messages.outbox.open and not cores[SITE].folds.messages.inbox.rows
-    assert not cores[MIDDLE].folds.messages.inbox, "a node on the way keeps nothing"
+    assert not cores[MIDDLE].folds.messages.inbox.origins, "a node on the way keeps nothing"
 
 
 @pytest.mark.parametrize(
@@ -177,13 +174,6 @@ def test_whoever_waits_is_sent_to_the_member_that_acts_when_the_lead_changes() -
     assert "ask again" in answer.error
     cores[TOP].ask(write(command_id="c2"))
     assert cores[TOP].refused is not None
-
-
-def test_a_log_below_the_feature_level_has_no_messages() -> None:
-    core = MessageCore("root")
-    turn = Turn(LogView(), FIRST_LEVEL)
-    assert not core.post.begin(Life(9, 9), core.moment, core.log_time, turn, continues=0)
-    assert turn.drafts == []
 
 
 def test_a_snapshot_of_the_folds_has_the_messages() -> None:

@@ -444,7 +444,7 @@ def test_a_receiver_that_came_before_its_node_served_is_given_what_comes_then() 
     site = cores[SITE]
     receive(cores, b"one", 1)
     turn = site.turn()
-    assert site.post.begin(Life(9, 9), site.moment, site.log_time, turn, continues=0)
+    site.post.begin(Life(9, 9), site.moment, site.log_time, turn, continues=0)
     site.settle(turn)
     posted(cores, 1)
     assert [one["body"] for one in handed_out(site)] == [b"poem 0"]
@@ -459,7 +459,7 @@ def test_a_name_that_was_told_before_its_owner_served_is_fetched_as_it_serves() 
     exchange(cores)
     assert site.orders_sent == []
     turn = site.turn()
-    assert site.post.begin(Life(9, 9), site.moment, site.log_time, turn, continues=0)
+    site.post.begin(Life(9, 9), site.moment, site.log_time, turn, continues=0)
     site.settle(turn)
     exchange(cores)
     assert len(site.orders_sent) == 1

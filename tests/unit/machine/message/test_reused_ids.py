@@ -15,7 +15,6 @@ from albireo.machine.message.events import MessageTimes, SendAsked
 from albireo.model.tree.message import FORCE, MessageName
 from albireo.model.tree.nodes import ChildConfig
 from tests.parts.message_core import MessageCore, exchange
-from tests.unit.machine.desk.test_retired_items import world
 from tests.unit.machine.message.test_post import SITE, TOP, link, tree, write
 from tests.unit.machine.root.test_root import ITEMS, World
 
@@ -135,7 +134,7 @@ def test_a_receipt_of_which_no_digest_is_kept_is_taken_for_the_same() -> None:
 
 def both() -> World:
     """A root with an item of its own, above a node."""
-    one = world(children=(ChildConfig(node="root/north", places=("root/north",), nodes=()),))
+    one = World(children=(ChildConfig(node="root/north", places=("root/north",), nodes=()),))
     one.letter(b"plc", ProducerHello(producer="p1", items=ITEMS, run=1, takes_orders=True))
     one.sync()
     one.take(Answer)

@@ -31,7 +31,7 @@ HISTORY = EpochHistory((EpochEntry(3, 1, 33), EpochEntry(5, 8, 55)))
 LOG = LogView(
     history=EpochHistory(HISTORY.entries[:1]), end=Position(3, 7), durable=Position(3, 7), told=Position(3, 7)
 )
-BEAT = Heartbeat(
+BEAT = Heartbeat(feature_level=1, log_level=1,
     cluster="c", member=1, run=20, store="b", beat=1, sent=Instant(5), state="active", epoch=5, is_acting=True,
     is_holder=True, members=(0, 1), end=Position(5, 9), committed=Position(5, 9), accepted_epoch=5,
 )  # fmt: skip

@@ -21,7 +21,7 @@ HISTORY = EpochHistory((EpochEntry(4, 1, 12),))
 END = Position(4, 900)
 NOW = Instant(SECOND)
 LOG = LogView(history=HISTORY, end=END, durable=END, told=END, committed=END)
-BEAT = Heartbeat(
+BEAT = Heartbeat(feature_level=1, log_level=1,
     cluster="c", member=1, run=20, store="b", beat=1, sent=NOW, state="joining", epoch=0, is_acting=False,
     is_holder=False, end=BEGINNING, committed=BEGINNING, accepted_epoch=4,
 )  # fmt: skip

@@ -72,7 +72,7 @@ def member(**facts: object) -> Member:
 
 
 def heartbeat(**changes: object) -> Heartbeat:
-    beat = Heartbeat(
+    beat = Heartbeat(feature_level=1, log_level=1,
         cluster="c", member=1, run=20, store="b", beat=1, sent=Instant(5), state="active", epoch=5, is_acting=True,
         is_holder=True, members=(1,), end=Position(5, 9), committed=Position(5, 9), accepted_epoch=5,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from albireo.machine.pair.reasons import FEWER, FULL, Reasons, holding
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING
 
-BEAT = Heartbeat(
+BEAT = Heartbeat(feature_level=1, log_level=1,
     cluster="c", member=1, run=20, store="b", beat=1, sent=Instant(5), state="ready", epoch=1, is_acting=False,
     is_holder=False, end=BEGINNING, committed=BEGINNING, accepted_epoch=1,
 )  # fmt: skip

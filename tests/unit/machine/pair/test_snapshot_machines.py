@@ -63,7 +63,7 @@ EMPTY = MemberFacts(index=1, run=20, store="b")
 NEW = LogView()
 HEAD = {"cluster": "c", "member": 1, "run": 20, "store": "b", "to_run": 7, "epoch": 4, "session": 1}
 ASKED = msgspec.convert(HEAD | {"history": (), "end": (0, 0)}, FollowAsked)
-BEAT = Heartbeat(
+BEAT = Heartbeat(feature_level=1, log_level=1,
     cluster="c", member=0, run=7, store="a", beat=1, sent=NOW, state="solo", epoch=4, is_acting=True, is_holder=True,
     members=(0,), end=Position(4, 900), committed=Position(4, 900), accepted_epoch=4, session=1, sent_to=900,
 )  # fmt: skip

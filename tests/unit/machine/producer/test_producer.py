@@ -49,7 +49,7 @@ def offered(*values: float, rows: int = 1) -> Offered:
 
 def welcome(last: int = 0, *, epoch: int = 1, producer_id: int = 3, credit: int = 1 << 20) -> ProducerWelcome:
     return ProducerWelcome(
-        producer_id=producer_id, last_sequence=last, item_ids=(41, 42), epoch=epoch, credit_bytes=credit
+        producer_id=producer_id, last_sequence=last, item_ids=(41, 42), epoch=epoch, credit_bytes=credit, run=5
     )
 
 
@@ -377,7 +377,7 @@ def test_where_another_took_the_name_meanwhile_the_count_is_unknown() -> None:
 def test_a_welcome_that_fits_not_is_not_taken() -> None:
     one = Producer("p1", ITEMS, run=5, config=CONFIG)
     one.step(LinkOpened(), at(0))
-    short = ProducerWelcome(producer_id=3, last_sequence=0, item_ids=(41,), epoch=1, credit_bytes=1)
+    short = ProducerWelcome(producer_id=3, last_sequence=0, item_ids=(41,), epoch=1, credit_bytes=1, run=5)
     assert one.step(short, at(0)) == []
     assert not one.is_streaming
 

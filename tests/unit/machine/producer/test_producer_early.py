@@ -39,7 +39,7 @@ def batch(value: float, rows: int = 1) -> SampleBatch:
 
 
 def welcome(last: int, epoch: int = 2, credit: int = 1 << 20) -> ProducerWelcome:
-    return ProducerWelcome(producer_id=3, last_sequence=last, item_ids=(41,), epoch=epoch, credit_bytes=credit)
+    return ProducerWelcome(producer_id=3, last_sequence=last, item_ids=(41,), epoch=epoch, credit_bytes=credit, run=5)
 
 
 def appended(sequence: int, uncommitted: int = 0, epoch: int = 2) -> Appended:

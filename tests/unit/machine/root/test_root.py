@@ -27,7 +27,7 @@ from albireo.codec.message import (
     WriteDone,
     WriteOrder,
 )
-from albireo.codec.record import FROZEN_LEVEL, GapFound, Kind, Record, Stream
+from albireo.codec.record import GapFound, Kind, Record, Stream
 from albireo.machine.desk.pending import FOLD_COST_MAX
 from albireo.machine.desk.receipts import ANSWERS_MAX
 from albireo.machine.desk.registry import Registry
@@ -44,7 +44,6 @@ from albireo.machine.kernel.events import (
     FramesAppended,
     Granted,
     LettersDrained,
-    LevelAgreed,
     Measured,
     PeerLost,
     Served,
@@ -372,39 +371,6 @@ def test_items_of_a_silent_adapter_are_without_communication() -> None:
 
 def declared(world: World) -> list[DataItem]:
     return [one.item for one in world.records(record.ItemDeclared) if one.item.adapter == "p1"]  # type: ignore[union-attr]  # As asked for.
-
-
-def test_settings_that_a_log_of_lower_level_does_not_take_are_declared_once_it_is_raised() -> None:
-    """Software of the level before can't decode an item with `frozen_s`."""
-    world = World()
-    full = AlarmSettings(hi=50.0, rate_per_s=2.0, frozen_s=60.0)
-    item = DataItem(name="count", value_type=ValueType.INT64, adapter="p1", counter_range=65_536.0, alarm=full)
-    world.letter(b"plc", ProducerHello(producer="p1", items=(item, *ITEMS), run=1))
-    world.sync()
-    held_back = msgspec.structs.replace(item, counter_range=None, alarm=AlarmSettings(hi=50.0, rate_per_s=2.0))
-    assert declared(world)[0] == held_back
-    for level in range(2, FROZEN_LEVEL + 1):
-        world.pass_time(SECOND)
-        assert declared(world)[-1] != item
-        world.step(LevelAgreed(level))
-        world.sync()
-    world.pass_time(SECOND)
-    world.pass_time(SECOND)
-    assert [one for one in declared(world) if one.name == "count"] == [held_back, item]
-
-
-def test_item_that_left_the_table_before_the_level_was_raised_is_not_declared_again() -> None:
-    world = World()
-    item = DataItem(name="count", value_type=ValueType.INT64, adapter="p1", alarm=AlarmSettings(frozen_s=60.0))
-    for run, items in enumerate([(item, *ITEMS), ITEMS], start=1):
-        world.letter(b"plc", ProducerHello(producer="p1", items=items, run=run))
-        world.sync()
-    for level in range(2, FROZEN_LEVEL + 1):
-        world.step(LevelAgreed(level))
-        world.sync()
-    world.pass_time(2 * SECOND)
-    # Declared without the setting, then retired; the setting is not said to anybody.
-    assert [one.alarm for one in declared(world) if one.name == "count"] == [AlarmSettings(), None]
 
 
 def test_an_item_that_left_the_table_is_out_of_service() -> None:

@@ -3,11 +3,11 @@
 import pytest
 
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, RoleAsked, RoleTold
-from albireo.codec.record import ENVELOPE_LEVEL, Kind
+from albireo.codec.record import Kind
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import OutcomeHeard
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.events import Event, HandoverBegun, LevelAgreed, Served, Suspended
+from albireo.machine.kernel.events import Event, HandoverBegun, Served, Suspended
 from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import Position
 from albireo.model.tree.message import Life, MessageName
@@ -25,15 +25,12 @@ class Above(Side):
         super().__init__(RootConfig(node="root", log_id=LOG, children=(ChildConfig(node=SITE, places=(SITE,)),)))
         self.site = SiteLog(SITE_LOG)
         self.lead()
-        for level in range(self.root.folds.feature_level + 1, ENVELOPE_LEVEL + 1):
-            self.step(LevelAgreed(level))
-            self.commit()
         self.step(TimePassed())
         self.hear_site()
 
     def hear_site(self) -> None:
         for link, is_bulk in ((STATE, False), (BULK, True)):
-            self.letter(ChildHello(node=SITE, log_id=SITE_LOG, feature_level=3, is_bulk=is_bulk), sender=link)
+            self.letter(ChildHello(node=SITE, log_id=SITE_LOG, feature_level=1, is_bulk=is_bulk), sender=link)
         self.letter(RoleTold(is_acting=True, epoch=1, member=0), sender=STATE)
 
     def resume(self, link: bytes = BULK) -> Position:
@@ -80,7 +77,7 @@ def test_nothing_of_a_site_is_recorded_while_this_node_does_not_serve(ended: Eve
 def test_a_link_for_the_log_is_not_silent_while_nothing_is_followed_on_it() -> None:
     above = Above()
     above.take(RoleAsked)
-    hello = ChildHello(node=SITE, log_id=SITE_LOG, feature_level=3, is_bulk=True)
+    hello = ChildHello(node=SITE, log_id=SITE_LOG, feature_level=1, is_bulk=True)
     above.letter(hello, sender=BULK)
     assert not above.take(RoleAsked), "said more than the feed, which keeps the link alive by itself"
     above.step(Suspended("the lease is over"))
@@ -107,7 +104,7 @@ def test_what_is_not_committed_is_not_acknowledged_on_a_new_link_either() -> Non
     above.commit()
     above.give()
     assert above.acknowledged() == Position(1, 1)
-    above.letter(ChildHello(node=SITE, log_id=SITE_LOG, feature_level=3, is_bulk=True), sender=b"new")
+    above.letter(ChildHello(node=SITE, log_id=SITE_LOG, feature_level=1, is_bulk=True), sender=b"new")
     assert above.resume(b"new") == Position(1, 2)
     assert above.acknowledged(b"new") == Position(1, 1), "the site may let go of what could still be lost here"
 
@@ -116,7 +113,7 @@ def test_a_letter_that_comes_while_this_node_stands_by_leaves_it_at_rest() -> No
     """Found by the simulated tree: turn after turn was due, to tell a site what a node on standby does not tell."""
     above = Above()
     above.step(Suspended("the lease is over"))
-    above.letter(ChildHello(node=SITE, log_id=SITE_LOG, feature_level=3), sender=b"anew")
+    above.letter(ChildHello(node=SITE, log_id=SITE_LOG, feature_level=1), sender=b"anew")
     above.letter(RoleTold(is_acting=True, epoch=1, member=0), sender=b"anew")
     above.now = Instant(above.now + 10 * MS)
     name = MessageName(origin=SITE, owner="root", life=Life(1, 1), number=1)

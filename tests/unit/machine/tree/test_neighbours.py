@@ -39,7 +39,7 @@ def said(world: World, hashed: str = OWN, wall_ns: int = 0, member: int = 0) -> 
     if world.root.config.children:
         place = world.root.config.children[0].places[member]
         hello = ChildHello(
-            node=SITE, log_id=b"S" * 16, feature_level=3, member=member, topology_hash=hashed, wall_ns=wall
+            node=SITE, log_id=b"S" * 16, feature_level=1, member=member, topology_hash=hashed, wall_ns=wall
         )
         world.letter(b"site%d" % member, hello, principal=place)
     else:
@@ -100,7 +100,7 @@ def test_a_parent_answers_each_hello_on_the_link_for_what_must_not_wait() -> Non
     said(world)
     (told,) = world.take(ParentHello)
     assert told == ParentHello(node="root", topology_hash=OWN, wall_ns=world.moment().wall)
-    bulk = ChildHello(node=SITE, log_id=b"S" * 16, feature_level=3, is_bulk=True)
+    bulk = ChildHello(node=SITE, log_id=b"S" * 16, feature_level=1, is_bulk=True)
     world.letter(b"log", bulk, principal=f"{SITE}[primary]")
     assert world.take(ParentHello) == []
 
@@ -133,7 +133,8 @@ def test_limits_that_are_taken_up_hold_at_once_and_in_the_next_tenure() -> None:
 
 def test_the_other_member_of_a_pair_without_neighbours_that_runs_another_topology_is_a_case() -> None:
     world = World(is_paired=True, topology_hash=OWN)
-    same, other = (said_by(heartbeat(topology_hash=hashed), world.moment().wall) for hashed in (OWN, OTHER))
+    wall = world.moment().wall
+    same, other = (said_by(heartbeat(topology_hash=hashed, wall_ns=wall), wall) for hashed in (OWN, OTHER))
     assert cases_after(world, other=None) == cases_after(world, other=same) == []
     assert cases_after(world, 20, other) == [], "a new file reaches one member after the other"
     assert cases_after(world, other=other) == ["root:core/topology_differs"]
@@ -155,12 +156,8 @@ def test_the_clock_of_the_other_member_hours_apart_is_a_case(hours: int) -> None
     assert cases_after(world, other=other) == ["root:core/clock_apart"]
 
 
-@pytest.mark.parametrize("told", [{}, {"topology_hash": "", "wall_ns": 0}])
-def test_a_heartbeat_that_tells_nothing_is_never_compared(told: dict[str, Any]) -> None:
-    """Versions before this one tell nothing, and a heartbeat without it has the bytes of theirs."""
-    assert NeighbourWatch(OWN).figures(said_by(heartbeat(**told), WallTime(10 * HOUR))) == (0.0, 0.0)
-    assert not any(b"topology_hash" in bytes(part) for part in encode(heartbeat(), ()))
-    assert NeighbourWatch("").figures(MemberSaid(OTHER, 0.0)) == (0.0, 0.0), "what this node runs is not known"
+def test_nothing_is_compared_while_it_is_not_known_what_this_node_runs() -> None:
+    assert NeighbourWatch("").figures(MemberSaid(OTHER, 0.0)) == (0.0, 0.0)
 
 
 def test_a_pair_that_is_not_run_by_a_topology_has_no_such_items_and_a_node_alone_neither() -> None:

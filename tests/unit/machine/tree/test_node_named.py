@@ -6,7 +6,7 @@ import pytest
 
 from albireo.codec.message import Answer, Ask, FeedState
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.events import LettersDrained, LevelAgreed
+from albireo.machine.kernel.events import LettersDrained
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import BEGINNING, Position
@@ -41,9 +41,6 @@ class Named(Side):
         )
         super().__init__(RootConfig(node=OWN, log_id=LOG, parent="root", beyond=BEYOND, children=below))
         self.lead()
-        for level in (2, 3):
-            self.step(LevelAgreed(level))
-            self.commit()
         self.now = Instant(self.now + SECOND)
         self.step(TimePassed())
         self.commit()

@@ -5,11 +5,10 @@ import copy
 import pytest
 
 from albireo.codec.message import AnyMessage, FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, RoleTold
-from albireo.codec.record import ENVELOPE_LEVEL, Kind
+from albireo.codec.record import Kind
 from albireo.codec.tree.hello import ChildHello
 from albireo.codec.tree.letters import AcceptedSaid, OutcomeSaid
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.events import LevelAgreed
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 from albireo.model.tree.message import Life, MessageName, MessageOutcome
@@ -29,13 +28,10 @@ class AboveAPair(Side):
         super().__init__(RootConfig(node="root", log_id=LOG, children=(ChildConfig(node=SITE, places=places),)))
         self.log = SiteLog(SITE_LOG)
         self.lead()
-        for level in range(self.root.folds.feature_level + 1, ENVELOPE_LEVEL + 1):
-            self.step(LevelAgreed(level))
-            self.commit()
         self.step(TimePassed())
         for member in range(2):
             for link, is_bulk in ((STATE[member], False), (BULK[member], True)):
-                hello = ChildHello(node=SITE, log_id=SITE_LOG, feature_level=3, member=member, is_bulk=is_bulk)
+                hello = ChildHello(node=SITE, log_id=SITE_LOG, feature_level=1, member=member, is_bulk=is_bulk)
                 self.letter(hello, sender=link)
         self.acts(0, epoch=1)
         self.give(0, self.log)

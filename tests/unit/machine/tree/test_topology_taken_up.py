@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello, RoleAsked, RoleTold
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.events import LevelAgreed, Measured, TopologyTold
+from albireo.machine.kernel.events import Measured, TopologyTold
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.machine.tree.mirror import HISTORY
 from albireo.model import quality as q
-from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
@@ -37,9 +36,6 @@ class Above(Side):
         places = frozenset({parent} if parent else ())
         super().__init__(RootConfig(node=ROOT, log_id=LOG, children=children, parent=parent, parent_places=places))
         self.lead()
-        for level in range(self.root.folds.feature_level + 1, FEATURE_LEVEL + 1):
-            self.step(LevelAgreed(level))
-            self.commit()
         self.step(TimePassed())
         self.commit()
 
@@ -50,7 +46,9 @@ class Above(Side):
 
     def hear(self, node: str) -> None:
         """A child says hello, on the link that must not wait, and that it acts."""
-        self.letter(ChildHello(node=node, log_id=b"S" * 16, feature_level=3, topology_hash="b" * 64), sender=link(node))
+        wall = self.moment().wall
+        hello = ChildHello(node=node, log_id=b"S" * 16, feature_level=1, topology_hash="b" * 64, wall_ns=wall)
+        self.letter(hello, sender=link(node))
         self.letter(RoleTold(is_acting=True, epoch=1, member=0), sender=link(node))
 
     def give(self, node: str, value: float) -> None:
@@ -104,7 +102,7 @@ def test_a_new_child_is_heard_from_then_on() -> None:
 def test_the_log_of_a_new_child_is_followed() -> None:
     above = Above()
     above.told(child(NORTH))
-    hello = ChildHello(node=NORTH, log_id=b"S" * 16, feature_level=3, is_bulk=True)
+    hello = ChildHello(node=NORTH, log_id=b"S" * 16, feature_level=1, is_bulk=True)
     above.letter(hello, sender=b"bulk")
     above.hear(NORTH)
     modes = [one.mode for one in above.take(FeedHello) if isinstance(one, FeedHello)]

@@ -41,7 +41,7 @@ def test_which_of_them_is_heard(hellos: list[Hello], heard: str, refused: int) -
     for link, run, after_s in hellos:
         above.now = Instant(above.now + round(after_s * SECOND))
         above.step(TimePassed())
-        hello = ChildHello(node=NORTH, log_id=LOG_ID, feature_level=3, run=run.encode())
+        hello = ChildHello(node=NORTH, log_id=LOG_ID, feature_level=1, run=run.encode())
         above.letter(hello, sender=link.encode())
     below = above.root.tree.below
     assert [link for link in "abc" if below.child_of(link.encode()) == NORTH] == [heard]
@@ -57,7 +57,7 @@ def test_both_links_are_of_one_of_two_nodes_after_a_standstill_of_the_parent(ord
 
     def say_hello(link: str, after_s: float) -> None:
         above.now = Instant(above.now + round(after_s * SECOND))
-        hello = ChildHello(node=NORTH, log_id=link[:1].encode() * 16, feature_level=3, is_bulk="log" in link)
+        hello = ChildHello(node=NORTH, log_id=link[:1].encode() * 16, feature_level=1, is_bulk="log" in link)
         above.letter(hello, sender=link.encode())
 
     for link in ("a state", "a log", "b state", "b log"):

@@ -1,23 +1,21 @@
-"""Feature levels: bytes of the version before, the gate of new record kinds, folds, and who may have which log."""
+"""Feature levels: the gate of new record kinds, folds, and who may have which log."""
 
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, get_args
 
-import msgspec
 import pytest
 
 from albireo.cli.pair.table import level_text, rows_of, troubles
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader, body_crc
-from albireo.codec.message import decode, encode
-from albireo.codec.pair_message import FollowAnswered, FollowAsked, Frames, Heartbeat
+from albireo.codec.pair_message import FollowAnswered, FollowAsked, Frames
 from albireo.codec.record import LEVELS, FeatureRaised, Kind, Marked, Record, Stream, encode_records, may_append
 from albireo.machine.fold.folds import Folds, joined, level_of
 from albireo.machine.kernel.turn import Turn
 from albireo.machine.pair.events import FromPeer, Refusal, State
-from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL, OLDEST_LEVEL
+from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.log_view import LogView
 from albireo.node.core.actor import create
@@ -25,34 +23,6 @@ from albireo.runtime import running
 from albireo.runtime.errors import ConfigurationRefused
 from tests.parts.pair import Side, Table
 from tests.unit.node.core.test_core_actor import ARGUMENTS, status
-
-HEARTBEAT_OF_LEVEL_1: Final = bytes.fromhex(
-    "de0016a474797065ae706169725f686561727462656174a7636c7573746572a6632f726f6f74a66d656d62657201a372756e07a573746f7265"
-    "a173a46265617403a473656e7405a57374617465a57265616479a565706f636804a969735f616374696e67c2a969735f686f6c646572c2a76d"
-    "656d6265727390a3656e64920409a773656e745f746f00a773657373696f6e00a9636f6d6d6974746564920409ae61636365707465645f6570"
-    "6f636804a77265616368657300a769735f68656c64c2a5636173657390a66f726465727390af6f72646572735f74616b656e5f6e7300"
-)
-"""As the version before wrote it."""
-SECTIONS_OF_LEVEL_1: Final = {"dim", "conditions", "cases", "commands", "producers"}
-
-
-def test_a_member_that_says_nothing_of_its_level_knows_the_first() -> None:
-    heard, _ = decode([HEARTBEAT_OF_LEVEL_1])
-    assert isinstance(heard, Heartbeat)
-    assert (heard.feature_level, heard.log_level) == (FIRST_LEVEL, FIRST_LEVEL)
-
-
-def test_the_version_before_reads_what_this_one_says() -> None:
-    """It knows the fields that it always had, and passes over the others."""
-    heard, _ = decode([HEARTBEAT_OF_LEVEL_1])
-    later = ("feature_level", "log_level", "has_room", "topology_hash", "wall_ns")
-    known = [one for one in msgspec.structs.fields(Heartbeat) if one.name not in later]
-    before = msgspec.defstruct("Before", [(one.name, one.type) for one in known], tag="pair_heartbeat", kw_only=True)
-    assert isinstance(heard, Heartbeat)
-    levels = {"feature_level": FEATURE_LEVEL, "log_level": FEATURE_LEVEL}
-    now = msgspec.structs.replace(heard, **levels, topology_hash="a" * 64, wall_ns=1)
-    read = msgspec.msgpack.decode(bytes(encode(now)[0]), type=before)
-    assert msgspec.msgpack.encode(read) == HEARTBEAT_OF_LEVEL_1
 
 
 def test_every_kind_of_record_has_a_level() -> None:
@@ -94,13 +64,8 @@ def test_folds_keep_the_level_over_a_snapshot() -> None:
     assert restored.snapshot() == folds.snapshot()
 
 
-def test_folds_of_the_first_level_are_what_the_version_before_knows() -> None:
-    assert set(Folds().snapshot()) == SECTIONS_OF_LEVEL_1
-    assert Folds.restore(Folds().snapshot(), 0).feature_level == FIRST_LEVEL
-
-
 def test_a_level_in_a_snapshot_that_is_none_is_refused() -> None:
-    with pytest.raises(DecodeError, match="feature"):
+    with pytest.raises(DecodeError, match="snapshot"):
         Folds.restore(folded(2).snapshot() | {"feature": b"\xa1x"}, 0)
 
 
@@ -171,8 +136,8 @@ def test_members_that_cannot_have_one_log_part_and_who_leads_goes_on(
     table.wait_for(State.ACTIVE, State.READY)
 
 
-def test_a_hello_of_a_version_before_is_refused_by_name(table: Table) -> None:
-    """It knows nothing of levels, and asks; the holder of a raised log does not answer."""
+def test_a_hello_of_a_member_below_the_log_is_refused_by_name(table: Table) -> None:
+    """It may have asked before it heard of the level; the holder of a raised log does not answer."""
     set_levels(table, (2, 2), (1, 1))
     holder, other = table.sides[0], table.sides[1].member.own
     leading = holder.member.holder
@@ -205,14 +170,14 @@ async def wait_for_level(data: Path, level: int) -> None:
 
 def test_a_node_alone_raises_its_log_once_and_is_not_started_below_it(tmp_path: Path) -> None:
     async def story() -> None:
-        async with running(create({**ARGUMENTS, "feature_level": OLDEST_LEVEL}), tmp_path):
-            await wait_for_level(tmp_path, OLDEST_LEVEL)
         async with running(create(ARGUMENTS), tmp_path):
-            await wait_for_level(tmp_path, FEATURE_LEVEL)
-        async with running(create(ARGUMENTS), tmp_path):
-            assert ((await status(tmp_path))["log"])["feature_level"] == FEATURE_LEVEL  # type: ignore[index]
-        with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationRefused, match="level 3, this node knows 2; start it")):
-            async with running(create({**ARGUMENTS, "feature_level": OLDEST_LEVEL}), tmp_path):
+            await wait_for_level(tmp_path, 1)
+        async with running(create({**ARGUMENTS, "feature_level": 2}), tmp_path):
+            await wait_for_level(tmp_path, 2)
+        async with running(create({**ARGUMENTS, "feature_level": 2}), tmp_path):
+            assert ((await status(tmp_path))["log"])["feature_level"] == 2  # type: ignore[index]
+        with pytest.RaisesGroup(pytest.RaisesExc(ConfigurationRefused, match="level 2, this node knows 1; start the")):
+            async with running(create(ARGUMENTS), tmp_path):
                 pass
 
     asyncio.run(story())

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from albireo.model import quality
-from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
 from tests.parts.core_pair import aside
 from tests.parts.lone import LoneNode, asked_until
@@ -30,7 +29,6 @@ def test_both_series_are_stored_each_with_its_quality(tmp_path: Path) -> None:
     def story() -> None:
         node.produce(OPERATOR, [(0, BEGAN, 10.0, 0)])
         with node.program(OPERATOR) as program:
-            asked_until(program, lambda told: told["log"]["feature_level"] == FEATURE_LEVEL, "status")
             program.result("force", item="co", value=20.0, for_ms=600_000, reason="test")
         node.produce(OPERATOR, [(0, BEGAN + SECOND, 11.0, 0)])
         assert rows("co", 2) == [(10.0, quality.GOOD), (20.0, quality.GOOD_LOCAL_OVERRIDE)]

@@ -394,13 +394,13 @@ def test_the_present_store_of_a_node_answers_for_it(tmp_path: Path) -> None:
     assert present.folder == wiped.folder
 
 
-def test_the_manifest_of_an_own_history_is_as_it_was(tmp_path: Path) -> None:
+def test_the_manifest_of_a_history_below_says_where_it_came_from(tmp_path: Path) -> None:
     log, north, _ = filled()
     life = Life(tmp_path)
     life.take(log)
     life.seal()
     own = json.loads((tmp_path / "history" / MANIFEST_NAME).read_bytes())
-    assert "enclosed" not in own
+    assert own["enclosed"] is None
     below = json.loads((tmp_path / north.folder.path / MANIFEST_NAME).read_bytes())
     assert below["enclosed"] == {"log_id": log.log_id.hex(), "index": 1, "upto": [1, log.end], "refill_to": [0, 0]}
     assert (below["node"], below["log_id"]) == ("root/north", north.log.log_id.hex())

@@ -161,7 +161,7 @@ def test_the_event_of_a_judgement_says_that_a_forced_value_brought_it_about() ->
     forced = Case(case_id=1, item_id=1, condition=Condition.HI, severity=700, comment="seen", is_forced=True)
     log = MemoryLog()
     changes: list[Record] = [CaseChanged(case=forced, cause=cause) for cause in ("raised", "cleared", "acked")]
-    changes.append(CaseChanged(case=msgspec.structs.replace(forced, is_forced=msgspec.UNSET), cause="raised"))
+    changes.append(CaseChanged(case=msgspec.structs.replace(forced, is_forced=False), cause="raised"))
     frame = log.records(Stream.CASES, changes, DAY_ZERO)
     hot = HotTail(Position(), 0)
     assert hot.take(frame.header, frame.body)

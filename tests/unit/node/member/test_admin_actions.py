@@ -218,7 +218,7 @@ DAMAGED = [
     b"",
     b"\xff\xfe",
     b"\0" * 4096,
-    b'{"drained_since_ns": "x"}',
+    b'{"maintenance_since_ns": "x"}',
     b'{"cases": [1]}',
     b" " * (BYTES_MAX + 1),
 ]

@@ -16,6 +16,8 @@ from albireo.node.member.marks import Marks
 
 ENTRY = Audited(at_ns=5, user="u", action="switchover", subject="root[backup]")
 BEAT = Heartbeat(
+    feature_level=1,
+    log_level=1,
     cluster="c",
     member=1,
     run=1,

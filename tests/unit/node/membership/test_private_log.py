@@ -15,7 +15,7 @@ from albireo.codec import record, reference, samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, encode, frames
 from albireo.codec.message import AnyMessage, Append, AppendEntry, Ask
-from albireo.codec.record import REFERENCE_LEVEL, CaseChanged, ItemDeclared, Kind, Stream
+from albireo.codec.record import CaseChanged, ItemDeclared, Kind, Stream
 from albireo.log import LogConfig, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.opening import SEGMENTS
@@ -72,10 +72,7 @@ class Store:
         for log in (self.pair, self.own):
             log.grant(EpochEntry(log.history.epoch + 2, log.end.sequence + 1, 1))
         self.damage: list[Exception] = []
-        self.level = REFERENCE_LEVEL
-        self.private = PrivateLog(
-            self.own, self.pair, streams, CONFIG.segment_bytes, lambda: self.level, self.damage.append
-        )
+        self.private = PrivateLog(self.own, self.pair, streams, CONFIG.segment_bytes, self.damage.append)
 
     def append(self, *drafts: Draft) -> list[Frame]:
         found = self.private.append(drafts, elapsed_ms=1, node_ns=T0)
@@ -186,21 +183,6 @@ def test_payloads_stay_as_long_as_their_references(tmp_path: Path) -> None:
         store.append(draft(401, batch(1.0)))
     assert 1 < store.own.begin_sequence
     assert None not in values(store.read()), "of those that are left none lacks its payload"
-    store.close()
-
-
-def test_nothing_is_private_before_the_log_has_the_level_of_references(tmp_path: Path) -> None:
-    """The version before could not say what a reference is."""
-    store = Store(tmp_path)
-    store.level = REFERENCE_LEVEL - 1
-    one = letter(b"p", draft(1, batch(1.0)))
-    assert store.private.hold([one], T0, admitted) == [one]
-    store.append(draft(1, batch(1.0)))
-    assert [frame.header.kind for frame in store.pair.replay(0, 1)] == [Kind.FLOAT64]
-    store.level = REFERENCE_LEVEL
-    store.append(draft(2, batch(2.0)))
-    assert [frame.header.kind for frame in store.pair.replay(0, 2)] == [Kind.FLOAT64, Kind.REFERENCE]
-    assert values(store.read()) == [[1.0], [2.0]]
     store.close()
 
 
@@ -392,7 +374,7 @@ def test_a_snapshot_in_between_changes_nothing(
             each.propose()
     assert one.folds.snapshot() == other.folds.snapshot()
     is_elsewhere = bool(steps) and not steps[-1][1]
-    assert bool(one.folds.elsewhere) is is_elsewhere is ("elsewhere" in one.folds.snapshot())
+    assert bool(one.folds.elsewhere) is is_elsewhere
     assert one.folds.producers.last_appended(7) is None, "no producer was opened here"
     one.store.close()
     other.store.close()

@@ -13,7 +13,7 @@ from albireo.client import Acknowledged, BatchRefused, SampleProducer
 from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, body_crc, frames
 from albireo.codec.message import Append, AppendEntry
-from albireo.codec.record import REFERENCE_LEVEL, Kind, Stream
+from albireo.codec.record import Kind, Stream
 from albireo.machine.answers.answers import status_of
 from albireo.model import quality
 from albireo.model.case import Case
@@ -115,7 +115,6 @@ def test_values_stay_with_the_member_that_took_them(tmp_path: Path) -> None:
             await made.start(1)
             await made.wait_for("active", "ready")
             primary, backup = made.cores[0], made.cores[1]
-            await until(lambda: primary.root.folds.feature_level >= REFERENCE_LEVEL, "references are known to both")
             with producing("p", [ITEM], made.lines, None) as producer:
                 producer.offer([batch(1)])
                 producer.offer([batch(200)])
@@ -159,9 +158,6 @@ def test_the_member_that_took_them_finds_them_again_after_a_restart(tmp_path: Pa
         async with private_plant(tmp_path, **PATIENT) as made:
             await made.start(1)
             await made.wait_for("active", "ready")
-            await until(
-                lambda: made.cores[0].root.folds.feature_level >= REFERENCE_LEVEL, "references are known to both"
-            )
             await made.kill(1)
             await made.wait_for("solo", "")
             with producing("p", [ITEM], made.lines, None) as producer:
@@ -192,7 +188,6 @@ def test_who_may_only_view_fills_no_disk(tmp_path: Path) -> None:
             await made.start(1)
             await made.wait_for("active", "ready")
             core = made.cores[0]
-            await until(lambda: core.root.folds.feature_level >= REFERENCE_LEVEL, "references are known to both")
             assert core.private is not None
             end = core.private.log.end
             body = samples.encode_body(1, 1, batch(1))

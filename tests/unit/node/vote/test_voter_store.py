@@ -9,13 +9,14 @@ import pytest
 
 from albireo.codec.pair_message import Record
 from albireo.log import WrongStore
-from albireo.log.store.mirrored_file import NAMES, MirrorFormat, encode
+from albireo.log.store.mirrored_file import NAMES, encode
 from albireo.log.store.mirrored_state import MirroredStateFailed
 from albireo.machine.vote import VoterStore
 from albireo.model.instant import MS
 from albireo.model.position import BEGINNING, Position
 from albireo.node.vote.store import KIND, VoterDisk
 from albireo.sim.engine.disk import SECTOR_BYTES, PowerCut, SimDisk
+from tests.parts.other_format import of_format
 
 DATA = Path("/data")
 CLUSTER = "c/root/north"
@@ -221,14 +222,13 @@ def test_promises_of_somebody_else_are_refused_and_left_alone(voter: str, cluste
     assert promised(disk) == 5
 
 
-def test_a_newer_version_or_unknown_words_are_refused_and_left_alone() -> None:
-    newer = MirrorFormat(magic=KIND.magic, version=KIND.version + 1, bytes_max=KIND.bytes_max)
-    for copy in (encode(newer, b"{}", 9), encode(KIND, b"{}", 9)):
+def test_another_format_or_unknown_words_are_refused_and_left_alone() -> None:
+    for copy, reason in ((of_format(9, encode(KIND, b"{}", 9)), "has format 9"), (encode(KIND, b"{}", 9), "whole")):
         disk = holding(5)
         handle = disk.open(DIRECTORY / "store.b")
         disk.pwritev(handle, [copy], 0)
         disk.close(handle)
-        with pytest.raises(WrongStore):
+        with pytest.raises(WrongStore, match=reason):
             opened(disk)
         assert disk.bytes_of(DIRECTORY / "store.b").startswith(copy)
 

@@ -37,7 +37,6 @@ from albireo.machine.fold.alarms.settings import AlarmConfig
 from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
 from albireo.machine.fold.columns import NEVER, list_slices, read_slices, sliced, unsliced
 from albireo.model.case import Action, Case, LifecycleStatus
-from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
 
@@ -88,8 +87,6 @@ class Cases:
         """Rows whose open case may differ from the settings of its item."""
         self.messages: dict[int, str] = {}
         """Text of the node on an item, by its id, for cases that become active."""
-        self.level = FEATURE_LEVEL
-        """Feature level of the log: below 3 a case has no facts that the older software would lose."""
         self._unshelve_at = NEVER
         self._flood = Flood()
         self._looked_at = -1
@@ -310,7 +307,7 @@ class Cases:
             severity=settings.severity,
             is_latched=settings.is_latched,
             is_chattering=bool(self._conditions.chatter.flips.is_chattering[row]),
-            message=self.messages.get(item_id, msgspec.UNSET),
+            message=self.messages.get(item_id, ""),
             is_forced=row in self._conditions.rules.by_forced,
         )
 
@@ -331,8 +328,6 @@ class Cases:
 
     def _handed_out(self, row: int, changed: CaseChanged) -> CaseChanged:
         """Take `changed` into the appended view."""
-        if self.level < t.UNASKED_LEVEL:
-            changed = t.in_old_form(changed)
         self._ahead[row] = changed.case
         self._noted.on_way[row] += 1
         self._note(row, changed.case)

@@ -46,7 +46,6 @@ from numpy.typing import NDArray
 from albireo.codec.errors import DecodeError
 from albireo.machine.fold.alarms.chatter import Chatter
 from albireo.machine.fold.alarms.rules import (
-    FLAGS,
     FROZEN,
     HAS_FROZEN,
     HAS_RATE,
@@ -459,8 +458,8 @@ class Conditions:
 
     def snapshot_slices(self) -> Iterator[bytes]:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""
-        parts = (self.rules.pack(), self.watched.pack(), _NO_ADAPTERS, self.chatter.flips.pack(), _NO_NAMES)
-        return (sliced(part) for part in (*parts, *self.rules.pack_forced()))
+        by_forced = sorted(self.rules.by_forced)
+        return map(sliced, (self.rules.pack(), self.watched.pack(), self.chatter.flips.pack(), by_forced))
 
     def snapshot(self) -> bytes:
         """All slices; equal folds give equal bytes."""
@@ -475,12 +474,12 @@ class Conditions:
         """
         self = cls(dim, config)
         slices = list(read_slices(data))
-        if len(slices) not in (_SLICES, _SLICES + 1):
-            raise DecodeError(0, f"conditions snapshot: {len(slices)} slices, expected {_SLICES}, or one more")
+        if len(slices) != _SLICES:
+            raise DecodeError(0, f"conditions snapshot: {len(slices)} slices, expected {_SLICES}")
         self.rules.unpack(unsliced(slices[0], Packed))
         self.watched.unpack(unsliced(slices[1], Packed))
-        self.chatter.flips.unpack(unsliced(slices[3], Packed))
-        self.rules.by_forced.update(*(unsliced(one, list[int]) for one in slices[_SLICES:]))
+        self.chatter.flips.unpack(unsliced(slices[2], Packed))
+        self.rules.by_forced.update(unsliced(slices[3], list[int]))
         known_at = [(index, dim.item_at(index)) for index in range(dim.live.count)]
         self._vacant = {index for index, known in known_at if not known.item_id}
         self._suppressed_by = {
@@ -489,20 +488,9 @@ class Conditions:
             if known.item.alarm is not None and known.item.alarm.suppressed_by
         }
         self._check()
-        self._complete()
         self.arm()
         self.changes = 1
         return self
-
-    def _complete(self) -> None:
-        """Find what a snapshot does not tell, or one of 0.1.0 tells otherwise."""
-        rules, watched = self.rules, self.watched
-        watched.find_rows(rules)
-        watched.adapter[:] = -1
-        watched.flags &= np.uint8(FLAGS)
-        for row in np.flatnonzero((rules.slot == RATE) & rules.is_enabled).tolist():
-            rules.off[row] = off_of(RATE, float(rules.on[row]), self.item_at(row).item)
-        fold_bands(rules, watched, np.arange(watched.count))
 
     def _check(self) -> None:
         """Refuse an index that leads out of its columns, and a time that no table can have set."""
@@ -515,8 +503,6 @@ class Conditions:
             raise DecodeError(0, "conditions snapshot: an index leads out of its columns, or a time is none")
 
 
-_SLICES: Final = 5
-"""Slices of a snapshot: rules, watched items, one not in use, flips, one not in use; and `Rules.by_forced` if any."""
-_NO_ADAPTERS: Final = Packed(0, [b""])
-_NO_NAMES: Final[tuple[str, ...]] = ()
+_SLICES: Final = 4
+"""Slices of a snapshot: rules, watched items, flips, and `Rules.by_forced`."""
 _CODE: Final = np.uint32(0xFFFF_0000)

@@ -16,13 +16,13 @@ Spec: ADR-0130.
 
 from typing import Final
 
+import msgspec
 import numpy as np
 
-from albireo.codec.errors import DecodeError
 from albireo.machine.fold.alarms.cases import Cases
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.rules import IS_STALE, SLOT_OF, fold_bands
-from albireo.machine.fold.columns import NEVER, read_slices, sliced, unsliced
+from albireo.machine.fold.columns import NEVER, unsliced
 from albireo.machine.fold.items.dim import Dim
 from albireo.model import quality as q
 from albireo.model.instant import LogTime
@@ -92,16 +92,12 @@ class Elsewhere:
         return rows, items
 
     def snapshot(self) -> bytes:
-        """Empty while the values are here: a log without private streams has no such section."""
-        return sliced(self.last_ns) if self else b""
+        return msgspec.msgpack.encode(self.last_ns)
 
-    def restore(self, data: bytes) -> None:
+    def restore(self, section: bytes) -> None:
         """Inverse of `snapshot`.
 
         Raises:
             DecodeError: not a snapshot of this fold.
         """
-        slices = list(read_slices(data))
-        if len(slices) > 1:
-            raise DecodeError(0, f"snapshot of what is elsewhere: {len(slices)} slices")
-        self.last_ns = unsliced(slices[0], int) if slices else 0
+        self.last_ns = unsliced(section, int)

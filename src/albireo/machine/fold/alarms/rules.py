@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, Packed, time_between
+from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, time_between
 from albireo.machine.fold.items.live import Live
 from albireo.model import quality as q
 from albireo.model.instant import MS, SECOND
@@ -27,16 +27,13 @@ STALE: Final = SLOT_OF[Condition.STALE]
 FROZEN: Final = SLOT_OF[Condition.FROZEN]
 THRESHOLDS: Final = np.array([slot for slot in range(len(SLOTS)) if slot not in (RATE, STALE, FROZEN)], np.intp)
 VALUED: Final = np.array([slot for slot in range(len(SLOTS)) if slot != STALE], np.intp)
-SLOTS_STORED: Final = FROZEN
-"""Slots whose rows stand in `rule_of` in a snapshot, as in 0.1.0; the row of a later one is found by its item."""
 
-# Flags of an item: rules beyond its own limits that its samples concern. 4 was in use in 0.1.0.
+# Flags of an item: rules beyond its own limits that its samples concern.
 HAS_RATE: Final = 1
 IS_SUPPRESSOR: Final = 2
-IS_STALE: Final = 8
-HAS_FROZEN: Final = 16
-IS_FORCED: Final = 32
-FLAGS: Final = HAS_RATE | IS_SUPPRESSOR | IS_STALE | HAS_FROZEN | IS_FORCED
+IS_STALE: Final = 4
+HAS_FROZEN: Final = 8
+IS_FORCED: Final = 16
 
 
 Column1 = TypeVar("Column1", NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_])
@@ -113,10 +110,6 @@ class Rules(GrowingColumns):
             self.by_forced.difference_update(rows.tolist())
         self.by_forced.update(rows[is_forced].tolist())
 
-    def pack_forced(self) -> list[list[int]]:
-        """List of `by_forced` for a snapshot: none if it is empty, as always below feature level 3."""
-        return [sorted(self.by_forced)] if self.by_forced else []
-
 
 class WatchedItems(GrowingColumns):
     """State of each item that the rules need, by dense item index."""
@@ -127,7 +120,6 @@ class WatchedItems(GrowingColumns):
         "high": Field("<f8", np.inf),
         "seen": Field("<i8"),
         "flags": Field("u1"),
-        "adapter": Field("<i4", -1),
         "suppressor": Field("<i4", -1),
         "is_suppressed": Field("?"),
     }
@@ -137,30 +129,9 @@ class WatchedItems(GrowingColumns):
     seen: NDArray[np.int64]
     """Log time of the last live sample, or of the declaration."""
     flags: NDArray[np.uint8]
-    adapter: NDArray[np.int32]
-    """Not in use: 0.1.0 kept signs of life by adapter."""
     suppressor: NDArray[np.int32]
     """Dense index of the bool item that suppresses this one's alarms."""
     is_suppressed: NDArray[np.bool_]
-
-    def pack(self) -> Packed:
-        packed = super().pack()
-        rule_of = self.rule_of[: self.count, :SLOTS_STORED].tobytes()
-        return msgspec.structs.replace(packed, columns=[rule_of, *packed.columns[1:]])
-
-    def unpack(self, packed: Packed) -> None:
-        """Inverse of `pack`, but for the rows of later slots (`find_rows`)."""
-        stored = np.frombuffer(packed.columns[0] if packed.columns else b"", "u1")
-        if len(stored) == packed.count * SLOTS_STORED * 4:
-            rule_of = np.full((packed.count, len(SLOTS)), -1, "<i4")
-            rule_of[:, :SLOTS_STORED] = stored.view("<i4").reshape(packed.count, SLOTS_STORED)
-            packed = msgspec.structs.replace(packed, columns=[rule_of.tobytes(), *packed.columns[1:]])
-        super().unpack(packed)
-
-    def find_rows(self, rules: Rules) -> None:
-        """Find the rows of the slots that a snapshot does not name; every index of `rules` is known to be sound."""
-        later = np.flatnonzero(rules.slot[: rules.count] >= SLOTS_STORED)
-        self.rule_of[rules.item[later], rules.slot[later]] = later
 
 
 class NotedRules(GrowingColumns):

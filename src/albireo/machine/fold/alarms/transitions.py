@@ -43,8 +43,6 @@ from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
 from albireo.model.value import Value
 
-UNASKED_LEVEL: Final = 3
-"""Feature level from which a case may be unasked, have a message, and be judged by a forced value."""
 COMMENT_CHARS_MAX: Final = 1_000
 USER_CHARS_MAX: Final = 100
 _NOTHING_LEFT: Final = "nothing is left to do"
@@ -57,7 +55,7 @@ class Activated(msgspec.Struct, frozen=True):
     severity: int
     is_latched: bool
     is_chattering: bool
-    message: str | msgspec.UnsetType = msgspec.UNSET
+    message: str = ""
     """Text of the node on it."""
     is_forced: bool = False
     """True: the value that was judged is one to which the item was forced."""
@@ -163,21 +161,13 @@ def is_silent(case: Case) -> bool:
 
 def asks(case: Case) -> bool:
     """True: the present activation waits for an acknowledgement."""
-    return not case.is_acked and case.is_unasked is not True
-
-
-def in_old_form(changed: CaseChanged) -> CaseChanged:
-    """The record as software below UNASKED_LEVEL has it: there what nobody was asked about counts as acknowledged."""
-    case = changed.case
-    is_acked = case.is_acked or case.is_unasked is True
-    unset = {"is_unasked": msgspec.UNSET, "message": msgspec.UNSET, "is_forced": msgspec.UNSET}
-    return CaseChanged(case=msgspec.structs.replace(case, is_acked=is_acked, **unset), cause=changed.cause)
+    return not case.is_acked and not case.is_unasked
 
 
 def is_closable(case: Case) -> bool:
     return not (
         case.is_active
-        or not (case.is_acked or case.is_unasked is True)
+        or asks(case)
         or case.is_latched
         or case.shelving is not Shelving.UNSHELVED
         or case.is_out_of_service
@@ -194,7 +184,7 @@ def raised(
         item_id=item_id,
         condition=condition,
         severity=event.severity,
-        is_unasked=is_suppressed or msgspec.UNSET,
+        is_unasked=is_suppressed,
         is_latched=event.is_latched,
         is_suppressed=is_suppressed,
         is_chattering=event.is_chattering,
@@ -202,7 +192,7 @@ def raised(
         changed_ns=at_ns,
         value=event.value,
         message=event.message,
-        is_forced=event.is_forced or msgspec.UNSET,
+        is_forced=event.is_forced,
     )
     return CaseChanged(case=case, cause=Cause.RAISED)
 
@@ -274,18 +264,17 @@ def _followed(case: Case, event: Event) -> tuple[Cause, Changes]:
                 "is_active": True,
                 "is_acked": case.is_acked and is_kept_silent,
                 "is_unasked": (case.is_acked and case.is_suppressed and not is_kept_silent)
-                or (case.is_unasked is True and is_silent(case))
-                or msgspec.UNSET,
+                or (case.is_unasked and is_silent(case)),
                 "is_latched": case.is_latched or event.is_latched,
                 "activations": case.activations + 1,
                 "severity": event.severity,
                 "value": event.value,
                 "message": event.message,
-                "is_forced": event.is_forced or msgspec.UNSET,
+                "is_forced": event.is_forced,
             }
         case Cleared():
             shelf = _UNSHELVED if case.shelving is Shelving.ONE_SHOT else {}
-            return Cause.CLEARED, {"is_active": False, "is_forced": event.is_forced or msgspec.UNSET, **shelf}
+            return Cause.CLEARED, {"is_active": False, "is_forced": event.is_forced, **shelf}
         case SuppressionBegan():
             return Cause.SUPPRESSED, {"is_suppressed": True}
         case SuppressionEnded():
@@ -311,7 +300,7 @@ def _obeyed(case: Case, event: OperatorAsked) -> tuple[Cause, Changes]:
     signed: Changes = {"actor": event.user, "comment": event.comment or case.comment}
     match event.action:
         case Action.ACK | Action.ACK_ALL:
-            return Cause.ACKED, {"is_acked": True, "is_unasked": msgspec.UNSET, **signed}
+            return Cause.ACKED, {"is_acked": True, "is_unasked": False, **signed}
         case Action.RESET:
             return Cause.RESET, {"is_latched": False, **signed}
         case Action.SHELVE:
@@ -334,7 +323,7 @@ def _settled(case: Case, cause: Cause, changes: Changes, at_ns: WallTime) -> Cas
     """The next case: it asks again if the condition holds after a silence, and closes when nothing keeps it."""
     after = msgspec.structs.replace(case, **changes, changed_ns=at_ns, lifecycle_status=LifecycleStatus.UPDATED)
     if is_silent(case) and not is_silent(after) and after.is_active:
-        after = msgspec.structs.replace(after, is_acked=False, is_unasked=msgspec.UNSET)
+        after = msgspec.structs.replace(after, is_acked=False, is_unasked=False)
     if cause is Cause.RETIRED or is_closable(after):
         after = msgspec.structs.replace(after, lifecycle_status=LifecycleStatus.CLOSED)
     return CaseChanged(case=after, cause=cause)

@@ -46,8 +46,8 @@ class CommandState(msgspec.Struct, kw_only=True):
     receipt: Receipt | None = None
     changed_at: int = 0
     """Sequence of the record that last changed it."""
-    accepted_ns: int | msgspec.UnsetType = msgspec.UNSET
-    """Wall time of the record that accepted it; unset: none yet, or one in a log of an earlier level."""
+    accepted_ns: int = 0
+    """Wall time of the record that accepted it; 0: none yet."""
 
     @property
     def outcome(self) -> Outcome:
@@ -73,11 +73,11 @@ class Commands:
         self._open[record.command.command_id] = state
         self._changed_at = sequence
 
-    def fold_accepted(self, record: CommandAccepted, sequence: int, epoch: int, wall_ns: int | None = None) -> None:
+    def fold_accepted(self, record: CommandAccepted, sequence: int, epoch: int, wall_ns: int) -> None:
         state = self._open.get(record.command_id)
         if state is not None:
             state.accepted_epoch = epoch
-            state.accepted_ns = msgspec.UNSET if wall_ns is None else wall_ns
+            state.accepted_ns = wall_ns
             state.changed_at = self._changed_at = sequence
 
     def fold_finished(self, record: CommandFinished, sequence: int) -> None:

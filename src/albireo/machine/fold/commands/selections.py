@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from albireo.codec.errors import DecodeError
 from albireo.codec.record import ItemSelected, SelectionEnded
+from albireo.machine.fold.columns import unsliced
 from albireo.model.command import Selection
 from albireo.model.instant import Instant, LogTime
 
@@ -75,17 +75,13 @@ class Selections:
 
     @classmethod
     def restore(cls, section: bytes) -> "Selections":
-        """Inverse of `snapshot`; empty: nothing was selected.
+        """Inverse of `snapshot`.
 
         Raises:
             DecodeError: the section is malformed.
         """
         self = cls()
-        try:
-            found = msgspec.msgpack.decode(section, type=list[SelectionState]) if section else []
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DecodeError(0, f"snapshot: selections: {error}") from error
-        self._known = {one.selection.item_id: one for one in found}
+        self._known = {one.selection.item_id: one for one in unsliced(section, list[SelectionState])}
         return self
 
 

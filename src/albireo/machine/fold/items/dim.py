@@ -69,11 +69,6 @@ class _DimHead(msgspec.Struct, frozen=True, array_like=True):
 
     live: Packed
     counters: DimCounters
-
-
-class ItemsGone(msgspec.Struct, frozen=True):
-    """Trace of items that are not known any more; a section of the snapshot."""
-
     left_out: int
     """Highest id that is not given any more."""
     forgotten_at: int
@@ -96,7 +91,7 @@ class Dim:
         self._has_late_streaks = False
         self._left_out = 0
         self.forgotten_at = 0
-        """Both as in `ItemsGone`."""
+        """Both as in `_DimHead`."""
         self._vacant: list[int] = []
         """Heap of the rows of forgotten items."""
 
@@ -425,13 +420,10 @@ class Dim:
         is_bad = q.severity(self.live.quality) == q.BAD_CLASS
         return int((is_bad & (self.live.value_type != VACANT)).sum())
 
-    def gone(self) -> bytes:
-        """`ItemsGone` as a section of a snapshot; empty: every item that there was is there."""
-        return sliced(ItemsGone(self._left_out, self.forgotten_at)) if self._left_out else b""
-
     def snapshot_slices(self) -> Iterator[bytes]:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""
-        head = _DimHead(self.live.pack(), msgspec.structs.replace(self.counters))
+        counters = msgspec.structs.replace(self.counters)
+        head = _DimHead(self.live.pack(), counters, self._left_out, self.forgotten_at)
         return _slices(head, list(self._items), list(self._texts))
 
     def snapshot(self) -> bytes:
@@ -439,8 +431,8 @@ class Dim:
         return b"".join(self.snapshot_slices())
 
     @classmethod
-    def restore(cls, data: bytes | memoryview, gone: bytes = b"") -> "Dim":
-        """Inverse of `snapshot` and `gone`.
+    def restore(cls, data: bytes | memoryview) -> "Dim":
+        """Inverse of `snapshot`.
 
         Raises:
             DecodeError: not a snapshot of this fold.
@@ -456,9 +448,7 @@ class Dim:
             raise DecodeError(0, f"DIM snapshot: {len(self._items)} items, {head.live.count} rows")
         self.live.unpack(head.live)
         self.counters = head.counters
-        for one in read_slices(gone):
-            trace = unsliced(one, ItemsGone)
-            self._left_out, self.forgotten_at = trace.left_out, trace.forgotten_at
+        self._left_out, self.forgotten_at = head.left_out, head.forgotten_at
         for index, known in enumerate(self._items):
             if self.live.value_type[index] == VACANT:
                 self._items[index] = _NOBODY

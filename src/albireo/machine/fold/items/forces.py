@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from albireo.codec.errors import DecodeError
 from albireo.codec.record import ItemForced
+from albireo.machine.fold.columns import unsliced
 from albireo.model.force import Force
 from albireo.model.instant import MS, LogTime
 
@@ -122,16 +122,12 @@ class Forces:
 
     @classmethod
     def restore(cls, section: bytes) -> "Forces":
-        """Inverse of `snapshot`; empty: nothing was forced, or an earlier version took the snapshot.
+        """Inverse of `snapshot`.
 
         Raises:
             DecodeError: the section is malformed.
         """
         self = cls()
-        try:
-            found = msgspec.msgpack.decode(section, type=list[ForceState]) if section else []
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DecodeError(0, f"snapshot: forces: {error}") from error
-        for one in found:
+        for one in unsliced(section, list[ForceState]):
             self._enter(one)
         return self

@@ -107,9 +107,6 @@ class InboxFold:
         self.rows: dict[MessageName, InboxRow] = {}
         self.receipts = MessageReceipts()
 
-    def __bool__(self) -> bool:
-        return bool(self.origins)
-
     def fold_accepted(self, record: MessageAccepted, log_time: LogTime) -> None:
         self._add(InboxRow(name=record.name, accepted=record, guid=record.guid, accepted_at=log_time))
 
@@ -261,16 +258,14 @@ class InboxFold:
 
     @classmethod
     def restore(cls, section: bytes) -> "InboxFold":
-        """Inverse of the joined slices; empty: there was nothing.
+        """Inverse of the joined slices.
 
         Raises:
             DecodeError: the section is malformed.
         """
         self = cls()
         slices = list(read_slices(section))
-        if not slices:
-            return self
-        head = unsliced(slices[0], _InboxHead)
+        head = unsliced(slices[0] if slices else b"", _InboxHead)
         self.origins = head.origins
         many = -(-head.receipts // SLICE_ROWS)
         for one in slices[1 : 1 + many]:

@@ -3,8 +3,6 @@
 Spec: docs/messages.md; ADR-0183.
 """
 
-from collections.abc import Iterator
-from itertools import chain
 from typing import assert_never
 
 from albireo.codec.message_records import (
@@ -27,7 +25,7 @@ from albireo.model.tree.message import Life
 
 OUTBOX = "outbox"
 INBOX = "inbox"
-"""Sections of a snapshot; each is left out while it is empty."""
+"""Sections of a snapshot."""
 
 
 class MessageFold:
@@ -67,15 +65,9 @@ class MessageFold:
             case _:
                 assert_never(record)
 
-    def snapshot_slices(self) -> Iterator[tuple[str, bytes]]:
-        """Both sections, in slices; copied at once, encoded as they are drawn."""
-        outbox = self.outbox.snapshot_slices() if self.outbox else iter(())
-        inbox = self.inbox.snapshot_slices() if self.inbox else iter(())
-        return chain(((OUTBOX, one) for one in outbox), ((INBOX, one) for one in inbox))
-
     @classmethod
     def restore(cls, outbox: bytes, inbox: bytes) -> "MessageFold":
-        """Inverse of `snapshot_slices`, each section joined; empty: there was none.
+        """Fold of both sections.
 
         Raises:
             DecodeError: a section is malformed.

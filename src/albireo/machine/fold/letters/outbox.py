@@ -196,9 +196,6 @@ class OutboxFold:
         self.receipts = MessageReceipts()
         self._by_id: dict[str, MessageName] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self.life)
-
     def fold_life(self, record: LifeBegun) -> None:
         """A tenure; in a new life numbers begin anew."""
         self.epoch = record.epoch
@@ -307,16 +304,14 @@ class OutboxFold:
 
     @classmethod
     def restore(cls, section: bytes) -> "OutboxFold":
-        """Inverse of the joined slices; empty: there was nothing.
+        """Inverse of the joined slices.
 
         Raises:
             DecodeError: the section is malformed.
         """
         self = cls()
         slices = list(read_slices(section))
-        if not slices:
-            return self
-        head = unsliced(slices[0], _OutboxHead)
+        head = unsliced(slices[0] if slices else b"", _OutboxHead)
         self.life, self.epoch, self.owners = head.life, head.epoch, head.owners
         many = -(-head.receipts // SLICE_ROWS)
         for one in slices[1 : 1 + many]:

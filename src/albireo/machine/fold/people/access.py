@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from albireo.codec.errors import DecodeError
 from albireo.codec.record import AccessGranted, AccessRevoked
+from albireo.machine.fold.columns import unsliced
 from albireo.model.access import AccessRole, RoleGrant, role_from
 
 
@@ -50,19 +50,14 @@ class AccessFold:
 
     @classmethod
     def restore(cls, section: bytes) -> "AccessFold":
-        """Inverse of `snapshot`; empty: nothing was on record, or an earlier version took the snapshot.
+        """Inverse of `snapshot`.
 
         Raises:
             DecodeError: the section is malformed.
         """
         self = cls()
-        if section:
-            try:
-                found = msgspec.msgpack.decode(section, type=_AccessSection)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise DecodeError(0, f"snapshot: access: {error}") from error
-            for name, grants in found.principals:
-                self._grants[name] = tuple(RoleGrant(_known(role), node) for role, node in grants)
+        for name, grants in unsliced(section, _AccessSection).principals:
+            self._grants[name] = tuple(RoleGrant(_known(role), node) for role, node in grants)
         return self
 
 

@@ -1,14 +1,13 @@
 """The audit fold: head of the chain over the audit records of the log (codec/audit_chain.py).
 
-It begins with the first audit record that this fold sees: of a log that an earlier version began, that is the first
-one after the snapshot that was restored.
+It begins with the first audit record that this fold sees.
 """
 
 import msgspec
 
 from albireo.codec.audit_chain import entry_of, first_head, next_head
-from albireo.codec.errors import DecodeError
 from albireo.codec.record import Audited
+from albireo.machine.fold.columns import unsliced
 from albireo.model.position import Position
 
 
@@ -45,17 +44,11 @@ class AuditChain:
 
     @classmethod
     def restore(cls, section: bytes) -> "AuditChain":
-        """Inverse of `snapshot`; empty: no audit record was seen, or an earlier version took the snapshot.
+        """Inverse of `snapshot`.
 
         Raises:
             DecodeError: the section is malformed.
         """
-        self = cls()
-        if section:
-            try:
-                found = msgspec.msgpack.decode(section, type=_AuditSection)
-            except msgspec.DecodeError as error:
-                raise DecodeError(0, f"snapshot: audit: {error}") from error
-            self.first_sequence, self.count = found.first_sequence, found.count
-            self.last, self.head = found.last, found.head
+        self, found = cls(), unsliced(section, _AuditSection)
+        self.first_sequence, self.count, self.last, self.head = msgspec.structs.astuple(found)
         return self

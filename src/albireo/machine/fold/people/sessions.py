@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.errors import DecodeError
 from albireo.codec.record import SessionBegan, SessionEnded, SessionRoleChanged
+from albireo.machine.fold.columns import unsliced
 from albireo.model.bounded import INT64_MAX, INT64_MIN, NAME_CHARS_MAX
 from albireo.model.tree.session import Session
 
@@ -53,10 +53,6 @@ class SessionFold:
     def __iter__(self) -> Iterator[Session]:
         """Sessions by rising id: the order of their records."""
         return iter(self._present.values())
-
-    def __bool__(self) -> bool:
-        """True: there is something that a snapshot must have."""
-        return bool(self._changed)
 
     def find(self, session_id: int) -> Session | None:
         return self._present.get(session_id)
@@ -108,18 +104,12 @@ class SessionFold:
 
     @classmethod
     def restore(cls, section: bytes) -> "SessionFold":
-        """Inverse of `snapshot`; empty: there was no session yet, or an earlier version took the snapshot.
+        """Inverse of `snapshot`.
 
         Raises:
             DecodeError: the section is malformed.
         """
-        self = cls()
-        if not section:
-            return self
-        try:
-            found = msgspec.msgpack.decode(section, type=_SessionSection)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise DecodeError(0, f"snapshot: sessions: {error}") from error
+        self, found = cls(), unsliced(section, _SessionSection)
         for session, at in found.present:
             self._present[session.session_id], self._changed[session.session_id] = session, at
         for number, at in found.ended:

@@ -32,7 +32,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.codec.record import Audited, ForceEnded, ItemDeclared, ItemForced, Record, Stream, may_append
+from albireo.codec.record import Audited, ForceEnded, ItemDeclared, ItemForced, Record, Stream
 from albireo.machine.desk.owners import NAME_CHARS_MAX, OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.folds import Folds
@@ -52,8 +52,6 @@ from albireo.model.value import ItemId, Value, ValueType
 ENDED_MAX: Final = 250
 """Most forces that one turn ends because their time is over."""
 _DTYPES: Final = {ValueType.FLOAT64: np.float64, ValueType.INT64: np.int64, ValueType.BOOL: np.uint8}
-_EXAMPLE: Final = ForceEnded(item_id=0, cause="")
-"""Record by whose level forcing is judged."""
 
 
 class ItemForceAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -240,8 +238,6 @@ class Forcing:
 
     def _no_room(self, known: KnownItem, turn: Turn) -> str:
         """Reason why there is no place for a measured series, with the remedy; empty: there is."""
-        if not may_append(_EXAMPLE, turn.level):
-            return f"the log is at feature level {turn.level}; what to do: upgrade both members (`albireo status`)"
         if Stream.SAMPLES in self._config.private_streams:
             return "samples of this pair are not replicated, so nothing is forced; what to do: replicate them"
         if known.item_id in self._forces:

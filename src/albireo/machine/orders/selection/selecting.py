@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.record import Audited, ItemSelected, SelectionEnded, Stream, may_append
+from albireo.codec.record import Audited, ItemSelected, SelectionEnded, Stream
 from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.commands.selections import SelectionWatch
@@ -35,8 +35,6 @@ from albireo.model.item import Control, KnownItem
 from albireo.model.principal import may_be_one
 from albireo.model.tree.message import AddCause
 
-_EXAMPLE: Final = SelectionEnded(item_id=0, selection_id="", cause="")
-"""Record by whose level selecting is judged."""
 SELECT_REMEDY: Final = (
     "what to do: `albireo write` selects, asks and writes; a program selects first (`client.select`), and names the "
     "selection in its order"
@@ -150,20 +148,14 @@ class Selecting:
         text, cause = "", AddCause.NOT_SUPPORTED
         if known is None or self._dim.by_id(known.item_id) is None:
             text = f"no item {wanted.item!r}; `albireo items` lists them"
-        elif self.control_of(known) is Control.DIRECT:
+        elif known.item.control is Control.DIRECT:
             text = f"{known.item.name} takes orders directly; what to do: write it, without selecting it"
         elif not known.item.is_writable:
             text = f"{known.item.name} is not writable; set `writable` in its item table if it should be"
-        elif not may_append(_EXAMPLE, turn.level):
-            text = f"the log is at feature level {turn.level}; what to do: upgrade both members (`albireo status`)"
         elif not 0 < wanted.for_ms <= SELECT_MS_MAX:
             cause = AddCause.INCONSISTENT_PARAMETERS
             text = f"a selection lasts 1 to {SELECT_MS_MAX} ms, not {wanted.for_ms}; what to do: select it again later"
         return SelectionRefusal(cause, text) if text else None
-
-    def control_of(self, known: KnownItem) -> Control:
-        """How an item takes orders."""
-        return self._registry.control_of(known)
 
     def rows(self, after: int, now: Instant) -> Iterator[tuple[int, ItemSelection]]:
         """Selected items with an id above `after`, by rising id."""
@@ -205,7 +197,7 @@ class Selecting:
 
     def objection(self, known: KnownItem, selection_id: str, principal: str, now: Instant) -> SelectionRefusal | None:
         """Reason why an order to an item is not taken for want of a selection; None: there is none."""
-        if self.control_of(known) is Control.DIRECT:
+        if known.item.control is Control.DIRECT:
             return None
         return self._objection(known, selection_id, principal, now)
 

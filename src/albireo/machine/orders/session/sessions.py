@@ -27,7 +27,7 @@ from typing import Final, Protocol
 import msgspec
 
 from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello
-from albireo.codec.record import Audited, Record, SessionBegan, SessionEnded, SessionRoleChanged, Stream, may_append
+from albireo.codec.record import Audited, Record, SessionBegan, SessionEnded, SessionRoleChanged, Stream
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
 from albireo.machine.desk.admission import Admission
@@ -51,8 +51,6 @@ LINKS_MAX: Final = 4_096
 """Most links that are known to belong to sessions; the one not heard for longest goes first."""
 TURNED_AWAY_MAX: Final = 1_000
 """Most links of ended sessions that are remembered, the latest."""
-_EXAMPLE: Final[Record] = SessionEnded(session_id=0, cause="")
-"""Record by whose level it is judged whether sessions are recorded."""
 
 Place = tuple[str, str]
 """Principal and address."""
@@ -151,7 +149,7 @@ class Sessions:
 
     def begin(self, turn: Turn) -> None:
         """Begin a tenure, right behind `begin_afresh`: in a pair sessions may go on, at a lone node all are over."""
-        if not self._root.config.is_paired and may_append(_EXAMPLE, turn.level):
+        if not self._root.config.is_paired:
             self._end(list(self._present.values()), EndCause.START, turn)
 
     # Who is heard.
@@ -221,7 +219,7 @@ class Sessions:
             del self._links.pop(oldest).links[oldest]
 
     def _begin(self, place: Place, moment: Moment, turn: Turn) -> _Presence | None:
-        if self._root.admission.closed_because or not may_append(_EXAMPLE, turn.level):
+        if self._root.admission.closed_because:
             return None
         if len(self._present) + len(self._ending) >= SESSIONS_MAX or self._begun >= BEGUN_MAX:
             self.left_out += 1
@@ -241,7 +239,7 @@ class Sessions:
     def time_passed(self, moment: Moment, turn: Turn) -> None:
         """Once a second, while this node serves: end the sessions of which nothing is heard any more."""
         self._begun = 0
-        if self._root.admission.closed_because or not may_append(_EXAMPLE, turn.level):
+        if self._root.admission.closed_because:
             return
         silent: dict[bool, list[_Presence]] = {False: [], True: []}
         for one in self._present.values():

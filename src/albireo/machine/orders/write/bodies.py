@@ -125,7 +125,7 @@ class MessageWrites:
             cause=cause,
             detail=receipt.detail,
             read_back=receipt.read_back,
-            selected_ns=0 if state is None else state.command.selected_ns or 0,
+            selected_ns=0 if state is None else state.command.selected_ns,
             ended_ns=receipt.finished_ns,
         )
 

@@ -128,7 +128,7 @@ class Orders:
             action=action,
             subject="" if item is None else item.full_name,
             detail=f"{what} [{command.command_id}]" + (f": {why}" if why else ""),
-            principal=command.principal or "",
+            principal=command.principal,
         )
         turn.record(Stream.AUDIT, [audited])
 
@@ -254,16 +254,12 @@ _TOO_MANY: Final = WriteRefusal(
 
 
 def _difference(earlier: Command, asked: WriteAsked, item: KnownItem | None, principal: str) -> str:
-    """Part of an order that differs from the earlier one of the same id, as a word; empty: it is the same order.
-
-    An order of 0.1.0 does not tell its principal, and without keys it depends on the way of the order.
-    """
+    """Part of an order that differs from the earlier one of the same id, as a word; empty: it is the same order."""
     if item is None or item.item_id != earlier.item_id:
         return "item"
     if not _is_equal(asked.value, earlier.value):
         return "value"
-    known = earlier.principal
-    return "" if known is msgspec.UNSET or may_be_one(known, principal) else "principal"
+    return "" if may_be_one(earlier.principal, principal) else "principal"
 
 
 def _is_equal(asked: Value, recorded: Value) -> bool:
@@ -283,7 +279,7 @@ def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
         detail=receipt.detail[:TEXT_CHARS_MAX],
         ack_guid=receipt.ack_guid[:TEXT_CHARS_MAX],
         read_back=read_back[:TEXT_CHARS_MAX] if isinstance(read_back, str) else read_back,
-        cause=receipt.cause if receipt.cause in _CAUSES else msgspec.UNSET,
+        cause=receipt.cause if receipt.cause in _CAUSES else "",
     )
     objection = bounds.objection(cut)
     if not objection:

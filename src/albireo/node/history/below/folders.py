@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from albireo.codec.history import BELOW, BelowFolder, Enclosed, is_node
 from albireo.model.topology import NODE_ID_PATTERN
 from albireo.model.tree.node_names import nodes_meant
@@ -64,9 +62,9 @@ def nodes_below(data: Path) -> list[str]:
     return sorted({one.node for one in folders_below(data)})
 
 
-def age_of(enclosed: Enclosed | msgspec.UnsetType, log_id: str) -> tuple[bool, int]:
+def age_of(enclosed: Enclosed | None, log_id: str) -> tuple[bool, int]:
     """Number by which origins of one node are ordered: those of the present log above are the younger ones."""
-    return (False, 0) if isinstance(enclosed, msgspec.UnsetType) else (enclosed.log_id == log_id, enclosed.index)
+    return (False, 0) if enclosed is None else (enclosed.log_id == log_id, enclosed.index)
 
 
 def node_meant(name: str, nodes: Sequence[str]) -> str:

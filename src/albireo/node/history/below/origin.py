@@ -52,7 +52,7 @@ class OriginHistory:
         found = manifest.enclosed
         self.folder = folder
         self.store = store
-        self.enclosed = Enclosed(log_id="", index=0) if isinstance(found, msgspec.UnsetType) else found
+        self.enclosed = Enclosed(log_id="", index=0) if found is None else found
         """Place in the own log: `upto` is the last record that was looked at for this origin."""
         self.hot = HotTail(manifest.position, manifest.complete_to_ns, store.declared, folder.node)
         self.hot.names_gaps = all(one.is_settled for one in manifest.holes)
@@ -75,7 +75,7 @@ class OriginHistory:
     def lacks(self) -> bool:
         """Envelopes have to be taken again."""
         sealed = self.store.manifest.enclosed
-        upto = BEGINNING if isinstance(sealed, msgspec.UnsetType) else sealed.upto
+        upto = BEGINNING if sealed is None else sealed.upto
         return upto < self.enclosed.refill_to
 
     def lies_in(self, log_id: bytes, index: int) -> None:

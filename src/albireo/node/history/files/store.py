@@ -132,7 +132,7 @@ class HistoryStore:
         log_id: str,
         wall_ns: int,
         history: tuple[EpochEntry, ...] = (),
-        enclosed: Enclosed | msgspec.UnsetType = msgspec.UNSET,
+        enclosed: Enclosed | None = None,
     ) -> Manifest:
         """Make everything in `content` durable, and the position with it.
 

@@ -142,7 +142,7 @@ def _of_this_branch(manifest: Manifest, hole: Hole, epoch: Ints, sequence: Ints)
 
     Of the log of a node below the epochs that began within the hole are not known, but those around it.
     """
-    if isinstance(manifest.enclosed, msgspec.UnsetType):
+    if manifest.enclosed is None:
         return living_rows(manifest.history, epoch, sequence)
     before = EpochHistory(manifest.history).epoch_of(hole.first_sequence - 1)
     is_between: NDArray[np.bool_] = (epoch >= before) & (epoch <= hole.behind.epoch)

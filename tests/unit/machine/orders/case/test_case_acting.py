@@ -20,7 +20,7 @@ from albireo.model.position import EpochEntry, EpochHistory
 from albireo.model.tree.message import CASE_ACTION, Life, MessageName, MessageOutcome
 from tests.parts.drafted import view_of
 from tests.parts.present import MES
-from tests.unit.machine.desk.test_retired_items import cases, in_alarm, world
+from tests.unit.machine.desk.test_retired_items import cases, in_alarm
 from tests.unit.machine.root.test_root import World
 
 NAME = MessageName("root", "root/north", Life(1, 2), 3)
@@ -89,7 +89,7 @@ def test_nothing_is_done_after_the_time_of_the_order() -> None:
 
 def test_a_later_tenure_says_that_it_does_not_know() -> None:
     lost = RecoverBody(NAME, CASE_ACTION, is_proven=True)
-    assert CaseActing(world().root.folds).recover(lost).outcome is MessageOutcome.UNKNOWN
+    assert CaseActing(World().root.folds).recover(lost).outcome is MessageOutcome.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_a_later_tenure_says_that_it_does_not_know() -> None:
             f"case_action ack needs the role operate at top/south; {MES!r} has view; "
             f"an admin grants it: albireo access grant {MES} operate --node top/south",
         ),
-        ("", "this node does not serve yet; ask again in a moment"),
+        ("", "'top/south' is no node of this tree; a message goes to another node"),
     ],
 )
 def test_the_role_is_judged_for_the_node_that_has_the_case(at: str, refusal: str) -> None:
-    one = world(parent="top", beyond=("top/south",))
+    one = World(parent="top", beyond=("top/south",))
     one.step(KeysListed({MES: RoleGrant(AccessRole.OPERATE, at)}))
     arguments = {"action": "ack", "case_id": 7, "user": "mes", "node": "top/south"}
     one.letter(b"mes", Ask(request_id=5, what="case_action", arguments=arguments), principal=MES)
@@ -115,6 +115,6 @@ def test_the_role_is_judged_for_the_node_that_has_the_case(at: str, refusal: str
 
 @pytest.mark.parametrize("arguments", [{"action": "ack_all"}, {"action": "shelve", "item_id": 1, "condition": "hi"}])
 def test_what_was_not_seen_is_not_acted_upon_from_afar(arguments: dict[str, object]) -> None:
-    one = world(parent="top", beyond=("top/south",))
+    one = World(parent="top", beyond=("top/south",))
     answer = one.ask("case_action", user="ann", node="top/south", **arguments)
     assert "is acted upon by its id" in answer.error

@@ -22,7 +22,7 @@ from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ValueType
-from tests.unit.machine.desk.test_retired_items import again, world
+from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.root.test_root import T0, World, append
 
 CO = DataItem(name="co", value_type=ValueType.FLOAT64, unit="ppm", alarm=AlarmSettings(hi=50.0))
@@ -44,7 +44,7 @@ def hello(one: World, items: Sequence[DataItem] = ITEMS, run: int = 1) -> Produc
 
 def up(**more: Any) -> tuple[World, ProducerWelcome]:
     """A node whose item `co` was measured once."""
-    one = world(**more)
+    one = World(**more)
     welcome = hello(one)
     append(one, welcome, 1, [10.0])
     one.sync()
@@ -292,7 +292,7 @@ def test_the_force_of_an_item_that_was_retired_right_before_the_node_stopped_end
 
 def test_an_item_is_not_stale_right_behind_its_force() -> None:
     """Its time begins with the end of the force, not with the copy behind that."""
-    one = world()
+    one = World()
     welcome = hello(one, [DataItem(name="co", value_type=ValueType.FLOAT64, alarm=AlarmSettings(stale_s=60.0)), FAN])
     force(one)
     live(one, welcome, 1, 100, item=1)
@@ -366,7 +366,7 @@ def test_a_case_that_the_forced_value_raised_ends_with_the_force_although_the_de
 
 
 def test_an_item_that_was_never_measured_has_no_value_behind_a_force() -> None:
-    one = world()
+    one = World()
     hello(one)
     force(one)
     release(one)
@@ -427,7 +427,7 @@ def cases(one: World) -> list[dict[str, Any]]:
     "alarm", [AlarmSettings(stale_s=60.0), AlarmSettings(frozen_s=60.0), AlarmSettings(rate_per_s=1.0)]
 )
 def test_a_forced_value_is_never_stale_or_frozen_or_too_fast(alarm: AlarmSettings) -> None:
-    one = world()
+    one = World()
     welcome = hello(one, [DataItem(name="co", value_type=ValueType.FLOAT64, alarm=alarm)])
     append(one, welcome, 1, [10.0])
     one.pass_time(SECOND)
@@ -441,7 +441,7 @@ def test_a_forced_value_is_never_stale_or_frozen_or_too_fast(alarm: AlarmSetting
 
 
 def test_an_item_that_was_released_is_judged_stale_from_then_on() -> None:
-    one = world()
+    one = World()
     welcome = hello(one, [DataItem(name="co", value_type=ValueType.FLOAT64, alarm=AlarmSettings(stale_s=60.0)), FAN])
     force(one)
     live(one, welcome, 1, 100, item=1)
@@ -491,7 +491,7 @@ def test_the_force_of_an_item_that_has_another_type_now_ends() -> None:
 def test_what_is_not_forced_is_refused_with_the_reason_and_leaves_no_trace(
     arguments: dict[str, Any], words: str
 ) -> None:
-    one = world()
+    one = World()
     hello(one, [*ITEMS, DataItem(name="p1/connected", value_type=ValueType.BOOL)])
     end = one.end
     asked: dict[str, Any] = {"item": "co", "value": 1.0, "for_ms": LONG_MS, "reason": "r", **arguments}
@@ -502,11 +502,6 @@ def test_what_is_not_forced_is_refused_with_the_reason_and_leaves_no_trace(
 def test_a_force_without_a_reason_is_refused_by_name() -> None:
     one, _ = up()
     assert "reason" in one.ask("force", item="co", value=1.0, for_ms=LONG_MS).error
-
-
-def test_below_the_feature_level_nothing_is_forced() -> None:
-    one, _ = up(level=2)
-    assert "feature level 2" in one.ask("force", item="co", value=1.0, for_ms=LONG_MS, reason="r").error
 
 
 def test_nothing_is_forced_while_nothing_is_recorded_and_what_is_over_ends_later() -> None:
@@ -541,7 +536,7 @@ def test_what_is_not_forced_cannot_be_released() -> None:
 
 
 def test_a_name_that_somebody_else_has_is_no_measured_series() -> None:
-    one = world()
+    one = World()
     hello(one, [CO, DataItem(name="co/measured", value_type=ValueType.FLOAT64)])
     assert "belongs to 'p1'" in one.ask("force", item="co", value=1.0, for_ms=LONG_MS, reason="r").error
 
@@ -601,7 +596,7 @@ def test_folds_with_forces_equal_their_replay_and_their_snapshot() -> None:
 
 
 def test_many_forces_end_in_turns_of_some_each() -> None:
-    one = world()
+    one = World()
     items = [DataItem(name=f"x{number}", value_type=ValueType.FLOAT64) for number in range(300)]
     one.letter(b"plc", ProducerHello(producer="p1", items=tuple(items), run=1))
     for _ in range(4):

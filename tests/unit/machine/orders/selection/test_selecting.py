@@ -8,16 +8,16 @@ import pytest
 
 from albireo.client.errors import AlreadySelected, CommandIdReused, NotSelected, refusal
 from albireo.codec.message import Answer, Ask, ProducerHello, ProducerWelcome, WriteDone, WriteOrder
-from albireo.codec.record import Audited, CommandRequested, FeatureRaised, ItemSelected, SelectionEnded, decode_records
+from albireo.codec.record import Audited, CommandRequested, ItemSelected, SelectionEnded, decode_records
 from albireo.machine.fold.commands.selections import Selections
 from albireo.machine.fold.folds import Folds
-from albireo.machine.kernel.events import AdmissionChanged, Deposed, LevelAgreed, Served, Suspended
+from albireo.machine.kernel.events import AdmissionChanged, Deposed, Served, Suspended
 from albireo.machine.orders.selection import selecting
 from albireo.model.command import SELECT_MS, SELECT_MS_MAX, Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import Control, DataItem
 from albireo.model.value import ValueType
-from tests.unit.machine.desk.test_retired_items import again, world
+from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.root.test_root import World
 from tests.unit.machine.root.test_root_roles import Side
 
@@ -41,7 +41,7 @@ def hello(one: World, items: tuple[DataItem, ...] = ITEMS, run: int = 1) -> Prod
 
 def up(**more: Any) -> World:
     """A node with items that ask to be selected, and two people who may operate them."""
-    one = world(**more)
+    one = World(**more)
     hello(one)
     for who in (ANN, BOB):
         answer = one.ask("access_grant", principal=who, role="operate", node="", user="root")
@@ -322,19 +322,6 @@ def test_a_program_without_a_key_is_the_same_one_by_either_way() -> None:
     assert write(one, "s2", principal="local:7") == NOT
 
 
-def test_below_its_feature_level_a_log_takes_no_orders_to_such_items() -> None:
-    one = world(level=2)
-    hello(one)
-    assert write(one, "", "local:0") == NOT
-    assert "feature level 2" in one.ask("select", item="barrier", selection_id="s1").error
-    assert one.records(ItemSelected) == []
-    one.step(LevelAgreed(3))
-    one.sync()
-    assert one.records(FeatureRaised)
-    one.pass_time(SECOND)
-    assert select(one, principal="local:0") == "ok"
-
-
 def test_an_item_that_is_declared_otherwise_meanwhile_takes_orders_as_it_says_now() -> None:
     one = selected()
     hello(one, (msgspec.structs.replace(BARRIER, control=Control.DIRECT), *ITEMS[1:]), run=2)
@@ -361,12 +348,7 @@ def test_a_suspended_node_goes_on_with_its_selections() -> None:
 
 
 class Member(Side):
-    """One member of a pair, at the level of selections."""
-
-    def raised(self) -> None:
-        for level in (2, 3):
-            self.step(LevelAgreed(level))
-            self.commit()
+    """One member of a pair."""
 
     def ask(self, what: str, principal: str = "local:0", **arguments: object) -> str:
         self.take(Answer)
@@ -394,7 +376,6 @@ def paired() -> tuple[Member, Member]:
     """The first leads, and has selected the item; the other one has followed that."""
     one, two = Member(), Member()
     one.lead()
-    one.raised()
     one.declare()
     assert one.select() == ""
     two.follow(one)
@@ -445,7 +426,6 @@ def test_what_was_folded_late_is_as_old_as_the_log_says() -> None:
     """A member that catches up sees the selection only now, and marks of the 20 s behind it."""
     one, two = Member(), Member()
     one.lead()
-    one.raised()
     one.declare()
     one.select()
     one.advance(20)

@@ -23,7 +23,6 @@ from albireo.model.tree.session import SESSIONS_MAX, Session
 from tests.parts.drafted import view_of
 from tests.parts.pieces import pieces_since
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, present
-from tests.unit.machine.desk.test_retired_items import world
 from tests.unit.machine.root.test_root import World
 
 NAME = MessageName("root", "root/north", Life(1, 2), 3)
@@ -48,7 +47,7 @@ def executed(one: World, body: bytes, not_after: int = SECOND) -> tuple[MessageE
 
 
 def test_a_message_ends_a_session_with_its_principal_and_reason() -> None:
-    one = world()
+    one = World()
     asked(one)
     number = present(one)[0][0]
     end, records = executed(one, encode_session_end(number))
@@ -60,12 +59,12 @@ def test_a_message_ends_a_session_with_its_principal_and_reason() -> None:
     "body", [encode_session_end(4711), b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"session_id": -1})]
 )
 def test_an_order_that_can_not_be_meant_is_rejected(body: bytes) -> None:
-    end, records = executed(world(), body)
+    end, records = executed(World(), body)
     assert (end.outcome, records) == (MessageOutcome.REJECTED, [])
 
 
 def test_no_session_is_ended_after_the_time_of_the_order() -> None:
-    one = world()
+    one = World()
     asked(one)
     end, records = executed(one, encode_session_end(present(one)[0][0]), not_after=0)
     assert (end.outcome, records) == (MessageOutcome.EXPIRED, [])
@@ -73,11 +72,11 @@ def test_no_session_is_ended_after_the_time_of_the_order() -> None:
 
 def test_a_later_tenure_says_that_it_does_not_know() -> None:
     lost = RecoverBody(NAME, "session_end", is_proven=True)
-    assert MessageSessions(world().root.sessions).recover(lost).outcome is MessageOutcome.UNKNOWN
+    assert MessageSessions(World().root.sessions).recover(lost).outcome is MessageOutcome.UNKNOWN
 
 
 def test_nodes_above_see_each_session_begin_change_and_end() -> None:
-    one = world()
+    one = World()
     one.step(KeysListed({ANNA: RoleGrant(AccessRole.ADMIN)}))
     above, top = NodeMirror("root"), NodeMirror("root")
     seen = [WHOLE, WHOLE]
@@ -140,7 +139,7 @@ def test_a_mirror_does_not_grow_with_sessions_that_ended_and_viewers_behind_them
 
 
 def test_a_viewer_behind_forgotten_ends_takes_the_whole_state_of_the_node_too() -> None:
-    one = world()
+    one = World()
     asked(one)
     folds = one.root.folds
     at = folds.sessions._changed_at

@@ -24,7 +24,7 @@ from albireo.model.instant import SECOND
 from albireo.model.position import Position
 from albireo.model.tree.session import LOCALHOST, OVER, SESSIONS_MAX
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, causes, facts, present, rows, said
-from tests.unit.machine.desk.test_retired_items import again, world
+from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.root.test_root import World
 
 ADMIN = RoleGrant(AccessRole.ADMIN)
@@ -35,7 +35,7 @@ ACK = FeedAck(received=Position(1, 1), durable=Position(1, 1), credit_bytes=1 <<
 
 def up(**more: Any) -> World:
     """A node at which `anna@desk` is an admin and `mes-1` may view."""
-    one = world(**more)
+    one = World(**more)
     one.step(KeysListed({ANNA: ADMIN, MES: RoleGrant(AccessRole.VIEW)}))
     return one
 
@@ -108,14 +108,6 @@ def test_a_question_that_is_refused_is_presence_too() -> None:
     one = up()
     assert "needs the role" in asked(one, "access_list", principal=MES).error
     assert len(present(one)) == 1
-
-
-@pytest.mark.parametrize("level", [1, 2])
-def test_below_the_level_of_the_records_nobody_has_one(level: int) -> None:
-    one = up(level=level)
-    asked(one)
-    live(one, 40)
-    assert facts(one) == []
 
 
 def test_while_the_disk_is_full_nothing_is_recorded_and_the_next_question_begins_one() -> None:

@@ -5,7 +5,7 @@ import pytest
 from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello, FeedState
 from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.events import KeysListed, LettersDrained, LevelAgreed
+from albireo.machine.kernel.events import KeysListed, LettersDrained
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND, Instant, TimePassed
@@ -14,7 +14,6 @@ from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.tree.session import OVER, Session
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, present, said
-from tests.unit.machine.desk.test_retired_items import world
 from tests.unit.machine.root.test_root import World
 from tests.unit.machine.root.test_root_roles import LOG, Side
 
@@ -28,9 +27,6 @@ class Site(Side):
     def __init__(self) -> None:
         super().__init__(RootConfig(node=SITE, log_id=LOG, parent=ABOVE, beyond=(ABOVE, OTHER)))
         self.lead()
-        for level in (2, 3):
-            self.step(LevelAgreed(level))
-            self.commit()
         self.now = Instant(self.now + SECOND)
         self.step(TimePassed())
         self.commit()
@@ -118,12 +114,12 @@ def followers_told(world: World, message: FeedHello, sender: bytes = b"view") ->
 
 @pytest.mark.parametrize("sender", [b"view", b"a1"])
 def test_a_follower_that_came_before_its_session_ends_with_it(sender: bytes) -> None:
-    one = world()
+    one = World()
     assert followers_told(one, FeedHello(follower="view", mode="state"), sender) == ["refused"]
 
 
 def test_a_node_below_that_follows_from_the_place_of_a_session_does_not_end_with_it() -> None:
-    one = world(children=(ChildConfig(node="root/north", places=(ANNA,)),))
+    one = World(children=(ChildConfig(node="root/north", places=(ANNA,)),))
     asked(one)
     assert followers_told(one, FeedHello(follower="root/north", mode="state")) == []
     said(one, FeedHello(follower="root/north", mode="state"), b"view")

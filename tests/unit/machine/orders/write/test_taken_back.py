@@ -10,7 +10,7 @@ from albireo.codec.record import Audited, CommandAccepted, CommandFinished, Comm
 from albireo.machine.kernel.events import Answered
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND
-from tests.unit.machine.desk.test_retired_items import again, world
+from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.root.test_root import ITEMS, World
 
 CANCEL, ORDER = 8, 7
@@ -45,7 +45,7 @@ def appended() -> World:
 
 def away() -> World:
     """A node whose items are declared by an adapter that is away."""
-    one = world()
+    one = World()
     hello(one)
     one.sync()
     one = again(one)
@@ -55,7 +55,7 @@ def away() -> World:
 
 def present() -> World:
     """The order is on its way into the log, and the adapter waits for it."""
-    one = world()
+    one = World()
     hello(one)
     one.sync()
     order(one)
@@ -69,7 +69,7 @@ def requested() -> World:
 
 
 def accepted() -> World:
-    one = world()
+    one = World()
     hello(one)
     one.sync()
     order(one)
@@ -113,7 +113,7 @@ def test_once_it_is_accepted_its_outcome_is_told_instead(outcome: Outcome) -> No
 
 def test_what_the_adapter_is_told_in_the_same_moment_is_not_called_cancelled() -> None:
     """`accepted` is appended and not committed: the order will leave with the commit."""
-    one = world()
+    one = World()
     hello(one)
     one.sync()
     order(one)
