@@ -198,7 +198,7 @@ class Reader:
         self.clock = clock
         self.name = name.encode()
         mode = "state" if name == "viewer" else "log"
-        self.config = FollowerConfig(name=name, is_named=name == "history", mode=mode)
+        self.config = FollowerConfig(name=name, mode=mode)
         self.machine = Follower(self.config)
         self.frames: list[Frame] = []
         self.values: dict[int, object] = {}

@@ -118,7 +118,7 @@ class World:
         self.runs = 1
         self.ghosts: list[Plc] = []
         """Dead runs of which something may still be on its way to CORE."""
-        self.follower = Follower(FollowerConfig(name="history", is_named=True, capacity_bytes=4096))
+        self.follower = Follower(FollowerConfig(name="history", capacity_bytes=4096))
         self.to_leader: list[AnyMessage] = []
         self.followed: list[tuple[int, int]] = []
         self.sent_orders: list[str] = []

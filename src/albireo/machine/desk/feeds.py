@@ -34,8 +34,7 @@ class Feeds:
         Args:
             is_complete: False: `folds` is no state to serve from, the holder will give another.
         """
-        self._rates = {config.parent: config.uplink_bytes_per_s} if config.uplink_bytes_per_s else {}
-        self.leader = Leader(rates=self._rates)
+        self.leader = Leader(named=config.named)
         self._config = config
         self._others: dict[str, tuple[NodeMirror, StateFeed]] = {}
         self._served_first = 0
@@ -52,7 +51,7 @@ class Feeds:
 
     def restored(self, folds: Folds, *, is_complete: bool) -> None:
         """Begin both feeds anew, for the log is another now: whoever followed it says hello again."""
-        self.leader = Leader(is_catching_up=self.leader.is_catching_up, rates=self._rates)
+        self.leader = Leader(is_catching_up=self.leader.is_catching_up, named=self._config.named)
         self._begin(folds, is_complete=is_complete)
 
     def hello(
@@ -69,8 +68,9 @@ class Feeds:
         """Answer a hello; True: the parent lacks records that are gone."""
         if not self._is_complete:
             return False
-        above = (self._config.parent, self._config.parent_places)
-        objection = reserved_follower(hello.follower, principal, *above, is_named=hello.is_named)
+        config = self._config
+        names = {one.name for one in config.named}
+        objection = reserved_follower(hello.follower, principal, names, config.parent, config.parent_places)
         objection = objection or self._objection_to(hello)
         if objection:
             turn.send(sender, FeedAnswer(verdict="refused", reason=objection))
@@ -78,8 +78,10 @@ class Feeds:
         feed, facts = self._asked_for(hello, folded_to, turn, is_serving=is_serving)
         answer = feed.hello(sender, hello, facts, now, principal)
         turn.send(sender, answer)
-        is_of_parent = hello.is_named and hello.follower == self._config.parent
-        return is_of_parent and feed is self.leader and answer.verdict == "snapshot"
+        lacks_some = hello.follower in names and feed is self.leader and answer.verdict == "snapshot"
+        if lacks_some:
+            turn.note("limited", "records_let_go", key=hello.follower, follower=hello.follower, lacks=answer.reason)
+        return lacks_some and hello.follower == config.parent
 
     def _objection_to(self, hello: FeedHello) -> str:
         """Reason why the state of another node is not followed here; empty: it is, or none is asked for."""

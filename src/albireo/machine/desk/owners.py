@@ -149,10 +149,13 @@ class Owners:
         return bool((self._by_id.take(ids, mode="clip") == number).all())
 
 
-def reserved_follower(name: str, principal: str, parent: str, parent_places: Collection[str], *, is_named: bool) -> str:
-    """Reason why a principal can't follow under this name; empty: it can. For a named one the node keeps records.
+def reserved_follower(
+    name: str, principal: str, named: Collection[str], parent: str, parent_places: Collection[str]
+) -> str:
+    """Reason why a principal can't follow under this name; empty: it can.
 
     Args:
+        named: names of the followers for which records stay, on this machine but for the node above.
         parent: id of the node above, which follows under it; empty: there is none.
         parent_places: names of the keys of that node's members.
     """
@@ -160,9 +163,9 @@ def reserved_follower(name: str, principal: str, parent: str, parent_places: Col
         return ""
     if parent and name == parent and (principal in parent_places or kind_of(principal) is PrincipalKind.ANYBODY):
         return ""
-    if name in ACTORS or kind_of(name) not in (PrincipalKind.PROGRAM, PrincipalKind.ANYBODY):
+    if name in ACTORS or name in named or kind_of(name) not in (PrincipalKind.PROGRAM, PrincipalKind.ANYBODY):
         return f"{name!r} is reserved: a part of the node, a member or a witness has such a name; {OTHER_NAME}"
-    return "this node keeps records for followers on its own machine only; follow unnamed" if is_named else ""
+    return ""
 
 
 def bad_name(name: str) -> str:

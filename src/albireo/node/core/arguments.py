@@ -70,7 +70,7 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         parent_places=frozenset() if uplink is None else frozenset(uplink.endpoints),
         beyond=() if uplink is None else uplink.beyond,
         topology_hash=arguments.topology_hash,
-        uplink_bytes_per_s=0 if uplink is None else uplink.bytes_per_s,
+        named=arguments.retention.named,
         seed=int.from_bytes(entropy(SEED_BYTES)),
         lacks_to=lacks_to,
     )

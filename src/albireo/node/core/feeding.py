@@ -91,7 +91,7 @@ class Feeding:
         followed = self._core.root.feeds.leader.followers.get(pull.to)
         if followed is None:  # It left since this was pulled: what was given to those before it can do that.
             return Given(pull, is_lost=True)
-        if followed.hello.is_named:
+        if followed.named is not None:
             wall = self._actor.wall_ns()
             from_ns = self._node_ns_at(damage.first_sequence - 1, wall)
             self._core.tell(DamagePassed(from_ns, self._node_ns_at(damage.last_sequence + 1, wall)))

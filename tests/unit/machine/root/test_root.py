@@ -32,6 +32,7 @@ from albireo.machine.desk.pending import FOLD_COST_MAX
 from albireo.machine.desk.receipts import ANSWERS_MAX
 from albireo.machine.desk.registry import Registry
 from albireo.machine.diagnostics.adapters import SILENT_NS
+from albireo.machine.feed.named import HISTORY, above
 from albireo.machine.fold.commands.commands import OPEN_MAX
 from albireo.machine.fold.declared import fold_cost
 from albireo.machine.fold.folds import Folds
@@ -100,7 +101,7 @@ class World:
             adapters=adapters,
             limits=limits or LimitSettings(),
             private_streams=private_streams,
-            **place,
+            **{"named": (HISTORY, above(place["parent"])) if "parent" in place else (HISTORY,), **place},
         )
         self.root = Root(config, folds or Folds(), self.end, self.moment())
         self.step(Granted("standalone start"))

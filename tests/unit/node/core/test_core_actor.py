@@ -316,7 +316,7 @@ def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None
     rotten_log(tmp_path)
 
     def follow() -> list[Record]:
-        machine = Follower(FollowerConfig(name="history", is_named=True))
+        machine = Follower(FollowerConfig(name="history"))
         found: list[Record] = []
         raw: list[bytes | memoryview] = []
         with SyncLink(tmp_path, "core") as link:
