@@ -9,10 +9,13 @@ Spec: design/log-and-feed.md, Feed.
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from albireo.codec.message import FeedAck, FeedAnswer, FeedHello
 from albireo.machine.desk.owners import reserved_follower
 from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.machine.feed.state import StateFeed
+from albireo.machine.fold.declared import upward
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.state_piece import PIECE_BYTES
 from albireo.machine.kernel.config import RootConfig
@@ -71,6 +74,11 @@ class Feeds:
         config = self._config
         names = {one.name for one in config.named}
         objection = reserved_follower(hello.follower, principal, names, config.parent, config.parent_places)
+        if hello.mode == "log" and (hello.follower == config.parent or principal in config.parent_places):
+            # Naming no stream means all of them, and a node above is never given those that do not go up.
+            streams = tuple(one for one in upward() if not hello.streams or one in hello.streams)
+            hello = msgspec.structs.replace(hello, streams=streams)
+            objection = objection or ("" if streams else "none of these streams goes up")
         objection = objection or self._objection_to(hello)
         if objection:
             turn.send(sender, FeedAnswer(verdict="refused", reason=objection))

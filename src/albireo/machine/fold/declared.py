@@ -82,6 +82,11 @@ def streams() -> dict[str, int]:
     return {one.stream.name.lower(): int(one.stream) for one in CONTENTS.values()}
 
 
+def upward() -> tuple[int, ...]:
+    """Streams that a node above follows."""
+    return tuple(sorted({int(one.stream) for one in CONTENTS.values() if one.goes_up}))
+
+
 def fold_cost(header: FrameHeader) -> int:
     """Cost of reading and folding a batch, in microseconds; that of a reference, or of what is not known, is small."""
     contents = CONTENTS.get((header.stream, header.kind))
