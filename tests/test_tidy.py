@@ -61,7 +61,7 @@ FLOORS_INSIDE = {
         ("log",),
     ),
     "cli": (
-        ("acting", "adapters", "display", "end_with_parent", "safe_text", "timespan"),
+        ("acting", "display", "end_with_parent", "safe_text", "timespan"),
         ("output",),
         ("place", "process", "saved_sites", "topology_file"),
         ("target",),

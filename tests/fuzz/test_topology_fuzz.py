@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from albireo.codec.topology.item_table import AdapterKind, read_rows
+from albireo.codec.topology.adapter_kind import AdapterKind
+from albireo.codec.topology.item_table import read_rows
 from albireo.codec.topology.mistakes import Findings, Mistake
 from albireo.codec.topology.text import FirstAdapter, table_text, topology_text
 from albireo.codec.topology.toml_lines import key_lines

@@ -1,27 +1,32 @@
 """The conformance suite: what field/contract.py says, asked of every adapter in the same words.
 
-A new adapter adds one World. What it can't do it says in its quality.yaml (`exempt`, with the reason), and the case is
-skipped with that reason.
+A new adapter adds one World, here or as `WORLD` of a `world.py` anywhere below tests. What it can't do it says in its
+quality.yaml (`exempt`, with the reason), and the case is skipped with that reason. An adapter that is told has a device
+that can tell (`TellingWorld`), and is asked the rest of the contract as well.
 """
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import pytest
 
-from albireo.field.contract import Adapter, ConfigurationError, DeviceLost
+from albireo.field.comm import Comm
+from albireo.field.contract import Adapter, ConfigurationError, DeviceLost, ToldAdapter
 from albireo.field.dead_band import DeadBand
 from albireo.field.kinds import Surroundings, create_adapter
 from albireo.model.command import Outcome
 from albireo.model.instant import WallTime
 from albireo.model.item import NAME_PATTERN
-from albireo.model.quality import GOOD
+from albireo.model.quality import BAD_NO_COMMUNICATION, GOOD, UNCERTAIN, UNCERTAIN_ENGINEERING_UNITS_EXCEEDED
 from albireo.model.samples import Strings
-from albireo.model.value import Value
+from albireo.model.value import Value, ValueType
 from albireo.plant.unruly.cases import ADDRESSES, cases
 from albireo.plant.unruly.manners import honest
 from albireo.runtime.actor.actor import running
@@ -49,6 +54,10 @@ class World(Protocol):
     writes: Mapping[str, Value]
     """Writable items and a value for each that the device does not hold yet."""
     wrong_arguments: tuple[dict[str, object], ...]
+    told: Mapping[str, ValueType]
+    """Items that the device tells by itself; every other one is polled."""
+    offered_in: Path | None
+    """Folder of the distribution that offers the kind; None: it is our own."""
 
     def arguments(self) -> dict[str, object]: ...
     async def begin(self) -> None: ...
@@ -56,8 +65,37 @@ class World(Protocol):
     async def end(self) -> None: ...
 
 
+class TellingWorld(World, Protocol):
+    """A device that tells by itself what a test says, and hears the words about it."""
+
+    ranged: str
+    """Item of numbers with the range 0..100."""
+
+    @property
+    def is_heard(self) -> bool:
+        """The adapter listens."""
+        ...
+
+    @property
+    def words(self) -> Sequence[tuple[str, int]]:
+        """`committed` or `let_go`, and the number of what was told, in the order in which they came."""
+        ...
+
+    def tell(self, name: str, values: Sequence[Value], times: Sequence[int], quality: int = GOOD) -> int:
+        """Tell values of one item; returns the number of it, 1, 2, 3..."""
+        ...
+
+    def tell_row(
+        self, row: int, value_type: ValueType, values: Sequence[Value], times: Sequence[int], quality: int = GOOD
+    ) -> int:
+        """The same of a row that may be no item's."""
+        ...
+
+
 class ModbusWorld:
     kind = "modbus"
+    told: Mapping[str, ValueType] = {}
+    offered_in: Path | None = None
     quality = FIELD / "modbus" / "quality.yaml"
     writes: Mapping[str, Value] = {"set_point": 12.5, "fan": True, "mode": 3, "ready": True, "label": "abc"}
     rows = (
@@ -104,9 +142,11 @@ class ModbusWorld:
 
 class HostWorld:
     kind = "host"
-    quality = FIELD / "host.quality.yaml"
+    told: Mapping[str, ValueType] = {}
+    offered_in: Path | None = None
+    quality = FIELD / "host" / "quality.yaml"
     writes: Mapping[str, Value] = {}
-    wrong_arguments: tuple[dict[str, object], ...] = ({"node_pid": "me"}, {"name": 5})
+    wrong_arguments: tuple[dict[str, object], ...] = ({"device_id": 1}, {"name": 5})
 
     def arguments(self) -> dict[str, object]:
         return {"name": "a1", "kind": self.kind, "poll_ms": 20}
@@ -116,12 +156,31 @@ class HostWorld:
     async def end(self) -> None: ...
 
 
-WORLDS: tuple[Callable[[], World], ...] = (ModbusWorld, HostWorld)
+TESTS = Path(__file__).resolve().parents[1]
+FOUND = tuple(
+    import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts)).WORLD
+    for path in sorted(TESTS.rglob("world.py"))
+)
+WORLDS: tuple[Callable[[], World], ...] = (ModbusWorld, HostWorld, *FOUND)
+TOLD: tuple[Callable[[], TellingWorld], ...] = tuple(one for one in FOUND if one.told)
+
+
+def offered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    if world.offered_in is not None:
+        monkeypatch.syspath_prepend(str(world.offered_in))
 
 
 @pytest.fixture(params=WORLDS, ids=lambda world: world.kind)
-def world(request: pytest.FixtureRequest) -> World:
+def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> World:
     found: World = request.param()
+    offered(found, monkeypatch)
+    return found
+
+
+@pytest.fixture(params=TOLD, ids=lambda world: world.kind)
+def telling(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> TellingWorld:
+    found: TellingWorld = request.param()
+    offered(found, monkeypatch)
     return found
 
 
@@ -138,7 +197,7 @@ def needs(world: World, rule: str) -> None:
 
 
 def make(world: World, data: Path, **more: object) -> Adapter:
-    return create_adapter(world.kind, {**world.arguments(), **more}, Surroundings(data, boot_ns))
+    return create_adapter({**world.arguments(), **more}, Surroundings(data, boot_ns))
 
 
 def test_quality_yaml_answers_every_rule_and_reasons_every_exemption(world: World) -> None:
@@ -166,16 +225,17 @@ def test_dead_bands_and_counters_have_the_shape_that_comm_needs(world: World, tm
     assert set(counters.values()) == {0}
 
 
-def test_a_poll_gives_every_item_once_in_one_column_per_type(world: World, tmp_path: Path) -> None:
+def test_a_poll_gives_every_polled_item_once_in_one_column_per_type(world: World, tmp_path: Path) -> None:
     async def story() -> None:
         adapter = make(world, tmp_path)
+        polled_rows = [row for row, one in enumerate(adapter.items) if one.name not in world.told]
         await world.begin()
         await adapter.connect()
         for _ in range(2):
             polled = await adapter.poll()
             assert len({one.value_type for one in polled}) == len(polled)
             rows = np.concatenate([one.rows for one in polled])
-            assert sorted(rows.tolist()) == list(range(len(adapter.items)))
+            assert sorted(rows.tolist()) == polled_rows
             for column in polled:
                 assert (np.diff(column.rows) > 0).all()
                 assert len(column.value) == len(column.quality) == len(column.rows)
@@ -190,7 +250,7 @@ def test_a_poll_gives_every_item_once_in_one_column_per_type(world: World, tmp_p
             WallTime(1),
         )
         news = band.take(polled, boot_ns(), WallTime(2), WallTime(3))
-        assert sum(len(batch) for batch in news.batches) == len(adapter.items)
+        assert sum(len(batch) for batch in news.batches) == len(polled_rows)
         await adapter.close()
         await world.end()
 
@@ -304,7 +364,7 @@ def test_arguments_that_cannot_work_are_refused_in_words(world: World, tmp_path:
 
 def test_an_unknown_kind_is_refused_with_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="host, modbus"):
-        create_adapter("telepathy", {}, Surroundings(tmp_path, boot_ns))
+        create_adapter({"kind": "telepathy"}, Surroundings(tmp_path, boot_ns))
 
 
 @pytest.mark.slow
@@ -344,6 +404,155 @@ def test_a_poll_can_be_given_up(world: World, tmp_path: Path) -> None:
         await asyncio.gather(poll, return_exceptions=True)
         await adapter.close()
         await world.end()
+
+    in_loop(story)
+
+
+# What an adapter that is told is asked beside that.
+
+
+def test_it_can_be_told_exactly_if_its_device_tells(world: World, tmp_path: Path) -> None:
+    assert isinstance(make(world, tmp_path), ToldAdapter) is bool(world.told)
+
+
+@contextlib.asynccontextmanager
+async def hosted(world: TellingWorld, data: Path, **more: object) -> AsyncIterator[tuple[RecordingCore, Comm]]:
+    """The adapter in a real COMM, at a core that records; the device is heard."""
+    core, behaviour = RecordingCore(), comm({**world.arguments(), **more})
+    await world.begin()
+    try:
+        async with running(core, data), running(behaviour, data):
+            await until(lambda: world.is_heard and all(core.history(name) for name in world.told), "it is heard")
+            yield core, behaviour
+    finally:
+        await world.end()
+
+
+def counted(core: RecordingCore, name: str) -> Value | None:
+    found = core.last_of(f"a1/{name}")
+    return found and found[0]
+
+
+NOW_NS = time.time_ns()
+SOME: Mapping[ValueType, Sequence[Value]] = {
+    ValueType.FLOAT64: (1.5, 1.5, 3.25),
+    ValueType.INT64: (7, 7, 2**60),
+    ValueType.BOOL: (True, True, False),
+    ValueType.STRING: ("a", "a", "ü"),
+}
+
+
+def test_all_that_was_told_is_on_record_in_order_with_its_source_times(telling: TellingWorld, tmp_path: Path) -> None:
+    """Equal values too: an arrival is an event."""
+
+    async def story() -> None:
+        async with hosted(telling, tmp_path) as (core, _):
+            wanted: dict[str, list[tuple[Value, int]]] = {}
+            for name, value_type in telling.told.items():
+                values, times = SOME[value_type], [NOW_NS, NOW_NS, NOW_NS + 1]
+                telling.tell(name, values, times)
+                wanted[name] = list(zip(values, times, strict=True))
+            await until(lambda: len(telling.words) == len(wanted), "a word for each")
+            assert telling.words == [("committed", number) for number in range(1, len(wanted) + 1)]
+            del wanted["banded"]
+            for name, rows in wanted.items():
+                assert core.timed(name)[-3:] == rows, name
+
+    in_loop(story)
+
+
+def test_the_dead_band_holds_between_what_is_told_at_once(telling: TellingWorld, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosted(telling, tmp_path) as (core, _):
+            telling.tell("banded", [5.0, 5.9, 6.1, 6.0, 4.0], range(NOW_NS, NOW_NS + 5))
+            await until(lambda: telling.words, "the word")
+            assert core.timed("banded")[1:] == [(5.0, NOW_NS), (6.1, NOW_NS + 2), (4.0, NOW_NS + 4)]
+
+    in_loop(story)
+
+
+def test_nothing_is_committed_before_core_says_so_and_a_deaf_core_gets_it_once(
+    telling: TellingWorld, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with hosted(telling, tmp_path) as (core, behaviour):
+            name, value_type = next(iter(telling.told.items()))
+            core.is_deaf = True
+            for at in range(3):
+                telling.tell(name, SOME[value_type][:1], [NOW_NS + at])
+            told = behaviour._told
+            assert told is not None
+            await until(lambda: told.inspection.counters()["arrived"] == 3, "all are given")
+            assert telling.words == []
+            core.is_deaf = False
+            await until(lambda: len(telling.words) == 3, "the words")
+            assert telling.words == [("committed", number) for number in (1, 2, 3)]
+            assert [at for _, at in core.timed(name)[1:]] == [NOW_NS, NOW_NS + 1, NOW_NS + 2]
+
+    in_loop(story)
+
+
+def test_nonsense_is_refused_or_named_and_counted_and_the_rest_goes_on(telling: TellingWorld, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosted(telling, tmp_path) as (core, _):
+            name = telling.ranged
+            telling.tell_row(-1, ValueType.FLOAT64, [1.0], [NOW_NS])
+            telling.tell_row(10_000, ValueType.FLOAT64, [1.0], [NOW_NS])
+            telling.tell_row(0, ValueType.STRING, ["no number"], [NOW_NS])
+            telling.tell_row(0, ValueType.FLOAT64, [1.0, 2.0], [NOW_NS])
+            telling.tell(name, [1e9, 50.0], [NOW_NS, NOW_NS + 1])
+            telling.tell(name, [51.0, 52.0], [NOW_NS + 10**15, -5])
+            telling.tell(name, [53.0], [NOW_NS - 10])
+            await until(lambda: len(telling.words) == 7, "the words")
+            assert sorted(telling.words) == sorted(
+                [("let_go", one) for one in (1, 2, 3, 4)] + [("committed", one) for one in (5, 6, 7)]
+            )
+            rows = core.history(name)[1:]
+            assert rows[0] == (1e9, UNCERTAIN_ENGINEERING_UNITS_EXCEEDED)
+            assert rows[1:] == [(50.0, GOOD), (51.0, UNCERTAIN), (52.0, UNCERTAIN), (53.0, GOOD)]
+            assert core.timed(name)[-1] == (53.0, NOW_NS - 10)
+            for counter, count in (("refused", 5), ("out_of_range", 1), ("impossible_times", 2), ("out_of_order", 1)):
+                await until(lambda: counted(core, counter) == count, f"{counter} = {count}")  # noqa: B023  # At once.
+            assert (True, GOOD) in core.history("a1/tells_nonsense"), "a case is open"
+            await until(lambda: counted(core, "tells_nonsense") is False, "it ends with the nonsense")
+
+    in_loop(story)
+
+
+def test_what_is_told_while_the_member_stands_by_is_let_go(telling: TellingWorld, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with hosted(telling, tmp_path) as (core, _):
+            name, value_type = next(iter(telling.told.items()))
+            value = SOME[value_type][:1]
+            telling.tell(name, value, [NOW_NS])
+            await until(lambda: telling.words == [("committed", 1)], "the first")
+            core.is_deaf = True
+            telling.tell(name, value, [NOW_NS + 1])
+            core.tell_role(is_acting=False)
+            await until(lambda: telling.words[1:] == [("let_go", 2)], "what was not committed")
+            telling.tell(name, value, [NOW_NS + 2])
+            await until(lambda: telling.words[2:] == [("let_go", 3)], "what nobody records")
+
+    in_loop(story)
+
+
+def test_told_items_of_a_lost_device_are_bad_and_good_again_with_their_next_arrival(
+    telling: TellingWorld, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        async with hosted(telling, tmp_path) as (core, _):
+            name, value_type = next(iter(telling.told.items()))
+            telling.tell(name, SOME[value_type][:1], [NOW_NS])
+            await until(lambda: core.history(name)[-1][1] == GOOD, "it came")
+            await telling.lose()
+            await until(lambda: core.history(name)[-1][1] == BAD_NO_COMMUNICATION, "it is marked")
+            await telling.begin()
+            await until(lambda: telling.is_heard and core.last_of("a1/connected") == (True, GOOD), "it is back")
+            assert core.history(name)[-1][1] == BAD_NO_COMMUNICATION, "nothing was told of it yet"
+            telling.tell(name, SOME[value_type][-1:], [NOW_NS + 5])
+            await until(lambda: core.history(name)[-1] == (SOME[value_type][-1], GOOD), "it came again")
+            gap = next(one for one in core.gaps if core.id_of(name) in one.item_ids)
+            assert (gap.from_ns, gap.to_ns) == (NOW_NS, NOW_NS + 5)
 
     in_loop(story)
 

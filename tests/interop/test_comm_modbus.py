@@ -402,7 +402,7 @@ def test_a_long_loss_costs_no_memory(tmp_path: Path) -> None:
     async def story() -> None:
         core = RecordingCore()
         # NB: asyncio keeps hundreds of timers that were cancelled until their time has come.
-        quick = {"backoff_min_ms": 1, "backoff_max_ms": 1, "diagnostics_ms": 3_600_000, "timeout_ms": 500}
+        quick = {"backoff_min_ms": 10, "backoff_max_ms": 10, "diagnostics_ms": 3_600_000, "timeout_ms": 500}
         adapter = comm(arguments(free_port(), **quick))
         async with running(core, tmp_path), running(adapter, tmp_path):
             await until(lambda: core.last_of("p1/connected") == (False, GOOD))

@@ -39,6 +39,8 @@ from tests.parts.unruly import rows_of
 from tests.parts.waiting import PATIENCE_S
 
 ROWS = [row_of(name) for name in NAMES]
+GATED = "tcp://127.0.0.1:1"
+"""The PLC behind the gate, which only the gate reads."""
 
 
 def gate_of(device: int, listen: int, data: Path, files: FileSystem | None = None, **more: object) -> GateActor:
@@ -74,7 +76,7 @@ class Site:
             yield self.gate
 
     async def adapter(self, rows: Sequence[dict[str, str]] = ROWS, **more: object) -> PairAdapter:
-        made = modbus(self.listen, rows, **{"guard": "gate", **more})
+        made = modbus(self.listen, rows, **{"guard": "gate", "gated_url": GATED, **more})
         await made.connect()
         self._adapters.append(made)
         return made
@@ -143,7 +145,7 @@ def test_a_bit_of_a_register_leaves_its_neighbours_alone(tmp_path: Path) -> None
         async with RawDevice(lambda unit, function, request: answer(function, request)) as device:
             gate = gate_of(device.port, listen := free_port(), tmp_path, items=rows)
             async with running(gate, tmp_path):
-                adapter = modbus(listen, rows, guard="gate")
+                adapter = modbus(listen, rows, guard="gate", gated_url=GATED)
                 await adapter.connect()
                 await led(adapter, OLD)
                 assert (await write(adapter, "on", True)).outcome is Outcome.VERIFIED
@@ -245,7 +247,7 @@ def test_a_disk_that_refuses_lets_nothing_pass(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with site(tmp_path) as one:
-            adapter = modbus(one.listen, ROWS, guard="gate", timeout_ms=SILENCE_MS)
+            adapter = modbus(one.listen, ROWS, guard="gate", gated_url=GATED, timeout_ms=SILENCE_MS)
             with pytest.raises(ExceptionGroup, match="unhandled") as ended:
                 async with one.guarded(files=disk):
                     await adapter.connect()
@@ -561,7 +563,7 @@ def test_comm_polls_and_orders_through_a_gate(tmp_path: Path) -> None:
         async with site(tmp_path / "gate") as one, one.guarded() as gate:
             arguments = {
                 "name": "p1", "kind": "modbus", "url": f"tcp://127.0.0.1:{one.listen}", "poll_ms": 20, "items": ROWS,
-                "guard": "gate", "mailbox_address": MAILBOX_ADDRESS, "gated_url": "tcp://127.0.0.1:1",
+                "guard": "gate", "mailbox_address": MAILBOX_ADDRESS, "gated_url": GATED,
             }  # fmt: skip
             async with running(core, tmp_path / "node"), running(comm(arguments), tmp_path / "node"):
                 await until(lambda: gate.status()["guard"] == 5, "the guard at the holder's epoch")

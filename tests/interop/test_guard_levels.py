@@ -61,7 +61,7 @@ def modbus(port: int, rows: Sequence[dict[str, str]], **more: object) -> PairAda
         "name": "p1", "kind": "modbus", "url": f"tcp://127.0.0.1:{port}", "items": list(rows), "timeout_ms": LONG_MS,
         "mailbox_address": MAILBOX_ADDRESS, "dead_time_ms": 100, **more,
     }  # fmt: skip
-    made = create_adapter("modbus", arguments, Surroundings(Path(), boot_ns))
+    made = create_adapter(arguments, Surroundings(Path(), boot_ns))
     assert isinstance(made, PairAdapter)
     return made
 

@@ -111,8 +111,14 @@ def server() -> Iterator[Server]:
 
 
 def adapter(server: Server, data: Path, rows: list[dict[str, str]]) -> Adapter:
-    arguments = {"name": "p1", "url": f"tcp://127.0.0.1:{server.port}", "items": rows, "timeout_ms": LONG_MS}
-    return create_adapter("modbus", arguments, Surroundings(data, boot_ns))
+    arguments = {
+        "name": "p1",
+        "kind": "modbus",
+        "url": f"tcp://127.0.0.1:{server.port}",
+        "items": rows,
+        "timeout_ms": LONG_MS,
+    }
+    return create_adapter(arguments, Surroundings(data, boot_ns))
 
 
 def row(name: str, address: int, register_type: str = "", **more: str) -> dict[str, str]:

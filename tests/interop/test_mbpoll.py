@@ -75,8 +75,14 @@ def test_what_mbpoll_writes_our_adapter_reads_and_the_other_way_round(tmp_path: 
              "writable": "true"},
             {"name": "c", "kind": "coil", "address": "9", "writable": "true"},
         ]  # fmt: skip
-        arguments = {"name": "p", "url": f"tcp://127.0.0.1:{device.port}", "items": rows, "timeout_ms": LONG_MS}
-        one = create_adapter("modbus", arguments, Surroundings(tmp_path, boot_ns))
+        arguments = {
+            "name": "p",
+            "kind": "modbus",
+            "url": f"tcp://127.0.0.1:{device.port}",
+            "items": rows,
+            "timeout_ms": LONG_MS,
+        }
+        one = create_adapter(arguments, Surroundings(tmp_path, boot_ns))
         await one.connect()
         await asyncio.to_thread(mbpoll, device.port, "4", 5, "4711")
         polled = await one.poll()

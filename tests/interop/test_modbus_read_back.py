@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from albireo.field.kinds import Surroundings
-from albireo.field.modbus.adapter import create
+from albireo.field.kinds import Surroundings, create_adapter
 from albireo.model.command import Outcome
 from albireo.model.value import Value
 from albireo.runtime.clock import boot_ns
@@ -100,8 +99,8 @@ def test_a_read_back_compares_what_was_written(
         row = {"name": "x", "kind": "holding", "address": "7", "writable": "true", **cells}
         async with RawDevice(respond) as device:
             url = f"tcp://127.0.0.1:{device.port}"
-            arguments = {"name": "a1", "url": url, "items": [row], "timeout_ms": LONG_MS}
-            adapter = create(arguments, Surroundings(Path(), boot_ns))
+            arguments = {"name": "a1", "kind": "modbus", "url": url, "items": [row], "timeout_ms": LONG_MS}
+            adapter = create_adapter(arguments, Surroundings(Path(), boot_ns))
             await adapter.connect()
             written = await adapter.write(0, value, lambda: "")
             assert (written.outcome, written.read_back) == (outcome, read_back)
@@ -119,8 +118,14 @@ def test_no_number_read_back_is_a_mismatch() -> None:
     async def story() -> None:
         row = {"name": "x", "kind": "holding", "address": "7", "writable": "true", "type": "float32"}
         async with RawDevice(respond) as device:
-            arguments = {"name": "a1", "url": f"tcp://127.0.0.1:{device.port}", "items": [row], "timeout_ms": LONG_MS}
-            adapter = create(arguments, Surroundings(Path(), boot_ns))
+            arguments = {
+                "name": "a1",
+                "kind": "modbus",
+                "url": f"tcp://127.0.0.1:{device.port}",
+                "items": [row],
+                "timeout_ms": LONG_MS,
+            }
+            adapter = create_adapter(arguments, Surroundings(Path(), boot_ns))
             await adapter.connect()
             written = await adapter.write(0, 1.0, lambda: "")
             assert written.outcome is Outcome.MISMATCHED

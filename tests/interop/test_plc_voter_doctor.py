@@ -14,12 +14,12 @@ from pymodbus.client import AsyncModbusTcpClient
 from albireo.codec.register_block import BLOCK_REGISTERS, LIFE_START, Ballot, LifeSign, cluster_tag, encode_ballot
 from albireo.codec.register_block import encode_life as life_words
 from albireo.field.contract import DeviceLost
+from albireo.field.modbus.config import VOTER_REGISTERS
 from albireo.field.modbus.voter.bench import BenchLimits
 from albireo.field.modbus.voter.check import Line, NotTested, VoterCheck, VoterReport, VoterSettings
 from albireo.field.modbus.voter.line import VoterPlace
 from albireo.field.modbus.voter.pattern import MARK, pattern
 from albireo.field.modbus.wire import Address
-from albireo.model.topology import VOTER_REGISTERS
 from albireo.plant.tunnel import start_tunnel, write_site
 from albireo.plant.tunnel.plc.memory import Retained
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS, PLAIN_REGISTERS, VOTER_ADDRESS

@@ -15,6 +15,7 @@ from albireo.codec.message import (
     AppendRefused,
     ProducerHello,
     ProducerWelcome,
+    RoleTold,
     WriteDone,
     WriteOrder,
 )
@@ -132,6 +133,15 @@ class RecordingCore:
                 part = batch.take(rows)
                 found += zip(part.values(), part.quality.tolist(), strict=True)
         return found
+
+    def timed(self, name: str) -> list[tuple[Value, int]]:
+        """(value, source time) of every sample of an item, in order."""
+        wanted = self.id_of(name)
+        parts = [batch.take(np.flatnonzero(batch.item_id == wanted)) for batch in self.batches]
+        return [pair for part in parts for pair in zip(part.values(), part.source_ns.tolist(), strict=True)]
+
+    def tell_role(self, *, is_acting: bool) -> None:
+        self.link.send(RoleTold(epoch=self.epoch, is_acting=is_acting), to=self._sender)
 
     def last_of(self, name: str) -> tuple[Value, int] | None:
         found = self.history(name)

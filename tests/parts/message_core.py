@@ -100,6 +100,7 @@ class MessageCore:
             turn = self.turn()
             for frame in fresh:
                 self._committed(frame.header, frame, turn)
+        assert self.post.is_open or self.post.deadline(self.moment, self.log_time) is None
 
     def _sent(self, turn: Turn) -> None:
         for one in turn.sends:

@@ -20,6 +20,7 @@ ALARMS = {
     4: AlarmSettings(hi=100.0, off_delay_ms=500, stale_s=5.0),
     7: AlarmSettings(frozen_s=2.0),
 }
+NO_NUMBERS = (math.nan, math.inf, -math.inf)
 TEXTS = ("", "a", "open", "closed", "\u00e4")
 
 
@@ -72,7 +73,7 @@ def begun() -> Log:
 def value_of(item_id: int, number: int) -> Value:
     match TYPES[item_id]:
         case ValueType.FLOAT64:
-            return number / 2 if number < 16 else math.nan
+            return number / 2 if number < 16 else NO_NUMBERS[number % 16]
         case ValueType.INT64:
             return number
         case ValueType.BOOL:

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from albireo.field.contract import DeviceLost, PolledColumns
-from albireo.field.kinds import Surroundings
-from albireo.field.modbus.adapter import Modbus, create
+from albireo.field.kinds import Surroundings, create_adapter
+from albireo.field.modbus.adapter import Modbus
 from albireo.model.instant import SECOND, Instant
 from albireo.model.quality import GOOD
 from albireo.model.samples import Strings
@@ -57,10 +57,12 @@ class UnrulySite:
     async def __aenter__(self) -> Self:
         await self.device.start()
         arguments: dict[str, Any] = {
-            "name": "a1", "url": f"tcp://127.0.0.1:{self.device.port}", "items": self._rows,
+            "name": "a1", "kind": "modbus", "url": f"tcp://127.0.0.1:{self.device.port}", "items": self._rows,
             "timeout_ms": int(TIMEOUT_S * 1_000), **self._arguments,
         }  # fmt: skip
-        self.adapter = create(arguments, Surroundings(Path(), self.now))
+        adapter = create_adapter(arguments, Surroundings(Path(), self.now))
+        assert isinstance(adapter, Modbus)
+        self.adapter = adapter
         return self
 
     async def __aexit__(

@@ -69,7 +69,12 @@ class Conversation:
                 self.to_follower.append((self.leader.hello(b"f", message, self.facts(), self.now), []))
             else:
                 self.leader.ack(b"f", message, self.now)
-        for pull in self.leader.pulls(Position(1, self.committed), self.now):
+        head = Position(1, self.committed)
+        is_quiet = self.leader.is_quiet(head, self.now)
+        self.leader.passed(self.committed, head.sequence, 0, self.now)
+        pulls = self.leader.pulls(head, self.now)
+        assert is_quiet != bool(pulls), "it is quiet when it gives nothing, and only then"
+        for pull in pulls:
             upper = min(self.committed, pull.after + max(1, pull.bytes_max // FRAME_BYTES))
             numbers = [n for n in range(pull.after + 1, upper + 1) if self.wanted(n)]
             last = Position(1, numbers[-1]) if numbers else None
@@ -78,7 +83,6 @@ class Conversation:
             if last is not None:
                 data = FeedData(epoch=1, first=Position(1, numbers[0]), last=last, previous=pull.previous)
                 self.to_follower.append((data, numbers))
-        head = Position(1, self.committed)
         self.to_follower += [(alive, []) for _, alive in self.leader.alive(1, head, head, self.now)]
         for message, numbers in self._arriving(self.to_follower):
             self.payload = numbers

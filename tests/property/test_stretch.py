@@ -5,14 +5,18 @@ values that leave their band, rates, suppressors, stale items and their return, 
 unknown items, wrong types, bodies that are malformed, texts beyond ASCII, references, declarations.
 """
 
+import math
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from albireo.codec import record, reference
 from albireo.codec.record import Kind, Marked, Stream
+from albireo.machine.fold import stretch
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.items.dim import Dim
 from albireo.model import quality as q
 from albireo.model.instant import MS, WallTime
 from albireo.model.value import Value, ValueType
@@ -31,12 +35,14 @@ calm = st.tuples(
 """Items of each frame, taken in turns; number of frames; milliseconds of log time between them."""
 rows = st.tuples(
     st.sampled_from([*TYPES, 99]),
-    st.integers(0, 16),
+    st.integers(0, 18),
     st.sampled_from([0, 0, 0, int(q.UNCERTAIN), int(q.BAD), int(q.BAD_NO_COMMUNICATION)]),
     st.sampled_from([None, None, None, -1, -500, 200, 0]),
 )
 """Item, number, quality, source time in ms from the present (None: the present, 0: that of the node itself)."""
 some = st.tuples(st.just("rows"), st.lists(rows, min_size=1, max_size=6))
+singles = st.tuples(st.just("singles"), st.lists(rows, min_size=1, max_size=6))
+"""The same, each row in a frame of its own."""
 odd = st.one_of(
     st.tuples(st.just("time"), st.sampled_from([1, 400, 2_500, 6_000])),
     st.tuples(st.just("mark")),
@@ -55,15 +61,13 @@ def tell(log: Log, step: tuple[object, ...]) -> None:
                 found: Rows = [(one, value, 0, None) for one, value in zip(ids, values, strict=True)]
                 log.rows([*found, *found[: number % 2]], TYPES[ids[0]], number % 3)
                 log.log_time_ms += every_ms
-        case ("rows", list(drawn)):
+        case ("rows" | "singles" as kind, list(drawn)):
             type_of = TYPES.get(drawn[0][0], ValueType.FLOAT64)
             of_type = [one for one in drawn if TYPES.get(one[0], type_of) is type_of or type_of is ValueType.FLOAT64]
             fitting = [(a, _fitting(type_of, value_of(a, b) if a in TYPES else 0), c, d) for a, b, c, d in of_type]
-            log.rows(
-                [(a, b, c, None if d is None else log.wall_ns + d * MS + (d == 0)) for a, b, c, d in fitting],
-                type_of,
-                1,
-            )
+            timed = [(a, b, c, None if d is None else log.wall_ns + d * MS + (d == 0)) for a, b, c, d in fitting]
+            for part in [timed] if kind == "rows" else [[one] for one in timed]:
+                log.rows(part, type_of, 1)
         case ("time", int(ms)):
             log.log_time_ms += ms
         case ("mark",):
@@ -107,14 +111,53 @@ def test_frames_folded_together_leave_what_they_leave_one_by_one(
     log = begun()
     for step in story:
         tell(log, step)
-    alone, together, halves = Folds(), Folds(), Folds()
+    alone, together, halves, by_columns = Folds(), Folds(), Folds(), Folds()
     for frame in log.frames:
         alone.replay(frame)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stretch, "fold_single", lambda *_: False)  # The oracle folds single rows as it folds many.
+        for frame in log.frames:
+            by_columns.replay(frame)
     together.replay_all(log.frames)
     cut = data.draw(st.integers(0, len(log.frames)))
     halves.replay_all(log.frames[:cut])
     halves.replay_all(log.frames[cut:])
-    assert look(together) == look(alone) == look(halves)
+    assert look(together) == look(alone) == look(halves) == look(by_columns)
+
+
+@given(st.lists(st.one_of(singles, singles, odd), min_size=1, max_size=40))
+@example([("singles", [(1, 0, 0, None), (1, 0, 0, -500), (1, 0, 0, None)])])
+@example([("singles", [(1, 0, 0, None), (4, 0, 0, None)])])
+@example([("singles", [(1, 4, 0, None), (1, 5, int(q.BAD), None)])])
+@settings(max_examples=examples(400), deadline=None)
+@pytest.mark.slow
+def test_a_row_folded_by_itself_leaves_what_the_columns_leave(story: list[tuple[object, ...]]) -> None:
+    """Frames of one row each, calm or not: what changes a judgement, is late, bad, unknown, mistyped or no number."""
+    log = begun()
+    for step in story:
+        tell(log, step)
+    single, by_columns = Folds(), Folds()
+    for frame in log.frames:
+        single.replay(frame)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stretch, "fold_single", lambda *_: False)
+        for frame in log.frames:
+            by_columns.replay(frame)
+    assert look(single) == look(by_columns)
+
+
+@pytest.mark.parametrize(("item_id", "value"), [(1, 3.5), (1, math.inf), (4, 7), (6, "ab")])
+def test_a_calm_row_is_folded_without_numpy(item_id: int, value: Value) -> None:
+    log = begun()
+    log.rows([(item_id, value, 0, None)], TYPES[item_id], 1)
+    folds = Folds()
+    *before, frame = log.frames
+    for one in before:
+        folds.replay(one)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(Dim, "fold_samples")
+        folds.replay(frame)
+    assert folds.dim.value_at(folds.dim.index_of(item_id) or 0) == value
 
 
 def test_numbers_are_what_the_rows_say() -> None:

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albireo.codec.topology.adapter_kind import AdapterKind
 from albireo.codec.topology.changes import changes_of
-from albireo.codec.topology.item_table import AdapterKind
 from albireo.codec.topology.meaning import meaning_of, topology_hash
 from albireo.codec.topology.topology import LoadedTopology, load_topology
+from albireo.field.modbus.config import ModbusConfig
 
-KINDS = {"test": AdapterKind(needs_url=None, needs_items=False)}
+KINDS = {"test": AdapterKind(needs_url=None, needs_items=False, settings=ModbusConfig)}
 CLUSTER = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"
 Site = dict[str, Any]
 """Oracle: a site as JSON values, in which every field that can be written has a value, defaults too."""

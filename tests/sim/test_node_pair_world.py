@@ -11,7 +11,12 @@ import pytest
 
 from albireo.codec import record, samples
 from albireo.codec.record import Kind
-from albireo.model.instant import SECOND
+from albireo.machine.kernel.events import Committed, Event
+from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.root.root import Root
+from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.log_view import LogView
+from albireo.node.core.folding import TOGETHER_NS
 from albireo.sim.nodes.member import MemberMachine
 from albireo.sim.nodes.shortcuts import SHORTCUTS, catch
 from albireo.sim.nodes.swarm import NodeSwarm
@@ -62,6 +67,38 @@ def test_a_raised_epoch_begins_a_session_of_its_own() -> None:
         assert world.ledger.end.epoch > epoch
         assert world.is_well()
         assert [machine.up_since for machine in world.members] == began
+
+
+def test_a_passive_member_folds_together_what_comes_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lets frames wait for others, and none for longer than that, whether more come or not."""
+    world = NodeWorld(1, NodeSwarm(batch_every_ms=5.0))
+    behind_since: dict[Root, Instant] = {}
+    folds: list[Root] = []
+    step = Root.step
+
+    def stepped(root: Root, event: Event, log: LogView, moment: Moment) -> Turn:
+        if isinstance(event, Committed):
+            folds.append(root)
+        turn = step(root, event, log, moment)
+        if root.folded_to >= log.committed:
+            behind_since.pop(root, None)
+        elif not root.role.holds:
+            waited = moment.now - behind_since.setdefault(root, moment.now)
+            assert waited <= TOGETHER_NS + 20 * MS, "a sync may take half of that"
+        return turn
+
+    monkeypatch.setattr(Root, "step", stepped)
+    with world.living():
+        world.begin()
+        active, passive = (machine.core.root for machine in sorted(world.members, key=lambda one: one.state))
+        folds.clear()
+        before = passive.frames_folded
+        world.agenda.play_until(world.agenda.at + 2 * SECOND)
+        frames = passive.frames_folded - before
+        assert frames > 200
+        assert folds.count(passive) < frames / 2 < folds.count(active)
+        world.settle()
+        assert passive.folded_to == active.folded_to
 
 
 def test_the_history_of_the_passive_member_waits_for_a_repair() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from albireo.sim.engine.disk import PowerCut, SimDisk
+from albireo.sim.engine.disk import PAGE_BYTES, PowerCut, SimDisk
 
 DATA, LOG = Path("/data"), Path("/data/log")
 FILE = LOG / "segments" / "one"
@@ -67,3 +67,26 @@ def test_a_killed_process_leaves_names_and_bytes_though_it_died_in_the_middle_of
     disk.process_death()
     assert disk.has_directory(DATA / "other")
     assert disk.bytes_of(FILE) == b"told"
+
+
+def test_a_durable_write_takes_its_own_pages_to_the_disk_and_no_others() -> None:
+    disk = disk_of()
+    for one in (LOG, DATA):
+        disk.sync_directory(one)
+    handle = disk.open(FILE)
+    disk.pwritev(handle, [b"not told"], 2 * PAGE_BYTES)
+    assert disk.pwrite_durably(handle, b"durable", PAGE_BYTES) == 7
+    seen = disk.image(0).bytes_of(FILE)
+    assert (seen[:4], seen[PAGE_BYTES:].rstrip(b"\0")) == (b"told", b"durable")
+    disk.sync(handle)
+    assert disk.image(0).bytes_of(FILE).endswith(b"not told")
+
+
+def test_the_power_may_fail_between_a_durable_write_and_its_sync() -> None:
+    disk = disk_of()
+    handle = disk.open(FILE)
+    disk.cut_at = len(disk.operations) + 1
+    with pytest.raises(PowerCut):
+        disk.pwrite_durably(handle, b"lost", 0)
+    disk.process_death()
+    assert (disk.bytes_of(FILE), disk.image(0).has_directory(LOG)) == (b"lost", False)

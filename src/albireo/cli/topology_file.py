@@ -5,11 +5,11 @@ from typing import Final
 
 import msgspec
 
-from albireo.cli.adapters import adapter_kinds
 from albireo.cli.output import ExitCode, Failure, say
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
 from albireo.face.kinds import settings_of_kinds
+from albireo.field.offered import KnownKinds
 
 SHOWN_MAX: Final = 50
 """Mistakes on the screen; `--json` gives them all."""
@@ -34,7 +34,7 @@ class TextReader:
 
 def load_again(path: Path) -> LoadedTopology | list[Mistake]:
     """The topology in `path`, or all mistakes in it."""
-    return load_topology(path.name, TextReader(path.parent), adapter_kinds(), settings_of_kinds())
+    return load_topology(path.name, TextReader(path.parent), KnownKinds(), settings_of_kinds())
 
 
 def read_topology(path: Path) -> LoadedTopology:

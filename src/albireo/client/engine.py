@@ -64,7 +64,7 @@ class Engine:
 
     def __init__(self, name: str) -> None:
         """`name`: name of the thread."""
-        self._calls: deque[tuple[Callable[[], object], Future[Any]]] = deque()
+        self._calls: deque[tuple[Callable[[], object], Future[Any] | None]] = deque()
         self._lock = threading.Lock()
         self._parts: list[EnginePart] = []
         self._of: dict[int, EnginePart] = {}
@@ -95,6 +95,14 @@ class Engine:
         """
         self.check()
         future.set_running_or_notify_cancel()  # Nobody takes back what was handed over.
+        self._put(work, future)
+
+    def post(self, work: Callable[[], object]) -> None:
+        """Have the thread run `work`, for which nobody waits: an error ends the thread. Raises: as `hand_over`."""
+        self.check()
+        self._put(work, None)
+
+    def _put(self, work: Callable[[], object], future: "Future[Any] | None") -> None:
         with self._lock:
             if self._is_over:
                 raise ClientClosed()
@@ -156,15 +164,17 @@ class Engine:
                 owners = {id(self._of[one]) for one in signalled if one in self._of}
                 stirred = [one for one in self._parts if one.lines.is_stirred or id(one) in owners]
                 for part in stirred:
-                    self._serve(part)
-                is_calm = not self._ticked() and not stirred and not self._calls
-                signalled = self._signalled() if is_calm else set()
+                    self._serve(part, signalled)
+                is_calm = (
+                    not self._ticked() and not self._calls and not any(one.lines.is_stirred for one in self._parts)
+                )
+                signalled = self._signalled(self._patience_ms() if is_calm else 0)
         finally:
             self._end()
 
-    def _signalled(self) -> set[int]:
+    def _signalled(self, patience_ms: float) -> set[int]:
         """Wait; descriptors of lines that have news."""
-        found = {one for one, _ in self._poll.poll(self._patience_ms())}
+        found = {one for one, _ in self._poll.poll(patience_ms)}
         if self._wake in found:
             with contextlib.suppress(BlockingIOError):
                 os.eventfd_read(self._wake)
@@ -175,12 +185,14 @@ class Engine:
             work, future = self._calls.popleft()
             try:
                 work()
-            except BaseException as error:  # noqa: BLE001  # It is the caller's, and is raised there.
+            except BaseException as error:  # It is the caller's, and is raised there.
+                if future is None:
+                    raise
                 if not future.done():
                     future.set_exception(error)
 
-    def _serve(self, part: EnginePart) -> None:
-        for news in part.lines.take():
+    def _serve(self, part: EnginePart, signalled: set[int]) -> None:
+        for news in part.lines.take(signalled):
             part.heard(news, boot_ns())
 
     def _ticked(self) -> bool:
@@ -204,7 +216,8 @@ class Engine:
             os.close(self._wake)
         error = ClientClosed() if self._is_ending else ClientClosed("the client's thread has ended by an error of ours")
         for _, future in waiting:
-            future.set_exception(error)
+            if future is not None:
+                future.set_exception(error)
         for part in list(self._parts):
             part.ended(error)
             self.remove(part)

@@ -140,6 +140,8 @@ class ProducerPart:
         )
         self.done = 0
         """Number of the last batch of which it is known what became of it."""
+        self.is_pushed = False
+        """True: the engine's thread was asked to `collect` and has not begun."""
         self._collect_at: Instant | None = None
         self._failed: ClientError | None = None
         self._waiting: list[tuple[int, Future[None]]] = []
@@ -152,8 +154,8 @@ class ProducerPart:
 
     def collect(self) -> None:
         """Hand to the machine what it has room for."""
-        self._collect_at = None
-        if self.machine.last_word is None:
+        self._collect_at, self.is_pushed = None, False
+        if self._failed is None and self.machine.last_word is None:
             batches = self.offers.take(self.machine.room_bytes)
             if batches:
                 self._perform(self.machine.step(Offered(batches=batches), boot_ns()))
@@ -169,6 +171,8 @@ class ProducerPart:
 
     def last_error(self) -> ClientError | None:
         """Why this producer does nothing any more; None: it goes on."""
+        if self._failed is not None:
+            return self._failed
         if self.machine.successor is not None:
             return NameTaken(self.name, self.machine.successor)
         if self.machine.last_word is not None:
@@ -199,7 +203,7 @@ class ProducerPart:
     def _fail(self, error: ClientError) -> None:
         if self._failed is None and not isinstance(error, ClientClosed):
             log.error("%s", error)
-        self._failed = error
+        self._failed = self._failed or error
         self.inbox.fail(error)
         waiting, self._waiting = self._waiting, []
         for _, future in waiting:
@@ -237,8 +241,6 @@ class Desk:
         self._engine = engine
         self._items = items
         self.is_closed = False
-        self._pushed: Future[None] | None = None
-        """Last call of `push`."""
         show_large_block()
 
     @property
@@ -257,7 +259,7 @@ class Desk:
         self._engine.check()
         number, was_empty = self.part.offers.put(batches, self.part.machine.room_bytes)
         if was_empty and batches:
-            self._engine.call(self.part.collect_soon)
+            self._engine.post(self.part.collect_soon)
         return number
 
     def push(self) -> None:
@@ -265,9 +267,13 @@ class Desk:
 
         Who asks again before that is done asks for the same: a quick program would fill the engine's queue of calls.
         """
-        is_under_way = self._pushed is not None and not self._pushed.done()
-        if self.part.offers.is_waiting and not self.is_closed and not is_under_way:
-            self._pushed = self._engine.call(self.part.collect)
+        if self.part.offers.is_waiting and not self.is_closed and not self.part.is_pushed:
+            self.part.is_pushed = True  # Before it is asked, because the thread may be quicker.
+            try:
+                self._engine.post(self.part.collect)
+            except ClientError:
+                self.part.is_pushed = False
+                raise
 
     def delivered(self) -> "Future[None]":
         """Ends once it is known what became of every batch offered so far."""

@@ -1,6 +1,7 @@
 """Way: the lines of one part to the members of a node, and what can be said of them while nobody answers."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
@@ -48,13 +49,15 @@ class Way(Lines):
         if not self._target.is_pinned:
             return super().send(line, ASK_ROLE)
         self._told.append(LineNews(line, message=RoleTold(is_acting=True, epoch=0)))
-        self.is_stirred = True
         return True
 
-    def take(self) -> list[LineNews]:
+    @property
+    def is_stirred(self) -> bool:
+        return bool(self._told) or super().is_stirred
+
+    def take(self, signalled: AbstractSet[int]) -> list[LineNews]:
         told, self._told = self._told, []
-        news = [*super().take(), *told]
-        self.is_stirred = bool(news)
+        news = [*super().take(signalled), *told]
         if self.malformed() > self._unread:
             self._unread = self.malformed()
             log.warning("%s: %d messages can't be read here: another version?", self._target, self._unread)

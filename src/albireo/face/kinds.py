@@ -8,12 +8,12 @@ needs.
 
 from collections.abc import Callable
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from albireo.runtime.kind_offers import KindOffers
 from albireo.runtime.link.lines import LineTo
 
 if TYPE_CHECKING:
@@ -53,26 +53,15 @@ class FaceKind(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_kind(name: str) -> FaceKind | str:
     """The kind of that name, or the reason why there is none."""
-    kinds = _kinds()
-    if name not in kinds:
-        return f"nobody offers it; there are {', '.join(sorted(kinds))}"
-    try:
-        kind = kinds[name]()
-    except Exception as error:  # noqa: BLE001  # A module of others may raise anything, and boot, which asks too, lives on.
-        return f"{type(error).__name__}: {error}"
-    return kind if isinstance(kind, FaceKind) else f"it offers {kind!r}, which is no FaceKind"
+    return KindOffers(ENTRY_POINTS, FaceKind, _OWN).load(name)
 
 
 def settings_of_kinds() -> dict[str, Callable[[], type[msgspec.Struct] | str]]:
     """Loads the struct of a kind's own keys, or says why not; by the name of each kind of this installation."""
-    return {name: partial(_settings, name) for name in _kinds()}
+    offers = KindOffers(ENTRY_POINTS, FaceKind, _OWN)
+    return {name: partial(_settings, offers, name) for name in offers.names()}
 
 
-def _settings(name: str) -> type[msgspec.Struct] | str:
-    kind = load_kind(name)
+def _settings(offers: KindOffers[FaceKind], name: str) -> type[msgspec.Struct] | str:
+    kind = offers.load(name)
     return kind if isinstance(kind, str) else kind.settings
-
-
-def _kinds() -> dict[str, Callable[[], object]]:
-    offered = {one.name: one.load for one in entry_points(group=ENTRY_POINTS)}
-    return offered | {name: EntryPoint(name, place, ENTRY_POINTS).load for name, place in _OWN.items()}

@@ -56,6 +56,8 @@ class AlarmNews:
         )
         """Time since the last sample after which any change is news, by row."""
         self.has_frozen = bool((self.moves_ns != _UNBOUNDED_NS).any())
+        self.judges_each = np.isfinite(self._rate) | (self.moves_ns != _UNBOUNDED_NS)
+        """Mark items of which each value counts for an alarm, however little it differs from the last."""
 
     def judge(
         self, columns: PolledColumns, value: Column, source_ns: NDArray[np.int64], node_ns: int, news: NDArray[np.bool_]
@@ -64,12 +66,15 @@ class AlarmNews:
         if isinstance(value, Strings) or columns.value_type not in _NUMBERS:
             return None
         rows = columns.rows
-        if self._has_limits:
-            news |= (value < self._low[rows]) | (value > self._high[rows])
+        news |= self.crossed(rows, value)
         if not self._has_rates:
             return None
         places = np.flatnonzero(np.isfinite(self._rate[rows]))
         return self._judge_rates(columns, value, source_ns, node_ns, news, places) if len(places) else None
+
+    def crossed(self, rows: Rows, value: Numbers) -> NDArray[np.bool_] | bool:
+        """Mark values that lie on another side of a limit, or of the end of its hysteresis, than the last sent."""
+        return (value < self._low[rows]) | (value > self._high[rows]) if self._has_limits else False
 
     def _judge_rates(
         self,

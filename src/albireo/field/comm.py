@@ -5,6 +5,7 @@ says how the device is (diagnostics.py), and takes the role that CORE tells (rol
 side towards the device:
 
     device.py      keeps the connection, polls
+    told.py        takes what the device tells by itself, and says what became of it
     carrier.py     carries out orders
     voter_line.py  carries out the requests of CORE's register voter, if this device holds its registers
 
@@ -33,18 +34,19 @@ from albireo.codec.message import AnyMessage, Appended, AppendRefused, ProducerW
 from albireo.codec.register_block import VoterHangUp, VoterLost, VoterReadAsked, VoterWriteAsked
 from albireo.field.carrier import Carrier
 from albireo.field.config import CommConfig
-from albireo.field.contract import Adapter, ConfigurationError, PairAdapter, PolledColumns
+from albireo.field.contract import Arrivals, ConfigurationError, PairAdapter, PolledColumns, ToldAdapter
 from albireo.field.dead_band import DeadBand, PollNews
 from albireo.field.device import Device
 from albireo.field.diagnostics import AdapterDiagnostics, Health
-from albireo.field.kinds import Surroundings, create_adapter
+from albireo.field.kinds import Surroundings, create_adapter, settings_of
 from albireo.field.role import BOUNDED_BY_TIME, AdapterRole
+from albireo.field.told import ToldSide
 from albireo.field.voter_line import VoterLine
 from albireo.machine.producer.producer import Event, LinkOpened, Offered, Producer, ProducerConfig
 from albireo.machine.producer.starts import RANDOM_BITS, run_of_start
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime, soonest
 from albireo.model.item import DataItem
-from albireo.model.topology import Guard
+from albireo.model.topology import AdapterConfig
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.errors import ConfigurationRefused
 from albireo.runtime.link.sockets import Letter, Link
@@ -60,9 +62,11 @@ SAMPLES_WITHIN: Final = 4
 class Comm:
     """Behaviour of the actor."""
 
-    def __init__(self, config: CommConfig, arguments: Mapping[str, object]) -> None:
-        self.name = f"comm.{config.name}"
+    def __init__(self, config: CommConfig, settings: AdapterConfig, arguments: Mapping[str, object]) -> None:
+        """`arguments`: those of the adapter, its settings among them."""
+        self.name = f"comm.{settings.name}"
         self._config = config
+        self._settings = settings
         self._arguments = arguments
         self._is_all_acknowledged = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -78,6 +82,8 @@ class Comm:
         self._diagnostics_due = Instant(0)
         self._role_due = Instant(0)
         self._greetings = 0
+        self._refused_before = 0
+        """Rows that the device told and that were refused, at the last diagnostics."""
         self._run = 0
         """Run of the adapter; rises with each start on this machine (ADR-0153)."""
 
@@ -85,23 +91,23 @@ class Comm:
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
-        config = self._config
+        config, settings = self._config, self._settings
         try:
-            surroundings = Surroundings(actor.data, actor.now)
-            self._adapter = create_adapter(config.kind, self._arguments, surroundings)
-            self._pair_adapter = pair_part(config, self._adapter)
+            self._adapter = create_adapter(self._arguments, Surroundings(actor.data, actor.now))
         except ConfigurationError as error:
-            raise ConfigurationRefused(f"adapter {config.name}: {error}") from error
+            raise ConfigurationRefused(f"adapter {settings.name}: {error}") from error
         self._core: Link = actor.connect("core")
+        self._pair_adapter = self._adapter if isinstance(self._adapter, PairAdapter) else None
+        self._told = ToldSide(self._adapter) if isinstance(self._adapter, ToldAdapter) else None
         own = len(self._adapter.items)
-        conditions = tuple(self._pair_adapter.conditions()) if self._pair_adapter else ()
-        self._diagnostics = AdapterDiagnostics(config.name, tuple(self._adapter.counters()), own, conditions)
-        write_max_ns = config.write_max_ms * MS if config.guard in BOUNDED_BY_TIME else 0
+        names = tuple(self._counters()), tuple(self._conditions_now())
+        self._diagnostics = AdapterDiagnostics(settings.name, names[0], own, names[1])
+        write_max_ns = settings.write_max_ms * MS if settings.guard in BOUNDED_BY_TIME else 0
         self._carrier = Carrier(
             self._adapter, actor, self._core.send, lambda item_id: self._producer.row_of(item_id), write_max_ns
         )
         draw = random.Random(secrets.randbits(64) if config.seed is None else config.seed)
-        self._device = Device(self._adapter, config, actor, self, draw)
+        self._device = Device(self._adapter, settings, actor, self, draw)
         self._carrier.role = self._device.role = self._role
         actor.at_end(self._leave)
         self._begin_run()
@@ -112,9 +118,12 @@ class Comm:
         else:
             self._ask_role()
         jobs = [self._device.live(), self._carrier.serve()]
-        if config.voter_address is not None and self._pair_adapter is not None:
+        if isinstance(self._adapter, ToldAdapter) and self._told is not None:
+            self._adapter.listen(self._given)
+            jobs.append(self._told.serve())
+        if settings.voter_waits is not None and self._pair_adapter is not None:
             first, hung_up = secrets.randbits(31), self._device.hung_up
-            self._line = VoterLine(config.name, self._pair_adapter, self._voter_says, actor.now, first, hung_up)
+            self._line = VoterLine(settings.name, self._pair_adapter, self._voter_says, actor.now, first, hung_up)
             self._device.line = self._line
             jobs.append(self._line.serve())
         self._tasks = [actor.loop.create_task(job) for job in jobs]
@@ -123,6 +132,8 @@ class Comm:
 
     def _begin_run(self) -> None:
         """Everything is news, and what was not committed before is no more: CORE writes the gap."""
+        if self._told is not None:
+            self._told.forget()
         own = tuple(self._adapter.items)
         self._band = DeadBand(
             own,
@@ -132,7 +143,7 @@ class Comm:
         )
         self._run = run_of_start(self._actor.now(), secrets.randbits(RANDOM_BITS), self._run)
         self._producer = Producer(
-            self._config.name,
+            self._settings.name,
             (*own, *self._diagnostics.items),
             run=self._run,
             config=ProducerConfig(queue_bytes_max=self._config.queue_mib << 20),
@@ -149,7 +160,7 @@ class Comm:
                 case WriteOrder() as order:
                     self._carrier.ordered(order)
                 case RoleTold() as told:
-                    self._told(told)
+                    self._role_told(told)
                 case VoterReadAsked() | VoterWriteAsked() | VoterHangUp() as request:
                     if self._line is not None:
                         self._line.asked(request)
@@ -181,7 +192,7 @@ class Comm:
             await asyncio.wait_for(self._is_all_acknowledged.wait(), STOP_WAIT_NS / SECOND)
         self._actor.log.info(
             "adapter_stopped",
-            adapter=self._config.name,
+            adapter=self._settings.name,
             acquired=self._acquired,
             dropped=self._producer.dropped,
             uncommitted_bytes=self._producer.queue_bytes,
@@ -200,7 +211,7 @@ class Comm:
 
     # Role.
 
-    def _told(self, told: RoleTold) -> None:
+    def _role_told(self, told: RoleTold) -> None:
         before, self._role = self._role, self._role.told(told)
         self._carrier.role = self._device.role = self._role
         if before.is_acting and not self._role.is_acting:
@@ -217,7 +228,7 @@ class Comm:
         """No sample, no write; CORE has the log of another holder now, and what waited here belongs to none."""
         self._actor.log.info(
             "standing_by",
-            adapter=self._config.name,
+            adapter=self._settings.name,
             epoch=self._role.epoch,
             uncommitted_bytes=self._producer.queue_bytes,
         )
@@ -228,7 +239,7 @@ class Comm:
 
     def _act(self) -> None:
         """A new run: the first poll is on its way at once, what is lost already is said at once."""
-        self._actor.log.info("acting", adapter=self._config.name, epoch=self._role.epoch)
+        self._actor.log.info("acting", adapter=self._settings.name, epoch=self._role.epoch)
         self._begin_run()
         self._step(LinkOpened())
         now, at_ns = self._actor.now(), self._actor.wall_ns()
@@ -241,7 +252,7 @@ class Comm:
 
     def _ask_role(self) -> None:
         self._role_due = Instant(self._actor.now() + ROLE_ASKED_NS)
-        self._core.send(RoleAsked(adapter=self._config.name, reaches=self._device.is_connected))
+        self._core.send(RoleAsked(adapter=self._settings.name, reaches=self._device.is_connected))
         self._arm()
 
     # Towards CORE.
@@ -250,8 +261,10 @@ class Comm:
         for send in self._producer.step(event, self._actor.now()):
             # A full pipe needs no care here: what gets no answer is sent again.
             self._core.send(send.message, send.raw)
+        if self._told is not None:
+            self._told.hear(self._producer)
         if self._producer.last_word is not None:
-            self._actor.fail(_refusal(self._config.name, self._producer.last_word))
+            self._actor.fail(_refusal(self._settings.name, self._producer.last_word))
         if self._producer.is_all_acknowledged:
             self._is_all_acknowledged.set()
         else:
@@ -269,7 +282,7 @@ class Comm:
     def _voter_says(self, message: AnyMessage) -> None:
         if isinstance(message, VoterLost) and self._line is not None:
             reason = self._line.lost_reason
-            self._actor.log.limited("voter_line_lost", reason, adapter=self._config.name, reason=reason)
+            self._actor.log.limited("voter_line_lost", reason, adapter=self._settings.name, reason=reason)
         self._core.send(message)
         self._arm()
 
@@ -288,19 +301,48 @@ class Comm:
         self._acquired += len(self._diagnostics.items)
         poll_ms = self._polls_ns / self._polls / MS if self._polls else None
         self._polls = self._polls_ns = 0
-        self._conditions = self._pair_adapter.conditions() if self._pair_adapter else {}
+        self._conditions = self._conditions_now()
+        self._refused_before = 0 if self._told is None else self._told.inspection.refused
         counts = {
             "acquired": self._acquired,
             "dropped": self._dropped_before + self._producer.dropped,
             "queue_bytes": self._producer.queue_bytes,
             "overruns": self._device.overruns,
             "reconnects": self._reconnects,
-            **self._adapter.counters(),
+            **self._counters(),
         }
         health = Health(
             is_connected=self._device.is_connected, poll_ms=poll_ms, counts=counts, conditions=self._conditions
         )
         self._step(Offered(batches=self._diagnostics.batches(health, at_ns)))
+
+    def _counters(self) -> dict[str, int]:
+        return {**self._adapter.counters(), **({} if self._told is None else self._told.inspection.counters())}
+
+    def _conditions_now(self) -> dict[str, bool]:
+        conditions = {} if self._pair_adapter is None else dict(self._pair_adapter.conditions())
+        if self._told is not None:
+            conditions["tells_nonsense"] = self._told.inspection.refused > self._refused_before
+        return conditions
+
+    # What the device tells by itself.
+
+    def _given(self, arrivals: Sequence[Arrivals]) -> int:
+        told, now, node_ns = self._told, self._actor.now(), self._actor.wall_ns()
+        assert told is not None, "only a ToldAdapter was handed this"
+        token, refused = told.next_token(), told.inspection.refused
+        if not self._role.is_acting:
+            told.let_go(token)
+            return token
+        news = told.news(arrivals, self._band, now, node_ns)
+        first = self._producer.batches.offered + 1
+        if told.inspection.refused > refused:
+            self._actor.log.limited("arrivals_refused", self._settings.name, adapter=self._settings.name)
+            told.let_go(token)
+        else:
+            told.promise(token, first, self._producer.batches.offered + len(news.batches))
+        self._offer(news)
+        return token
 
     # Calls of `Device`.
 
@@ -312,7 +354,7 @@ class Comm:
         device = self._pair_adapter
         if device is None:
             return
-        if device.conditions() != self._conditions:
+        if any(self._conditions.get(name) is not is_wrong for name, is_wrong in device.conditions().items()):
             self._publish()
         if device.needs_mending:
             self._carrier.changed()
@@ -325,9 +367,9 @@ class Comm:
         if is_connected:
             self._reconnects += self._is_known
             event = "device_returned" if self._is_known else "device_connected"
-            self._actor.log.info(event, adapter=self._config.name)
+            self._actor.log.info(event, adapter=self._settings.name)
         else:
-            self._actor.log.warning("device_lost", adapter=self._config.name, reason=reason)
+            self._actor.log.warning("device_lost", adapter=self._settings.name, reason=reason)
         self._is_known = True
         if not self._role.is_acting:
             self._ask_role()
@@ -335,21 +377,6 @@ class Comm:
         if not is_connected:
             self._offer(self._band.lost(self._actor.now(), at_ns))
         self._publish()
-
-
-def pair_part(config: CommConfig, adapter: Adapter) -> PairAdapter | None:
-    """The adapter, if it can do what only a pair needs.
-
-    Raises:
-        ConfigurationError: it can't, and something is configured that needs it.
-    """
-    if isinstance(adapter, PairAdapter):
-        return adapter
-    if config.voter_address is not None:
-        raise ConfigurationError(f"voter_address: an adapter of kind {config.kind!r} reaches no voter; remove it")
-    if config.guard not in (Guard.LEASE, Guard.GATE):
-        raise ConfigurationError(f"guard = {config.guard.value!r}: kind {config.kind!r} has none; write lease or gate")
-    return None
 
 
 def _refusal(name: str, word: AppendRefused) -> str:
@@ -374,6 +401,8 @@ def create(arguments: Mapping[str, object]) -> Comm:
         ConfigurationRefused: the arguments can't work.
     """
     try:
-        return Comm(msgspec.convert(arguments, CommConfig), arguments)
-    except (msgspec.ValidationError, ValueError) as error:
+        config = msgspec.convert(arguments, CommConfig)
+        of_adapter = {key: one for key, one in arguments.items() if key not in config.__struct_fields__}
+        return Comm(config, settings_of(of_adapter), of_adapter)
+    except ValueError as error:  # So are msgspec.ValidationError and ConfigurationError.
         raise ConfigurationRefused(f"adapter {arguments.get('name', '?')}: {error}") from error

@@ -4,6 +4,12 @@ An adapter speaks one protocol to one device (or one line of them behind one con
 of CORE or of the clock; COMM (field/comm.py) polls it, applies the dead band, marks a loss, reconnects, carries out
 write orders and publishes diagnostics - the same way for every protocol. Third-party types stop here.
 
+    polled      COMM asks: `poll` gives every item once                            (Adapter)
+    told        the device speaks by itself: the adapter gives arrivals as they
+                come, and hears what became of each                                (ToldAdapter)
+
+An adapter may be both. Its items are then those that it polls and those that it is told.
+
 Errors that cross this seam:
 
     DeviceLost    the device can't be reached, or no longer answers: COMM closes, marks every item, reconnects
@@ -24,10 +30,6 @@ from albireo.model.value import Value, ValueType
 GOES_ON: Final = ""
 """Answer of a `SendGuard` when nothing speaks against the write."""
 
-WRITE_MAX_MS: Final = 300
-"""Longest way of a write to its device in a pair, unless the adapter says otherwise: half the default lease. A write
-starts only if so much is left of the lease, and what the device has not taken by then the kernel throws away."""
-
 SendGuard = Callable[[], str]
 """Asked right before the bytes of a write leave: GOES_ON, or why it must not be sent any more."""
 
@@ -47,8 +49,8 @@ class ConfigurationError(ValueError):
     """The arguments of an adapter can't work; the message says which and what to do."""
 
 
-class PolledColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """n values of one type out of one poll, rows in rising order and each at most once."""
+class ValueColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """n values of one type."""
 
     value_type: ValueType
     rows: NDArray[np.intp]
@@ -56,8 +58,36 @@ class PolledColumns(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     value: Column
     """Engineering units. Where the quality is bad, the value is not meant and COMM keeps the last one."""
     quality: NDArray[np.uint32]
+
+
+class PolledColumns(ValueColumns, frozen=True, eq=False, kw_only=True):
+    """Values out of one poll, rows in rising order and each at most once."""
+
     source_ns: NDArray[np.int64] | None = None
     """The device's own wall time of each value; None: the device gives none, COMM stamps the time of the poll."""
+
+
+class Arrivals(ValueColumns, frozen=True, eq=False, kw_only=True):
+    """Values that a device told by itself, in the order in which they came; any number of one item, or none.
+
+    Each is on record, except that one within the dead band of its item's last, where the item has a dead band, is not.
+    """
+
+    source_ns: NDArray[np.int64]
+    """The device's wall time of each value."""
+
+
+Give = Callable[[Sequence[Arrivals]], int]
+"""Takes what one wake-up of the adapter brought, in order, and returns the token of it: 1, 2, 3... in this life.
+
+Called in COMM's loop, between `connect` and the end of `close`. It waits for nothing and refuses nothing as a whole:
+
+    a row that fits no item, or another type than its item's    left out, counted; the token is let go
+    a value beyond the item's range                             UncertainEngineeringUnitsExceeded, counted
+    a source time that can't be (inspection.py)                 the node's time and Uncertain, counted
+    a source time before an earlier one of the item             kept as it is, counted
+    more than waits for CORE at most (`queue_mib`)              the oldest go, counted; a gap record, and let go
+"""
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +125,7 @@ class Adapter(Protocol):
         ...
 
     async def poll(self) -> Sequence[PolledColumns]:
-        """Every item once, at most one Columns per value type.
+        """Every item that is polled once, at most one Columns per value type.
 
         A value that could not be had is there with a bad quality; it is never left out and never zero in its place.
 
@@ -118,6 +148,39 @@ class Adapter(Protocol):
 
     async def close(self) -> None:
         """Release the connection; never raises, may come twice."""
+        ...
+
+
+@runtime_checkable
+class ToldAdapter(Adapter, Protocol):
+    """Abilities of an adapter beyond `Adapter` whose device speaks by itself.
+
+    `poll` goes on: it gives the items that are polled, which may be none, and shows that the device is there. What is
+    told is no news of other items, so an item that stands still is not sent anew, and one of a device that came back is
+    good again with its next arrival.
+
+    Each token has one word, in this life of the adapter:
+
+        committed   everything that was given under it is on record: on both members of a pair, however early the
+                    stream's durability lets CORE answer. In the order in which it was given. A restart of CORE changes
+                    nothing: COMM sends it again, and it stands there once.
+        let go      it is not known to be on record, and COMM does not try again: the member stands by, its queue was
+                    full, CORE could not take it (each is a gap on record), or a row was refused (counted, and a case).
+                    An adapter whose device repeats itself gives it again, and it may then stand there twice.
+
+    A life that ends says no more: with COMM's process, or with `close` at its stop.
+    """
+
+    def listen(self, give: Give) -> None:
+        """`give` is where arrivals go. Called once, before the first `connect`."""
+        ...
+
+    def committed(self, token: int) -> None:
+        """All of `token` is on record: it may be acknowledged to the device."""
+        ...
+
+    def let_go(self, token: int) -> None:
+        """`token` is forgotten."""
         ...
 
 

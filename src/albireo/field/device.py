@@ -16,12 +16,11 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from albireo.field.back_off import BackOff, BackOffConfig
-from albireo.field.config import CommConfig
 from albireo.field.contract import Adapter, DeviceLost, PairAdapter, PolledColumns
 from albireo.field.role import AdapterRole
 from albireo.field.voter_line import VoterLine
 from albireo.model.instant import MS, SECOND, Instant, WallTime
-from albireo.model.topology import Standby
+from albireo.model.topology import AdapterConfig, Standby
 from albireo.runtime.actor.actor import ActorContext
 
 STEADY_NS: Final = 10 * SECOND
@@ -44,16 +43,21 @@ class Device:
     """One adapter's connection. COMM sets `role` and `line`, and calls `wake` after it changed the role."""
 
     def __init__(
-        self, adapter: Adapter, config: CommConfig, actor: ActorContext, listener: PollListener, draw: random.Random
+        self,
+        adapter: Adapter,
+        settings: AdapterConfig,
+        actor: ActorContext,
+        listener: PollListener,
+        draw: random.Random,
     ) -> None:
         """`draw`: jitter of the back-off."""
         self._adapter = adapter
-        self._config = config
+        self._settings = settings
         self._actor = actor
         self._listener = listener
         self._draw = draw
         self._back_off_config = BackOffConfig(
-            first_ns=config.backoff_min_ms * MS, longest_ns=config.backoff_max_ms * MS
+            first_ns=settings.backoff_min_ms * MS, longest_ns=settings.backoff_max_ms * MS
         )
         self._woken = asyncio.Event()
         self._is_hung_up = False
@@ -67,7 +71,7 @@ class Device:
 
     @property
     def _wants_connection(self) -> bool:
-        return self.role.is_acting or self._config.standby is not Standby.OFF or self.line is not None
+        return self.role.is_acting or self._settings.standby is not Standby.OFF or self.line is not None
 
     def wake(self) -> None:
         """The role has changed: what is under way is of the tenure before."""
@@ -165,7 +169,7 @@ class Device:
         if self.role.is_acting and role_changes == self._role_changes:
             self._listener.polled(polled, began, source_ns)
         self._changed(True, source_ns)
-        return self._config.poll_ms * MS
+        return self._settings.poll_ms * MS
 
     async def _look_idly(self) -> int:
         """Knock at the device, or poll it slowly, while this member stands by; returns when to do it again.
@@ -173,16 +177,16 @@ class Device:
         Raises:
             DeviceLost: the device does not answer.
         """
-        poll_ns = self._config.poll_ms * MS
+        poll_ns = self._settings.poll_ms * MS
         slow_ns = max(poll_ns, KNOCK_NS)
-        if self._config.standby is Standby.OFF:
+        if self._settings.standby is Standby.OFF:
             return slow_ns
-        if isinstance(self._adapter, PairAdapter) and self._config.standby is Standby.CONNECTED:
+        if isinstance(self._adapter, PairAdapter) and self._settings.standby is Standby.CONNECTED:
             await self._adapter.knock()
         else:
             await self._adapter.poll()
         self._changed(True, self._actor.wall_ns())
-        return poll_ns if self._config.standby is Standby.POLLING else slow_ns
+        return poll_ns if self._settings.standby is Standby.POLLING else slow_ns
 
     def _changed(self, is_connected: bool, at_ns: WallTime, reason: str = "") -> None:
         if self.is_connected is not is_connected:

@@ -1,18 +1,21 @@
-"""Which adapter a kind names. Loaded when it is asked for, so that a node pays for the protocols it speaks."""
+"""Making of adapters: the one that its arguments describe, by the kind that they name (offered.py)."""
 
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
-from albireo.field import ENTRY_POINTS
-from albireo.field.contract import Adapter, ConfigurationError
+from albireo.codec.topology.adapter_kind import AdapterKind
+from albireo.field.contract import Adapter, ConfigurationError, PairAdapter
+from albireo.field.offered import KnownKinds
 from albireo.model.instant import Instant
+from albireo.model.topology import AdapterConfig, Guard
 from albireo.runtime.actor.first_use import settle_types
+from albireo.runtime.kind_offers import object_at
 
-_OWN: Final = {"modbus": "albireo.field.modbus.adapter:create", "host": "albireo.field.host:create"}
+ROWS: Final = "items"
+"""Key of an adapter's item rows among its arguments; in the file it names their table."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -24,29 +27,59 @@ class Surroundings(msgspec.Struct, frozen=True):
     """Boot clock."""
 
 
-Create = Callable[[Mapping[str, object], Surroundings], Adapter]
+Rows = Sequence[Mapping[str, str]]
+"""Cells of each row of the item table."""
+Create = Callable[[Any, Rows, Surroundings], Adapter]
+"""Makes the adapter of the given settings, which are of the kind's own struct. Raises ConfigurationError."""
 
 
-def create_adapter(kind: str, arguments: Mapping[str, object], surroundings: Surroundings) -> Adapter:
-    """The adapter of `kind` with `arguments` (JSON).
+def settings_of(arguments: Mapping[str, object]) -> AdapterConfig:
+    """The settings of an adapter among its arguments (JSON), as the struct of its kind.
 
     Raises:
-        ConfigurationError: nobody offers that kind, or the arguments can't work.
+        ConfigurationError: nobody offers that kind, or the settings can't work.
     """
-    create = _factory(kind)
+    kind = _kind(arguments)
+    try:
+        return msgspec.convert({key: one for key, one in arguments.items() if key != ROWS}, kind.settings)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def create_adapter(arguments: Mapping[str, object], surroundings: Surroundings) -> Adapter:
+    """The adapter that `arguments` (JSON) describe.
+
+    Raises:
+        ConfigurationError: nobody offers its kind, or the arguments can't work.
+    """
+    settings = settings_of(arguments)
+    try:
+        rows = msgspec.convert(arguments.get(ROWS, []), list[dict[str, str]])
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"{ROWS}: {error}") from error
+    create = cast(Create, object_at(_kind(arguments).create))
     settle_types()
-    return create(arguments, surroundings)
+    adapter = create(settings, rows, surroundings)
+    if not isinstance(adapter, PairAdapter):
+        _check_alone(settings)
+    return adapter
 
 
-def _factory(kind: str) -> Create:
-    place = _OWN.get(kind)
-    if place is None:
-        from importlib.metadata import entry_points  # Takes 3 MB, which adapters of our own are spared.
+def _check_alone(settings: AdapterConfig) -> None:
+    """Nothing is configured that only a PairAdapter can do."""
+    kind, guard = settings.kind, settings.guard.value
+    if settings.voter_waits is not None:
+        raise ConfigurationError(f"an adapter of kind {kind!r} reaches no voter")
+    if settings.guard not in (Guard.LEASE, Guard.GATE):
+        raise ConfigurationError(f"guard = {guard!r}: kind {kind!r} has none; write lease or gate")
 
-        offered = {one.name: one for one in entry_points(group=ENTRY_POINTS)}
-        if kind not in offered:
-            known = ", ".join(sorted({*_OWN, *offered}))
-            raise ConfigurationError(f"no adapter of kind {kind!r}; there are {known}")
-        return cast(Create, offered[kind].load())
-    module, _, name = place.partition(":")
-    return cast(Create, getattr(import_module(module), name))
+
+def _kind(arguments: Mapping[str, object]) -> AdapterKind:
+    known = KnownKinds()
+    name = str(arguments.get("kind", ""))
+    if name not in known:
+        raise ConfigurationError(f"no adapter of kind {name!r}; there are {', '.join(known)}")
+    kind = known[name]
+    if kind.trouble:
+        raise ConfigurationError(f"the kind {name!r} can't be had: {kind.trouble}")
+    return kind

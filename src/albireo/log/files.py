@@ -4,8 +4,9 @@ Everything that can be torn, lost or refused goes through `FileSystem`, so that 
 refuse it. All methods may raise OSError. A handle is an int and belongs to the caller until `close`.
 
 Durability contract, as POSIX and ext4 give it:
-- what `pwritev` wrote is durable after the next `sync` of a handle of that file returned without error;
-- after an error of `sync` the pages may be gone although a later `sync` succeeds: never retry one
+- what `pwritev` wrote is durable after the next `sync` of a handle of that file returned without error; what
+  `pwrite_durably` took is durable when it returns, and nothing else is because of it;
+- after an error of either the pages may be gone although a later `sync` succeeds: never retry one
   (PostgreSQL 2018, "PANIC on fsync() failure");
 - a name made, changed or removed is durable after `sync_directory` of its directory.
 """
@@ -59,6 +60,10 @@ class FileSystem(Protocol):
 
     def sync(self, handle: int) -> None:
         """Make data, and the length if it changed, durable (fdatasync)."""
+        ...
+
+    def pwrite_durably(self, handle: int, buffer: Buffer, offset: int) -> int:
+        """Write a buffer and make what was taken durable, in one call; returns the bytes taken, perhaps fewer."""
         ...
 
     def size(self, handle: int) -> int: ...
@@ -131,6 +136,9 @@ class OsFileSystem:
 
     def sync(self, handle: int) -> None:
         os.fdatasync(handle)
+
+    def pwrite_durably(self, handle: int, buffer: Buffer, offset: int) -> int:
+        return os.pwritev(handle, [buffer], offset, os.RWF_DSYNC)
 
     def size(self, handle: int) -> int:
         return os.fstat(handle).st_size

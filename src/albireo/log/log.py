@@ -17,6 +17,7 @@ sync thread, and for `save_snapshot`, which any one thread may call. Without `st
 Spec: design/log-and-feed.md, Log; ADR-0010 to 0016; docs/formats/log.md.
 """
 
+import operator
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -64,6 +65,9 @@ class Log:
         self._retention = LogRetention(files, directory, config, store, self._work.do)
         self._adopt(opened.found)
         self._told = self.header.position(min(opened.found.committed_sequence, self.end.sequence))
+        self._view = LogView()
+        self._view_parts: tuple[object, ...] = (None,)
+        """Fields of the last view, in their order."""
         self.do = self._work.do
         """Takes a piece of disk work that the housekeeper does soon; without threads it is done right here."""
 
@@ -390,16 +394,12 @@ class Log:
     def view(self) -> LogView:
         """All positions at this instant, for the machines that decide about this log."""
         header, told, durable = self._store.header, self._told, self._work.durable
-        return LogView(
-            begin=self._stored.beginning(header),
-            committed=told if told.sequence <= durable.sequence else durable,
-            told=told,
-            durable=durable,
-            end=self._appender.end,
-            history=header.history,
-            damaged_from=self._stored.damaged_from,
-            refuses_because=self.admission(),
-        )
+        committed = told if told.sequence <= durable.sequence else durable
+        positions = (self._stored.beginning(header), committed, told, durable, self._appender.end, header.history)
+        parts = (*positions, self._stored.damaged_from, self.admission())
+        if not all(map(operator.is_, parts, self._view_parts)):  # A turn asks ten times, and most views are alike.
+            self._view, self._view_parts = LogView(*parts), parts
+        return self._view
 
     @property
     def log_time(self) -> LogTime:

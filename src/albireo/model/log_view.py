@@ -21,7 +21,7 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     """False: the first frame can't be read, so nobody can be told where the log begins."""
 
 
-class LogView(msgspec.Struct, frozen=True, kw_only=True):
+class LogView(msgspec.Struct, frozen=True):
     """Positions of one log, from left to right, and its damage and refusals."""
 
     begin: Beginning = Beginning()

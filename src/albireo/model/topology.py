@@ -9,7 +9,7 @@ A place is the place of one process tree: `root/north`, or a member of a pair, `
 
 import re
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -111,86 +111,69 @@ class Standby(StrEnum):
     """No connection: for a device that takes only one."""
 
 
-VOTER_REGISTERS: Final = 64
-"""Two blocks of `codec.register_block`, one per member."""
-MAILBOX_AREA_REGISTERS: Final = 28
-"""Two mailboxes and the guard's status of `machine.output.mailbox`."""
-_REGISTERS: Final = 65_536
+class PlcWaits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Times that `albireo doctor plc-voter` measured of one PLC, as the topology has them."""
+
+    settle_ms: int = 50
+    dead_time_ms: int = 2_000
 
 
 class AdapterConfig(Config, frozen=True):
-    """`[[node.adapter]]`: one connection to a device, run by an actor of its own."""
+    """`[[node.adapter]]`: one connection to a device, run by an actor of its own.
+
+    These are the keys of every kind. A kind that has keys of its own declares a struct below this one, and answers
+    there what the node wants to know of it.
+    """
+
+    KNOWN_ELSEWHERE: ClassVar[frozenset[str]] = frozenset({"kind", "guard", "write_max_ms"})
+    """Keys that CORE, members or a gate read too, at their start. The others an adapter alone reads, at its own."""
 
     name: AdapterName
     kind: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
-    """Kind of adapter: `modbus`, `host`."""
+    """Kind of adapter: `modbus`, `host`, or one that another distribution offers."""
     label: Label = ""
     description: Description = ""
     url: Annotated[str, Meta(max_length=512)] = ""
     """Address of the device, such as tcp://10.0.2.5:502; none for `host`."""
     items: Annotated[str, Meta(max_length=512)] = ""
     """CSV item table, relative to the topology file; none for `host`, which knows its own items."""
-    device_id: Annotated[int, Meta(ge=0, le=255)] = 1
-    """Modbus unit; most devices with one unit answer to 1."""
     poll_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 1_000
     """Time from one poll of all items to the next."""
-    timeout_ms: Annotated[int, Meta(ge=10, le=600_000)] = 1_000
-    """Longest wait for one answer."""
-    retries: Annotated[int, Meta(ge=0, le=10)] = 1
-    """Repeats of one read before the device counts as lost."""
     backoff_min_ms: Annotated[int, Meta(ge=10, le=600_000)] = 500
     """First pause between two attempts to connect; doubled each time, jittered."""
     backoff_max_ms: Annotated[int, Meta(ge=10, le=3_600_000)] = 2_000
     """Longest pause between two attempts to connect; values of a device that is back stay bad for so long."""
-    read_gap_max: Annotated[int, Meta(ge=0, le=100)] = 8
-    """Unused registers that one block read may span."""
-    read_count_max: Annotated[int, Meta(ge=1, le=2_000)] = 120
-    """Registers of one block read; Modbus allows 125, some devices less."""
     standby: Standby = Standby.CONNECTED
     """Work on the passive member of a pair: `connected`, `polling` or `off`; it never writes there."""
     guard: Guard = Guard.LEASE
     """Guard of outputs against late orders: `plc`, `gate`, `stamp` or `lease` (docs/plc-voter.md)."""
     write_max_ms: Annotated[int, Meta(ge=1, le=60_000)] = 300
-    """Longest time of a write in a pair; with `stamp` and `lease` no write starts with less of the lease left."""
-    mailbox_address: Annotated[int, Meta(ge=0, le=_REGISTERS - MAILBOX_AREA_REGISTERS)] | None = None
-    """First of the 28 holding registers of the output mailboxes; `guard = "plc"` needs it, and `albireo gate`."""
-    gated_url: Annotated[str, Meta(max_length=512)] = ""
-    """The PLC behind `albireo gate`, as the gate reaches it; `url` is then the address of the gate."""
-    voter_address: Annotated[int, Meta(ge=0, le=_REGISTERS - VOTER_REGISTERS)] | None = None
-    """First of the 64 holding registers of the voter's two blocks; a voter `plc:NAME` needs it."""
-    settle_ms: Annotated[int, Meta(ge=0, le=10_000)] = 50
-    """Time until the PLC's other connections see a write; measured by `albireo doctor plc-voter`."""
-    dead_time_ms: Annotated[int, Meta(ge=0, le=60_000)] = 2_000
-    """Time until a write of a broken connection has landed or never will: `timeout_ms` and the PLC's queue."""
+    """Longest way of a write to its device in a pair, by default half the lease: with `stamp` and `lease` none starts
+    with less of it left, and what the device has not taken by then the kernel throws away."""
 
     def __post_init__(self) -> None:
         if self.backoff_max_ms < self.backoff_min_ms:
             raise ValueError("backoff_max_ms must not be below backoff_min_ms")
-        if self.guard is Guard.PLC and self.mailbox_address is None:
-            raise ValueError('guard = "plc" needs mailbox_address: where the PLC has its mailboxes')
-        self._check_gate()
-        if self.voter_address is not None and self.mailbox_address is not None:
-            distance = self.mailbox_address - self.voter_address
-            if -MAILBOX_AREA_REGISTERS < distance < VOTER_REGISTERS:
-                raise ValueError("voter_address and mailbox_address overlap: 64 and 28 registers")
-
-    def _check_gate(self) -> None:
-        if self.guard is Guard.GATE and (self.mailbox_address is None) is not (not self.gated_url):
-            raise ValueError(
-                'guard = "gate" with a gate of ours needs both: gated_url, where it finds the PLC, and '
-                "mailbox_address, where it shows its mailboxes; a gate of others needs neither"
-            )
-        if self.gated_url and self.guard is not Guard.GATE:
-            raise ValueError(f'gated_url names the PLC behind a gate, and guard is "{self.guard.value}"')
-        if self.gated_url and self.voter_address is not None:
-            raise ValueError(
-                "gated_url and voter_address: a PLC behind a gate can't vote, for the gate refuses plain writes"
-            )
 
     @property
-    def has_own_gate(self) -> bool:
-        """True: outputs are reached through an `albireo gate`."""
-        return bool(self.gated_url)
+    def device(self) -> tuple[str, int]:
+        """Device behind the address: two adapters with the same one poll it twice."""
+        return self.url, 0
+
+    @property
+    def voter_waits(self) -> PlcWaits | None:
+        """Times of the PLC that votes; None: it can't vote."""
+        return None
+
+    @property
+    def device_behind_gate(self) -> str:
+        """Address of the device behind an `albireo gate`; empty: no gate of ours stands before it."""
+        return ""
+
+    @property
+    def must_run_on(self) -> bool:
+        """True: a vote or a gate depends on it, or on its table, so that it is not started anew as the node runs."""
+        return self.voter_waits is not None or bool(self.device_behind_gate)
 
 
 class FaceConfig(Config, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ from albireo.model.tree.nodes import asked_of_parent, child_configs, dialled
 from albireo.node.apply import ReadAgain, TopologyInUse
 from albireo.node.lone import logger_of, supervision_of
 from albireo.node.membership.door import DoorArguments
-from albireo.node.membership.pair_arguments import PairArguments, PlcWaits
+from albireo.node.membership.pair_arguments import PairArguments
 from albireo.node.vote.boot import node_voter_of
 from albireo.runtime import ActorSpec
 from albireo.runtime.actor.node import run_node
@@ -193,11 +193,7 @@ def _pair(
         other=other.peer,
         other_place=f"{node.id}[{'backup' if own is primary else 'primary'}]",
         other_client=other.client,
-        waits={
-            f"plc:{one.name}": PlcWaits(settle_ms=one.settle_ms, dead_time_ms=one.dead_time_ms)
-            for one in node.adapter
-            if one.voter_address is not None
-        },
+        waits={f"plc:{one.name}": one.voter_waits for one in node.adapter if one.voter_waits is not None},
         guards={one.name: one.guard.value for one in node.adapter if one.kind != HOST},
         local_streams=node.durability.local_streams,
         private_streams=node.replication.private_streams,

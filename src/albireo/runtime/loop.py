@@ -7,7 +7,9 @@ While a turn runs nothing else of this actor does; CORE's rule is 20 ms.
 import asyncio
 import contextlib
 import gc
+import os
 import selectors
+import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -142,6 +144,43 @@ class NextTurn:
 
     def began(self) -> None:
         self._is_due = False
+
+
+class Bell:
+    """Wakes a loop from any thread. An eventfd costs a third of what asyncio's own pair of sockets does."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_rung: Callable[[], object]) -> None:
+        """`on_rung`: called in the loop, once for all rings before; on an `ActorLoop` see `watch`."""
+        self._loop = loop
+        self._on_rung = on_rung
+        self._descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._lock = threading.Lock()
+        """Held by who uses the descriptor: once closed it may be somebody else's."""
+        if isinstance(loop, ActorLoop):
+            loop.watch(self._descriptor, self._rung)
+        else:
+            loop.add_reader(self._descriptor, self._rung)
+
+    def ring(self) -> bool:
+        """Wake the loop; False: it is over."""
+        with self._lock:
+            if self._descriptor >= 0:
+                os.eventfd_write(self._descriptor, 1)
+            return self._descriptor >= 0
+
+    def close(self) -> None:
+        """Wake nobody any more. For the loop's thread."""
+        if isinstance(self._loop, ActorLoop):
+            self._loop.unwatch(self._descriptor)
+        else:
+            self._loop.remove_reader(self._descriptor)
+        with self._lock:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _rung(self) -> None:
+        os.eventfd_read(self._descriptor)
+        self._on_rung()
 
 
 class IdleCollection:

@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import cli
-from albireo.cli.adapters import adapter_kinds
 from albireo.cli.site.checkup import Finding, disk, ports, sync_latency
 from albireo.cli.site.survey import rows_of, write_files
 from albireo.cli.topology_file import TextReader, read_topology
@@ -20,6 +19,7 @@ from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.field.modbus.guessing import Guess
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.survey import Survey
+from albireo.field.offered import KnownKinds
 from tests.parts.port import free_port
 
 TOPOLOGY = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"
@@ -75,7 +75,7 @@ def test_a_file_that_is_none_exits_with_78(tmp_path: Path, name: str) -> None:
 def test_the_modbus_adapter_judges_its_rows_and_bits_of_one_register_may_share_it(site: Path) -> None:
     table = "name,kind,address,type,bit\na,holding,1,bool,0\nb,holding,1,bool,1\nc,holding,1,float32,\nd,holding,2,,\n"
     (site / "p1.csv").write_text(table)
-    loaded = load_topology("topology.toml", TextReader(site), adapter_kinds())
+    loaded = load_topology("topology.toml", TextReader(site), KnownKinds())
     assert isinstance(loaded, LoadedTopology)
     assert [(one.line, one.key_path) for one in loaded.warnings] == [(5, "address")]
 
@@ -177,7 +177,7 @@ def test_guesses_become_rows_that_the_loader_takes(tmp_path: Path) -> None:
     rows = rows_of(Survey(guesses=guesses, requests=9, is_complete=True, skipped=0))
     assert [row["name"] for row in rows] == ["holding_0", "holding_2", "holding_10", "coil_7"]
     assert rows[0]["description"] == "guess: float32, read 1.5"
-    judge = adapter_kinds()["modbus"].judge
+    judge = KnownKinds()["modbus"].judge
     assert judge is not None
     assert not [row for row in rows if isinstance(judge({k: v for k, v in row.items() if v}), list)]
 

@@ -298,6 +298,48 @@ def test_a_program_that_waits_faster_than_its_client_works_is_not_too_busy() -> 
         client.close(0.01)
 
 
+def test_a_producer_whose_client_was_too_busy_asks_again() -> None:
+    (port,) = free_ports(1)
+    client, gate = connect(f"tcp://127.0.0.1:{port}", waits=False), threading.Event()
+    producer, engine = client.producer("p", [ITEM]), client._core.engine
+    begun = threading.Event()
+
+    def stand_still() -> None:
+        begun.set()
+        gate.wait(PATIENCE_S)
+
+    engine.post(stand_still)
+    assert begun.wait(PATIENCE_S)
+    with pytest.raises(ClientBusy):
+        while True:
+            last = engine.call(int)
+    with pytest.raises(ClientBusy):
+        producer.offer([batch(1)])
+    with pytest.raises(ClientBusy):
+        producer.wait(0)
+    gate.set()
+    last.result(PATIENCE_S)
+    producer.wait(0)
+    engine.call(int).result(PATIENCE_S)
+    assert not producer._desk.part.offers.is_waiting, "what was offered has left"
+    with pytest.raises(NotDelivered):
+        client.close(0.01)
+
+
+def test_an_error_in_work_that_nobody_waits_for_ends_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = free_ports(1)
+    told: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    client = connect(f"tcp://127.0.0.1:{port}", waits=False)
+    producer = client.producer("p", [ITEM])
+    client._core.engine.post(lambda: 1 // 0)
+    with pytest.raises(ClientClosed, match="an error of ours"):
+        producer.wait(PATIENCE_S)
+    client._core.engine._thread.join(PATIENCE_S)
+    assert len(told) == 1
+    client.close()
+
+
 def test_a_consumer_reads_each_record_once_from_either_member(tmp_path: Path) -> None:
     def numbers(client: Client, count: int) -> list[object]:
         found: list[object] = []

@@ -7,10 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from albireo.codec.topology.item_table import AdapterKind, AddressSpan, Judged, RowMistake
+from albireo.codec.topology.adapter_kind import AdapterKind, AddressSpan, Judged, RowMistake
 from albireo.codec.topology.mistakes import MISTAKES_MAX, Mistake
 from albireo.codec.topology.schema import schema_text
 from albireo.codec.topology.topology import LoadedTopology, load_topology
+from albireo.field.modbus import config as modbus
+from albireo.field.modbus.config import ModbusConfig
 from albireo.model import settings
 from albireo.model import topology as model
 from albireo.model.item import AlarmSettings, DataItem
@@ -73,7 +75,9 @@ def judge(cells: Mapping[str, str]) -> Judged | list[RowMistake]:
 
 
 KINDS = {
-    "test": AdapterKind(columns=("name", "address", "count", "hi", "type", "suppressed_by", "was"), judge=judge),
+    "test": AdapterKind(
+        columns=("name", "address", "count", "hi", "type", "suppressed_by", "was"), judge=judge, settings=ModbusConfig
+    ),
     "host": AdapterKind(needs_url=False, needs_items=False),
 }
 
@@ -260,9 +264,10 @@ SECOND = GATED.replace('"g1"', '"g2"').replace("g1.csv", "g2.csv")
 
 def test_a_plc_stands_behind_a_gate_of_ours_or_of_others() -> None:
     ours = loaded(CLUSTER + PAIR + NORTH + GATED, GATE_TABLES).topology.node[1].adapter[2]
-    assert ours.has_own_gate and ours.mailbox_address == 9100
+    assert isinstance(ours, ModbusConfig)
+    assert ours.device_behind_gate == "tcp://10.9.0.7:502" and ours.mailbox_address == 9100
     of_others = GATED.replace('  gated_url = "tcp://10.9.0.7:502"\n', "").replace("  mailbox_address = 9100\n", "")
-    assert not loaded(CLUSTER + PAIR + NORTH + of_others, GATE_TABLES).topology.node[1].adapter[2].has_own_gate
+    assert not loaded(CLUSTER + PAIR + NORTH + of_others, GATE_TABLES).topology.node[1].adapter[2].device_behind_gate
 
 
 @pytest.mark.parametrize(
@@ -472,7 +477,8 @@ def test_hostile_numbers_of_mistakes_are_bounded() -> None:
 
 def test_the_published_schema_is_current() -> None:
     published = (ROOT / "docs" / "topology.schema.json").read_text()
-    assert published == schema_text(inspect.getsource(model), inspect.getsource(settings)), (
+    kinds = {"host": model.AdapterConfig, "modbus": ModbusConfig}
+    assert published == schema_text(kinds, map(inspect.getsource, (model, settings, modbus))), (
         "albireo topology schema > docs/topology.schema.json"
     )
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from albireo.cli.adapters import adapter_kinds
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import LoadedTopology, load_topology
+from albireo.field.offered import KnownKinds
 
 TOPOLOGY = """
 cluster = "7d0e5a4e-3a51-4a3f-9d3f-0d6a1d0b6a55"
@@ -23,7 +23,7 @@ def found(**cells: str) -> list[Mistake]:
     """Mistakes and warnings of a table with one row, a number unless `type` says otherwise."""
     row = {"name": "a", "kind": "holding", "address": "0", "type": "float32"} | cells
     table = f"{','.join(row)}\n{','.join(row.values())}\n"
-    answer = load_topology("t.toml", {"t.toml": TOPOLOGY, "p1.csv": table}.__getitem__, adapter_kinds())
+    answer = load_topology("t.toml", {"t.toml": TOPOLOGY, "p1.csv": table}.__getitem__, KnownKinds())
     return list(answer.warnings) if isinstance(answer, LoadedTopology) else answer
 
 
@@ -65,7 +65,7 @@ def test_limit_that_no_float_holds_is_a_warning() -> None:
 
 
 def test_unsigned_register_with_a_rate_may_be_a_counter_and_others_are_none() -> None:
-    kinds = adapter_kinds()
+    kinds = KnownKinds()
     judge = kinds["modbus"].judge
     assert judge is not None
 

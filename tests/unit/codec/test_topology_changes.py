@@ -2,10 +2,11 @@
 
 import pytest
 
+from albireo.codec.topology.adapter_kind import AdapterKind
 from albireo.codec.topology.changes import TopologyChange, changes_of
-from albireo.codec.topology.item_table import AdapterKind
 from albireo.codec.topology.plan import ApplyPlan, plan_of
 from albireo.codec.topology.topology import LoadedTopology, load_topology
+from albireo.field.modbus.config import ModbusConfig
 from albireo.model.topology import find_place
 
 SITE = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"
@@ -39,7 +40,7 @@ kind = "test"
 items = "p1.csv"
 """
 TABLE = "name,unit,hi\nfan_1,kW,5\nco,ppm,70\n"
-KINDS = {"test": AdapterKind(needs_url=None)}
+KINDS = {"test": AdapterKind(needs_url=None, settings=ModbusConfig)}
 PAIR = ("root[primary]", "root[backup]")
 
 

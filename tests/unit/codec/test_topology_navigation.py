@@ -2,7 +2,7 @@
 
 import pytest
 
-from albireo.codec.topology.item_table import AdapterKind
+from albireo.codec.topology.adapter_kind import AdapterKind
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.navigation import items_of
 from albireo.codec.topology.topology import LoadedTopology, load_topology

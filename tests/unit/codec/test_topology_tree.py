@@ -2,7 +2,7 @@
 
 import pytest
 
-from albireo.codec.topology.item_table import AdapterKind
+from albireo.codec.topology.adapter_kind import AdapterKind
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.model.tree.nodes import asked_of_parent, wanted_from_above

@@ -5,7 +5,6 @@ import random
 import pytest
 
 from albireo.field.back_off import BackOff, BackOffConfig
-from albireo.field.config import CommConfig
 from albireo.model.instant import MS, SECOND
 from albireo.model.topology import AdapterConfig
 
@@ -39,9 +38,9 @@ def test_an_empty_range_is_refused() -> None:
 
 def test_a_device_that_is_back_is_tried_within_two_seconds_however_long_it_was_away() -> None:
     """With 30 s, values stayed bad for up to 16 s after an outage of 20."""
-    for config in (AdapterConfig(name="p1", kind="modbus"), CommConfig(name="p1", kind="modbus")):
-        limits = BackOffConfig(first_ns=config.backoff_min_ms * MS, longest_ns=config.backoff_max_ms * MS)
-        assert limits == BackOffConfig()
+    config = AdapterConfig(name="p1", kind="modbus")
+    limits = BackOffConfig(first_ns=config.backoff_min_ms * MS, longest_ns=config.backoff_max_ms * MS)
+    assert limits == BackOffConfig()
     state, draw, away_ns = BackOff(), random.Random(1), 0
     while away_ns < 3600 * SECOND:
         state, wait = state.next(BackOffConfig(), draw)

@@ -1,5 +1,7 @@
 """Dead band: what is news, what a loss looks like, and the same decisions as a loop over single values makes."""
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 import pytest
@@ -7,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albireo.field.comm import heartbeat_of
-from albireo.field.contract import PolledColumns
-from albireo.field.dead_band import GAP_ITEMS_MAX, DeadBand, PollNews
+from albireo.field.contract import Arrivals, PolledColumns
+from albireo.field.dead_band import GAP_ITEMS_MAX, ROUNDS_MAX, DeadBand, PollNews
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.quality import BAD_NO_COMMUNICATION, BAD_SENSOR_FAILURE, BAD_WAITING_FOR_INITIAL_DATA, GOOD
@@ -332,3 +334,125 @@ def test_columns_decide_as_a_loop_over_single_values_does(
             quality=np.array([quality for _, quality in values], np.uint32),
         )
         assert rows_of(take(one, column, at=now)) == expected
+
+
+# Arrivals.
+
+
+def arrive(
+    one: DeadBand,
+    rows: Sequence[int],
+    values: Sequence[float],
+    *,
+    times: Sequence[int] | None = None,
+    late: tuple[int, ...] = (),
+    quality: Sequence[int] | None = None,
+    at: float = 0,
+) -> list[tuple[int, Value, int]]:
+    """(row, value, source time) of what goes out."""
+    arrivals = Arrivals(
+        value_type=F,
+        rows=np.array(rows, np.intp),
+        value=np.array(values, np.float64),
+        quality=np.array(quality or [GOOD] * len(rows), np.uint32),
+        source_ns=np.array(times or range(100, 100 + len(rows)), np.int64),
+    )
+    is_late = np.isin(np.arange(len(rows)), late)
+    news = one.arrive(arrivals, is_late, Instant(int(at * SECOND)), WallTime(1_000))
+    return [
+        row
+        for batch in news.batches
+        for row in zip(batch.item_id.tolist(), batch.values(), batch.source_ns.tolist(), strict=True)
+    ]
+
+
+def test_every_arrival_is_sent_in_its_order_where_there_is_no_dead_band() -> None:
+    rows, values = [0, 1, 0, 0, 1], [1.0, 1.0, 1.0, 2.0, 1.0]
+    assert arrive(band(F, F), rows, values) == [
+        (row, value, 100 + at) for at, (row, value) in enumerate(zip(rows, values, strict=True))
+    ]
+
+
+def test_a_late_arrival_is_sent_and_is_not_the_last_value() -> None:
+    one = band(F, width=1.0)
+    assert arrive(one, [0, 0], [10.0, 3.0], late=(1,)) == [(0, 10.0, 100), (0, 3.0, 101)]
+    assert arrive(one, [0], [3.0]) == [(0, 3.0, 100)], "it is far from 10, the last one"
+    assert arrive(one, [0], [3.5]) == []
+
+
+def test_a_bad_arrival_has_the_last_usable_value_of_its_item() -> None:
+    bad = [GOOD, BAD_SENSOR_FAILURE, GOOD, BAD_SENSOR_FAILURE, BAD_SENSOR_FAILURE]
+    sent = arrive(band(F, F, F), [0, 0, 1, 0, 2], [1.0, 99.0, 2.0, 99.0, 99.0], quality=bad)
+    assert [(row, value) for row, value, _ in sent] == [(0, 1.0), (0, 1.0), (1, 2.0), (0, 1.0), (2, 0.0)]
+
+
+def test_an_arrival_beyond_a_limit_goes_out_within_the_dead_band() -> None:
+    one = band_of(DataItem(name="a", value_type=F, alarm=AlarmSettings(hi=5.0)), width=10.0)
+    sent = arrive(one, [0] * 5, [4.0, 4.5, 5.1, 5.2, 4.9])
+    assert [value for _, value, _ in sent] == [4.0, 5.1, 4.9]
+
+
+def test_items_that_are_judged_by_each_value_have_no_dead_band_for_arrivals() -> None:
+    alarms = (AlarmSettings(rate_per_s=1.0), AlarmSettings(frozen_s=60.0))
+    one = band_of(*(DataItem(name=f"i{at}", value_type=F, alarm=alarm) for at, alarm in enumerate(alarms)), width=10.0)
+    assert len(arrive(one, [0, 0, 1, 1], [1.0, 1.1, 1.0, 1.1])) == 4
+
+
+def test_what_lies_behind_the_most_rounds_is_sent() -> None:
+    count = ROUNDS_MAX + 10
+    sent = arrive(band(F, width=1.0), [0] * count, [1.0] * count)
+    assert [at for _, _, at in sent] == [100, *range(100 + ROUNDS_MAX, 100 + count)]
+
+
+def test_arrivals_of_items_that_were_lost_end_their_gap_once() -> None:
+    one = band(F, F)
+    arrive(one, [0, 1], [1.0, 1.0], times=[50, 60], at=1)
+    one.lost(Instant(2 * SECOND), WallTime(70))
+    arrivals = Arrivals(
+        value_type=F,
+        rows=np.array([0, 0]),
+        value=np.array([1.0, 2.0]),
+        quality=np.zeros(2, np.uint32),
+        source_ns=np.array([90, 95], np.int64),
+    )
+    news = one.arrive(arrivals, np.zeros(2, np.bool_), Instant(3 * SECOND), WallTime(100))
+    assert [(loss.rows, loss.from_ns, loss.to_ns) for loss in news.losses] == [((0,), 50, 90)]
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.integers(0, 2), st.sampled_from([0.0, 0.4, 1.0, 1.6, 3.0, np.nan]),
+                      st.sampled_from([GOOD, GOOD, BAD_SENSOR_FAILURE]), st.booleans()),
+            min_size=1, max_size=12,
+        ),
+        min_size=1, max_size=4,
+    )
+)  # fmt: skip
+def test_arrivals_are_held_to_the_dead_band_as_a_loop_over_them_does(
+    given_: list[list[tuple[int, float, int, bool]]],
+) -> None:
+    """Row 0 has no dead band, rows 1 and 2 have one."""
+    items = tuple(DataItem(name=f"i{row}", value_type=F) for row in range(3))
+    widths = np.array([0.0, 0.5, 1.0])
+    one = DeadBand(items, widths, np.full(3, HEARTBEAT_NS, np.int64), WallTime(5))
+    sent: dict[int, tuple[float, int]] = {}
+    last_before: dict[int, float] = {}
+    for told in given_:
+        wanted = []
+        for place, (row, value, quality, is_late) in enumerate(told):
+            last = sent.get(row, (0.0, BAD_WAITING_FOR_INITIAL_DATA))
+            usable = [v for r, v, q, _ in told[: place + 1] if r == row and q == GOOD]
+            meant = value if quality == GOOD else usable[-1] if usable else last_before.get(row, 0.0)
+            is_same = meant == last[0] or (np.isnan(meant) and np.isnan(last[0]))
+            is_kept = row > 0 and not is_late and row in sent and quality == last[1]
+            is_kept = is_kept and (is_same or abs(meant - last[0]) <= widths[row])
+            if not is_kept:
+                wanted.append((row, str(meant), 100 + place))
+                if not is_late:
+                    sent[row] = (meant, quality)
+        rows, values = [row for row, *_ in told], [value for _, value, *_ in told]
+        late = tuple(place for place, (*_, is_late) in enumerate(told) if is_late)
+        found = arrive(one, rows, values, quality=[quality for _, _, quality, _ in told], late=late)
+        assert [(row, str(value), at) for row, value, at in found] == wanted
+        last_before = {row: value for row, (value, _) in sent.items()}

@@ -8,14 +8,15 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from albireo.field import host
 from albireo.field.contract import DeviceLost
-from albireo.field.host import HostAdapter, Probe, Rate, create
+from albireo.field.host import adapter as host
+from albireo.field.host.adapter import HostAdapter, Probe, Rate, create
 from albireo.field.kinds import Surroundings
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.quality import BAD_NO_DATA, GOOD
 from albireo.model.samples import Strings
+from albireo.model.topology import AdapterConfig
 from albireo.model.value import ValueType
 from albireo.runtime.clock import boot_ns
 from tests.parts.waiting import PATIENCE_S
@@ -45,6 +46,10 @@ class Temperature(NamedTuple):
     critical: float | None
 
 
+def of_machine(data: Path) -> HostAdapter:
+    return create(AdapterConfig(name="h", kind="host"), [], Surroundings(data, boot_ns))
+
+
 def kernel() -> tuple[float, float]:
     """Available memory in bytes, and uptime in seconds."""
     lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
@@ -54,7 +59,7 @@ def kernel() -> tuple[float, float]:
 def test_memory_disk_and_uptime_agree_with_the_kernel(tmp_path: Path) -> None:
     """Between what the kernel says before and after, however long the reading takes."""
     memory_before, uptime_before = kernel()
-    found = polled(create({"name": "h"}, Surroundings(tmp_path, boot_ns)))
+    found = polled(of_machine(tmp_path))
     memory_after, uptime_after = kernel()
     memory = sorted((memory_before, memory_after))
     assert 0.8 * memory[0] <= found["h/memory_available"][0] <= 1.2 * memory[1]
@@ -64,7 +69,7 @@ def test_memory_disk_and_uptime_agree_with_the_kernel(tmp_path: Path) -> None:
 
 
 def test_what_decides_over_a_node_has_an_alarm(tmp_path: Path) -> None:
-    alarms = {one.name: one.alarm for one in create({"name": "h"}, Surroundings(tmp_path, boot_ns)).items}
+    alarms = {one.name: one.alarm for one in of_machine(tmp_path).items}
     disk = alarms["h/disk_free_percent"]
     assert disk is not None
     assert (disk.lo, disk.lo_lo) == (10, 5)
@@ -73,14 +78,14 @@ def test_what_decides_over_a_node_has_an_alarm(tmp_path: Path) -> None:
 
 def test_a_sensor_that_is_not_there_is_not_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "sensors_temperatures", dict, raising=False)
-    items = create({"name": "h"}, Surroundings(tmp_path, boot_ns)).items
+    items = of_machine(tmp_path).items
     assert [one.name for one in items if "temperature" in one.name] == []
 
 
 def test_a_sensor_that_is_there_has_its_own_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Temperature("Package 0", 40.0, 90.0, 100.0)
     monkeypatch.setattr(psutil, "sensors_temperatures", lambda: {"coretemp": [entry]}, raising=False)
-    adapter = create({"name": "h"}, Surroundings(tmp_path, boot_ns))
+    adapter = of_machine(tmp_path)
     (item,) = [one for one in adapter.items if "temperature" in one.name]
     assert item.name == "h/temperature_coretemp_package_0"
     assert item.alarm is not None
@@ -94,7 +99,7 @@ def test_a_sensor_that_vanishes_later_is_bad_and_ends_nothing(tmp_path: Path, mo
     bare = [Temperature("", 30.0, None, None), Temperature("", 31.0, None, None)]
     sensors = {"coretemp": [first, second], "acpitz": bare}
     monkeypatch.setattr(psutil, "sensors_temperatures", lambda: sensors, raising=False)
-    adapter = create({"name": "h"}, Surroundings(tmp_path, boot_ns))
+    adapter = of_machine(tmp_path)
     names = {one: f"h/temperature_{one}" for one in ("coretemp_core_0", "coretemp_core_1", "acpitz_0", "acpitz_1")}
     seen = polled(adapter)
     assert [seen[name] for name in names.values()] == [(40.0, GOOD), (50.0, GOOD), (30.0, GOOD), (31.0, GOOD)]

@@ -24,7 +24,8 @@ from albireo.log import (
 from albireo.log.files import IOV_MAX
 from albireo.log.log import Log
 from albireo.model.instant import MS, LogTime
-from albireo.model.position import EpochEntry, Position
+from albireo.model.log_view import LogView
+from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.sim.engine.disk import SimDisk
 from tests.parts.log import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, entry_of, segment_paths, selected
 
@@ -56,6 +57,28 @@ def test_sequence_counts_records(world: World) -> None:
     assert [frame.header.log_time_ms for frame in found] == [7, 7]
     assert found[1].header.previous_header_crc == found[0].header.header_crc
     assert world.log.log_time == LogTime(7 * MS)
+
+
+def test_a_view_is_made_anew_when_any_part_of_it_has_changed(world: World) -> None:
+    log = world.log
+
+    def view() -> LogView:
+        seen = log.view()
+        assert log.view() is seen, "nothing has changed"
+        assert (seen.end, seen.durable, seen.committed) == (log.end, log.durable, log.committed)
+        assert (seen.history, seen.refuses_because) == (log.history, log.admission())
+        return seen
+
+    assert view().end == Position()
+    world.append(10)
+    end = view().end
+    assert end == log.end > view().durable
+    log.commit(end)
+    assert view().told == end
+    world.flush()
+    assert view().durable == view().committed == end
+    log.promise(2, 2, EpochHistory((*log.history.entries, EpochEntry(2, end.sequence + 1, 7))))
+    assert view().history.entries[-1].epoch == 2
 
 
 def test_later_headers_say_what_is_committed(world: World) -> None:

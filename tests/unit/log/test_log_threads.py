@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from albireo.log import LogConfig, LogStopped, OsFileSystem, StoreLocked
-from albireo.log.files import read_file, write_all, write_aside
+from albireo.log.files import Buffer, read_file, write_all, write_aside
 from albireo.log.log import Log
 from albireo.log.write.commit import LogFailure
 from albireo.model.position import EpochEntry, Position
@@ -64,6 +64,10 @@ class SlowSync(OsFileSystem):
     def sync(self, handle: int) -> None:
         assert self.may_sync.wait(PATIENCE_S)
         super().sync(handle)
+
+    def pwrite_durably(self, handle: int, buffer: Buffer, offset: int) -> int:
+        assert self.may_sync.wait(PATIENCE_S)
+        return super().pwrite_durably(handle, buffer, offset)
 
 
 def test_groups_form_by_themselves_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ def test_a_witness_imports_no_numpy_and_no_pyarrow() -> None:
 
 
 def test_boot_imports_what_reads_a_topology_and_supervises() -> None:
-    assert loaded("import albireo.cli.node.node") <= {"click", "tomllib", "importlib.metadata", "email"}
+    kinds = "from albireo.field.offered import KnownKinds\ndict(KnownKinds())"
+    assert loaded(f"import albireo.cli.node.node\n{kinds}") <= {"click", "tomllib", "importlib.metadata", "email"}
 
 
 def test_core_imports_numpy_and_nothing_else_that_is_heavy() -> None:
@@ -53,7 +54,7 @@ def test_a_history_imports_arrow() -> None:
     assert loaded(PROCESS + "albireo.node.history") == {"numpy", "pyarrow"}
 
 
-@pytest.mark.parametrize(("kind", "library"), [("modbus.adapter", "pymodbus"), ("host", "psutil")])
+@pytest.mark.parametrize(("kind", "library"), [("modbus.adapter", "pymodbus"), ("host.adapter", "psutil")])
 def test_an_adapter_imports_its_own_library_only(kind: str, library: str) -> None:
     assert loaded(f"{PROCESS}albireo.field.comm, albireo.field.{kind}") == {"numpy", library}
 

@@ -85,13 +85,14 @@ def settings_of(topology: Topology, name: str) -> "VoterSettings":
         Failure: no such adapter, several, or none that could vote.
     """
     from albireo.field.contract import ConfigurationError
+    from albireo.field.modbus.config import ModbusConfig
     from albireo.field.modbus.voter.check import VoterSettings
     from albireo.field.modbus.voter.line import VoterPlace
     from albireo.field.modbus.wire import parse_url
     from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MEMBERS
 
     node, adapter = _adapter(topology, name)
-    if adapter.kind != "modbus" or adapter.voter_address is None:
+    if not isinstance(adapter, ModbusConfig) or adapter.voter_address is None:
         raise Failure(
             f"{name} has no registers that could vote",
             "name them in its [[node.adapter]]: voter_address = the first of 64 holding registers",

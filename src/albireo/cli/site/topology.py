@@ -101,9 +101,12 @@ def schema() -> None:
     import inspect
 
     from albireo.codec.topology.schema import schema_text
+    from albireo.field.offered import KnownKinds
     from albireo.model import settings, topology
 
-    click.echo(schema_text(inspect.getsource(topology), inspect.getsource(settings)), nl=False)
+    kinds = {name: kind.settings for name, kind in KnownKinds().items()}
+    modules = dict.fromkeys((topology, settings, *(inspect.getmodule(one) for one in kinds.values())))
+    click.echo(schema_text(kinds, [inspect.getsource(one) for one in modules if one is not None]), nl=False)
 
 
 @command.command("show")

@@ -15,16 +15,12 @@ import msgspec
 
 from albireo.codec.topology.meaning import Meaning, meaning_of
 from albireo.codec.topology.topology import LoadedTopology
-from albireo.model.topology import NODE_VOTER, places_of
+from albireo.model.topology import NODE_VOTER, AdapterConfig, Topology, places_of
 from albireo.model.tree.nodes import find_node
 
 ASKED_FOR: Final = frozenset({"limits", "uplink.state"})
 """Settings of a node that CORE asks boot for, again and again."""
 FOR_PEOPLE: Final = frozenset({"label", "description"})
-ANEW: Final = frozenset(
-    "url device_id poll_ms timeout_ms retries backoff_min_ms backoff_max_ms read_gap_max read_count_max standby".split()
-)
-"""Keys that an adapter alone reads, at its start. The others are known to CORE, to members or to a gate as well."""
 _ALL_VOTERS: Final = "both members and each of their voters have to start with the same list"
 _FIXED: Final = "its PLC votes or stands behind a gate, so the adapter is not started anew as the node runs"
 _KNOWN: Final = "others than the adapter read it too, at their start"
@@ -152,14 +148,19 @@ class _Comparison:
             if name not in old or name not in new:
                 yield _change("adapter", name, old, new, node_id, restart, _COUNTED)
                 continue
-            is_fixed = _is_fixed(old[name]) or _is_fixed(new[name])
+            configs = [_adapters(one, node_id)[name] for one in self._topologies]
+            is_fixed = any(one.must_run_on for one in configs)
+            known_elsewhere = frozenset().union(*(one.KNOWN_ELSEWHERE for one in configs))
             for key in _differing(old[name], new[name]):
                 change = _change("setting", key, old[name], new[name], node_id)
                 change = msgspec.structs.replace(change, name=f"{name}.{key}")
-                if key in ANEW and not is_fixed:
-                    change = msgspec.structs.replace(change, started_anew=(name,))
-                elif key not in FOR_PEOPLE:
+                if key in FOR_PEOPLE:
+                    yield change
+                    continue
+                if is_fixed or key in known_elsewhere:
                     change = msgspec.structs.replace(change, restart=restart, because=_FIXED if is_fixed else _KNOWN)
+                else:
+                    change = msgspec.structs.replace(change, started_anew=(name,))
                 yield change
 
     def _of_faces(self, node_id: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
@@ -177,7 +178,8 @@ class _Comparison:
                 yield change
 
     def _of_items(self, node_id: str, old: Meaning, new: Meaning) -> Iterator[TopologyChange]:
-        fixed = {name for one in (old, new) for name, adapter in one["adapter"].items() if _is_fixed(adapter)}
+        every = [adapter for one in self._topologies for adapter in _adapters(one, node_id).values()]
+        fixed = {one.name for one in every if one.must_run_on}
         for name in _differing(old["item"], new["item"]):
             cells = (one["item"][name] for one in (old, new) if name in one["item"])
             owners = tuple(dict.fromkeys(one["adapter"] for one in cells))
@@ -200,9 +202,8 @@ class _Comparison:
         return _change("witness", name, old, new, restart=(voter, *restart) if is_moved else (), because=because)
 
 
-def _is_fixed(adapter: Meaning) -> bool:
-    """Whether the adapter must run on: a vote or a gate depends on it, or on its table."""
-    return "voter_address" in adapter or "gated_url" in adapter
+def _adapters(topology: Topology, node_id: str) -> dict[str, AdapterConfig]:
+    return {one.name: one for one in find_node(topology, node_id).adapter}
 
 
 def _of_list(what: str, key: str, old: list[Meaning], new: list[Meaning], node: str = "") -> Iterator[TopologyChange]:

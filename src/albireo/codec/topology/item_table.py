@@ -10,11 +10,12 @@ header shows; lines that begin with # and empty lines are skipped; an empty cell
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
+from albireo.codec.topology.adapter_kind import AdapterKind, AddressSpan, Judged, RowMistake
 from albireo.codec.topology.mistakes import Findings, did_you_mean, shown
 from albireo.model.item import NAME_PATTERN, AlarmSettings, DataItem
 from albireo.model.topology import ITEMS_MAX
@@ -27,53 +28,6 @@ POLLS_WITHIN: Final = 2
 """Polls that must fit into a time by which an item is judged: with fewer it is in alarm between two good polls."""
 _NAME = re.compile(NAME_PATTERN)
 _NAME_REMEDY: Final = "Letters, digits, _ . -, a letter first, at most 64, one / at most."
-
-
-class RowMistake(msgspec.Struct, frozen=True):
-    """A mistake in one cell of a row, as an adapter tells it."""
-
-    column: str
-    """Name of the column; empty where no single column is to blame."""
-    text: str
-    remedy: str
-
-
-class AddressSpan(msgspec.Struct, frozen=True):
-    """Addresses that a row takes; two rows of one space that share an address are suspicious, though not wrong."""
-
-    space: str
-    """Name of the address space, such as `holding registers of unit 1`."""
-    first: int
-    count: int
-
-    @property
-    def end(self) -> int:
-        """First address behind the span."""
-        return self.first + self.count
-
-
-class Judged(msgspec.Struct, frozen=True):
-    """A row that its adapter can use."""
-
-    item: DataItem
-    span: AddressSpan | None = None
-    """None where sharing is usual, such as the bits of one register."""
-    doubt: RowMistake | None = None
-    """A cell that is right as it stands, and often means something else."""
-    dead_band: float = 0.0
-    """Width within which the adapter sends no change, engineering units."""
-
-
-class AdapterKind(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a kind of adapter that the loader needs; handed in, so that codecs know no adapter."""
-
-    needs_url: bool | None = True
-    """True: a url is required; False: it is refused; None: it is optional."""
-    needs_items: bool = True
-    columns: tuple[str, ...] = ()
-    """Columns that may stand in its item table; empty switches the check off."""
-    judge: Callable[[Mapping[str, str]], Judged | list[RowMistake]] | None = None
-    """Judges one row: cells as text, empty ones and unknown columns left out."""
 
 
 class ItemRow(msgspec.Struct, frozen=True):

@@ -8,14 +8,16 @@ import difflib
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from albireo.model.topology import LEVELS_MAX, NODE_VOTER, RestOfTable
 
 KeyPath = tuple[str | int, ...]
+Variants = Mapping[type[msgspec.Struct], Callable[[str], type[msgspec.Struct] | None]]
+"""Structs of which the key `kind` of a table chooses a variant; asked for that of a kind. None: nobody knows it."""
 
 SHOWN_CHARS_MAX: Final = 60
 """Characters shown of a wrong value: a hostile one must not fill the screen."""
@@ -49,8 +51,9 @@ class Mistake(msgspec.Struct, frozen=True, kw_only=True):
 class Findings:
     """Collects the mistakes of one file."""
 
-    def __init__(self, file: str, lines: Mapping[KeyPath, int] | None = None) -> None:
+    def __init__(self, file: str, lines: Mapping[KeyPath, int] | None = None, variants: Variants | None = None) -> None:
         self.file = file
+        self.variants = variants or {}
         self._lines = lines or {}
         self._mistakes: list[Mistake] = []
         self._dropped = 0
@@ -106,7 +109,9 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 
 
 def build(kind: type[_Struct], table: object, path: KeyPath, found: Findings) -> _Struct | None:
-    """Struct of type `kind` made of `table`, with every mistake added to `found`.
+    """Struct of type `kind`, or of its variant, made of `table`, with every mistake added to `found`.
+
+    Keys of a table whose variant nobody knows are not judged: its kind is the one mistake.
 
     Returns:
         A value in which defaults replace wrong values, so that the search for mistakes can go on; None when a wrong
@@ -115,12 +120,17 @@ def build(kind: type[_Struct], table: object, path: KeyPath, found: Findings) ->
     if not isinstance(table, dict):
         found.add(path, f"must be a table, not {shown(table)}", f"Write it as [{dotted(path)}] with keys below.")
         return None
+    is_known = True
+    if kind in found.variants:
+        variant = found.variants[kind](str(table.get("kind")))
+        is_known = variant is not None
+        kind = cast(type[_Struct], variant or kind)
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     rest = next((key for key, field in fields.items() if field.type == RestOfTable), None)
     values: dict[str, Any] = {}
     if rest is not None:
         values[fields.pop(rest).name] = {key: it for key, it in table.items() if key not in fields}
-    for key in table if rest is None else ():
+    for key in table if rest is None and is_known else ():
         if key not in fields:
             found.add((*path, key), f"the key {shown(key)} is not known here", did_you_mean(key, fields))
     is_whole = True

@@ -1,30 +1,34 @@
 """JSON Schema of the topology file, for editors and for other programs' checks.
 
-msgspec makes the structure; the meaning of each field is taken from its docstring in `model/topology.py` and
-`model/settings.py`.
+msgspec makes the structure; the meaning of each field is taken from its docstring. The keys of an adapter follow from
+its kind: those of a kind that is not known here are not judged beyond the common ones.
 """
 
 import ast
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from albireo.model.topology import Topology
+from albireo.model.topology import AdapterConfig, Topology
 
 _REST: Final = "settings"
 """Field for all keys that its struct does not name."""
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
-def topology_schema(*model_sources: str) -> dict[str, Any]:
+def topology_schema(kinds: Mapping[str, type[AdapterConfig]], sources: Iterable[str]) -> dict[str, Any]:
     """The schema as JSON values.
 
     Args:
-        model_sources: texts of `model/topology.py` and `model/settings.py`, whose docstrings become the descriptions.
+        kinds: settings of each kind of adapter.
+        sources: texts of the modules of all structs, whose docstrings become the descriptions.
     """
-    schema = msgspec.json.schema(Topology)
-    meanings = {place: said for source in model_sources for place, said in field_meanings(source).items()}
-    for name, definition in schema["$defs"].items():
+    every = [Topology, AdapterConfig, *kinds.values()]
+    (root, *_), defs = msgspec.json.schema_components(every, ref_template="#/$defs/{name}")
+    _tell_kinds_apart(defs, kinds)
+    meanings = {place: said for source in sources for place, said in field_meanings(source).items()}
+    for name, definition in defs.items():
         properties = definition.get("properties", {})
         if properties.pop(_REST, None) is not None:
             definition["additionalProperties"] = True
@@ -32,12 +36,30 @@ def topology_schema(*model_sources: str) -> dict[str, Any]:
             meaning = meanings.get((name, field))
             if meaning:
                 said["description"] = meaning
-    return {"$schema": DIALECT, "title": "Albireo topology", **schema}
+    return {"$schema": DIALECT, "title": "Albireo topology", **root, "$defs": defs}
 
 
-def schema_text(*model_sources: str) -> str:
+def _tell_kinds_apart(defs: dict[str, Any], kinds: Mapping[str, type[AdapterConfig]]) -> None:
+    """Let the key `kind` say which keys an adapter may have beside the common ones."""
+    common = defs[AdapterConfig.__name__]
+    del common["additionalProperties"]
+    common["allOf"] = []
+    for kind, settings in kinds.items():
+        keys: dict[str, Any] = {
+            "propertyNames": {"enum": [one.encode_name for one in msgspec.structs.fields(settings)]}
+        }
+        if settings is not AdapterConfig:
+            own = defs[settings.__name__]
+            for key in common["properties"]:
+                own["properties"].pop(key, None)
+            own.pop("additionalProperties", None)
+            keys["$ref"] = f"#/$defs/{settings.__name__}"
+        common["allOf"].append({"if": {"properties": {"kind": {"const": kind}}}, "then": keys})
+
+
+def schema_text(kinds: Mapping[str, type[AdapterConfig]], sources: Iterable[str]) -> str:
     """The published file: indented, one final newline."""
-    return msgspec.json.format(msgspec.json.encode(topology_schema(*model_sources)), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(topology_schema(kinds, sources)), indent=2).decode() + "\n"
 
 
 def field_meanings(source: str) -> dict[tuple[str, str], str]:

@@ -18,13 +18,12 @@ from typing import Any, Final
 
 import msgspec
 
+from albireo.codec.topology.adapter_kind import AdapterKind, Judged
 from albireo.codec.topology.faces import FaceKinds, check_faces
 from albireo.codec.topology.host_name import host_mistake
 from albireo.codec.topology.item_table import (
     OWNER_COLUMN,
-    AdapterKind,
     ItemRow,
-    Judged,
     cells_of,
     check_alarms,
     check_columns,
@@ -35,7 +34,7 @@ from albireo.codec.topology.item_table import (
     check_suppression,
     read_rows,
 )
-from albireo.codec.topology.mistakes import Findings, KeyPath, Mistake, build, did_you_mean, shown
+from albireo.codec.topology.mistakes import Findings, KeyPath, Mistake, Variants, build, did_you_mean, shown
 from albireo.codec.topology.navigation import KnownItems, check_navigation
 from albireo.codec.topology.streams import check_durability, check_replication
 from albireo.codec.topology.toml_lines import key_lines
@@ -118,11 +117,12 @@ class _Loading:
         table = _parsed(text, self._found)
         if table is None:
             return None
-        self._found = Findings(self._found.file, key_lines(text))
+        variants: Variants = {AdapterConfig: self._settings_of}
+        self._found = Findings(self._found.file, key_lines(text), variants)
         topology = build(Topology, table, (), self._found)
         if topology is None:
             # A missing cluster must not hide what else is wrong; its own mistake is noted already.
-            topology = build(Topology, {**table, "cluster": _NO_CLUSTER}, (), Findings(self._found.file))
+            topology = build(Topology, {**table, "cluster": _NO_CLUSTER}, (), Findings(self._found.file, {}, variants))
         if topology is not None:
             topology = _with_defaults(topology, table, self._found)
             check_tree(topology, self._found)
@@ -135,6 +135,10 @@ class _Loading:
             check_gates(topology, self._found)
             topology = check_faces(topology, self._faces, self._found)
         return topology
+
+    def _settings_of(self, name: str) -> type[AdapterConfig] | None:
+        kind = self._kinds.get(name)
+        return None if kind is None or kind.trouble else kind.settings
 
     def all_arguments(self, topology: Topology) -> dict[str, tuple[dict[str, Any], ...]]:
         given = {node.id: self._arguments(node, ("node", index)) for index, node in enumerate(topology.node)}
@@ -319,7 +323,9 @@ def check_endpoints(topology: Topology, found: Findings) -> None:
     for index, node in enumerate(topology.node):
         for at, adapter in enumerate(node.adapter):
             _check_url(adapter.name, adapter.url, ("node", index, "adapter", at, "url"), taken, found)
-            _check_url(adapter.name, adapter.gated_url, ("node", index, "adapter", at, "gated_url"), taken, found)
+            _check_url(
+                adapter.name, adapter.device_behind_gate, ("node", index, "adapter", at, "gated_url"), taken, found
+            )
 
 
 def _take(endpoint: str, path: KeyPath, taken: dict[tuple[str, str], str], found: Findings) -> None:
@@ -376,17 +382,22 @@ def check_gates(topology: Topology, found: Findings) -> None:
         for index, node in enumerate(topology.node)
         for at, adapter in enumerate(node.adapter)
     ]
-    gates = [(f"{node}:{gate.name}", gate, _place(gate.gated_url)) for node, gate, _ in every if gate.has_own_gate]
+    gates = [
+        (f"{node}:{gate.name}", gate, _place(gate.device_behind_gate))
+        for node, gate, _ in every
+        if gate.device_behind_gate
+    ]
     for index, (_, adapter, path) in enumerate(every):
         for gate_name, gate, plc in gates:
             if _place(adapter.url) == plc:
                 text = f"{adapter.name} reaches the PLC beside the gate of {gate_name}"
                 found.add((*path, "url"), text, "Give the address of the gate; nothing else may reach the PLC.")
-            elif adapter.voter_address is not None and _place(adapter.url) == _place(gate.url):
+            elif adapter.voter_waits is not None and _place(adapter.url) == _place(gate.url):
                 text = f"{adapter.name} would vote through the gate of {gate_name}, which refuses plain writes"
                 found.add((*path, "voter_address"), text, "Take it away; a PLC behind a gate can't vote.")
         for _, earlier, _ in every[:index]:
-            if adapter.has_own_gate and _place(adapter.gated_url) == _place(earlier.gated_url):
+            behind = adapter.device_behind_gate
+            if behind and _place(behind) == _place(earlier.device_behind_gate):
                 text = f"{adapter.name} is a second gate in front of the PLC of {earlier.name}"
                 found.add((*path, "gated_url"), text, "One gate per PLC: put all its outputs into one table.")
 
@@ -413,13 +424,16 @@ def check_adapters(topology: Topology, kinds: Mapping[str, AdapterKind], found: 
                     (*path, "kind"), f"no adapter of kind {shown(adapter.kind)}", did_you_mean(adapter.kind, kinds)
                 )
                 continue
+            if kind.trouble:
+                text = f"the kind {shown(adapter.kind)} can't be had: {kind.trouble}"
+                found.add((*path, "kind"), text, "Mend the distribution that offers it.")
+                continue
             if kind.needs_url and not adapter.url:
                 found.add(path, f"the adapter {adapter.name} has no url", 'Add url = "tcp://HOST:PORT".')
             if kind.needs_url is False and adapter.url:
                 found.add((*path, "url"), f"an adapter of kind {adapter.kind} has no url", "Take it away.")
-            device = (adapter.url, adapter.device_id)
-            if adapter.url and device in polled:
-                text = f"{adapter.name} polls the same device as {polled[device]}"
+            if adapter.url and adapter.device in polled:
+                text = f"{adapter.name} polls the same device as {polled[adapter.device]}"
                 remedy = "Right if meant; many devices take few connections."
                 found.add((*path, "url"), text, remedy, is_warning=True)
-            polled.setdefault(device, f"{node.id}:{adapter.name}")
+            polled.setdefault(adapter.device, f"{node.id}:{adapter.name}")

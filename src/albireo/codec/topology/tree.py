@@ -107,7 +107,7 @@ def check_voters(topology: Topology, found: Findings) -> None:
                 _check_node_voter(topology, node, at, (*path, at), found)
             elif voter not in known:
                 found.add((*path, at), f"the voter {voter} is not there", did_you_mean(voter, known))
-            elif voter in adapters and adapters[voter].voter_address is None:
+            elif voter in adapters and adapters[voter].voter_waits is None:
                 remedy = "Add voter_address to its [[node.adapter]]: the first of 64 holding registers of the PLC."
                 found.add((*path, at), f"the voter {voter} has no registers", remedy)
 

@@ -17,7 +17,6 @@ Spec: MODBUS Application Protocol V1.1b3, 7; docs/adapters/modbus.md; ADR-0030, 
 
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,8 +30,8 @@ from albireo.field.contract import (
     WriteTenure,
     Written,
 )
-from albireo.field.kinds import Surroundings
-from albireo.field.modbus.config import ModbusConfig
+from albireo.field.kinds import Rows, Surroundings
+from albireo.field.modbus.config import VOTER_REGISTERS, ModbusConfig
 from albireo.field.modbus.decode import Layout, Unencodable
 from albireo.field.modbus.items import REGISTERS_MAX, ModbusItem, TableKind, parse_row
 from albireo.field.modbus.mailbox import MailboxConfig, MailboxOutputs
@@ -52,7 +51,7 @@ from albireo.field.modbus.wire import (
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
 from albireo.model.item import DataItem
-from albireo.model.topology import VOTER_REGISTERS, Guard
+from albireo.model.topology import Guard
 from albireo.model.value import Value
 
 
@@ -236,15 +235,11 @@ def _outputs(
             return PlainOutputs(wire)
 
 
-def create(arguments: Mapping[str, object], surroundings: Surroundings) -> Modbus:
-    """The adapter that `arguments` (JSON) describe.
+def create(settings: ModbusConfig, rows: Rows, surroundings: Surroundings) -> Modbus:
+    """The adapter that these settings and rows describe.
 
     Raises:
         ConfigurationError: they can't work.
     """
-    try:
-        config = msgspec.convert(arguments, ModbusConfig)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(str(error)) from error
-    table = parse_table(config.items, adapter=config.name, device_id=config.device_id)
-    return Modbus(config, table, surroundings.now)
+    table = parse_table(rows, adapter=settings.name, device_id=settings.device_id)
+    return Modbus(settings, table, surroundings.now)

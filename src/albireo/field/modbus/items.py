@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from albireo.codec.topology.item_table import RowMistake
+from albireo.codec.topology.adapter_kind import RowMistake
 from albireo.model.item import AlarmSettings, Control, DataItem
 from albireo.model.value import ValueType
 

@@ -147,7 +147,11 @@ class SegmentWriter:
             return
         assert self._segment is not None
         if self._segment.summary.end_offset - start <= _JOIN_BYTES_MAX:
-            buffers = [b"".join(buffers)]
+            joined = b"".join(buffers)
+            taken = self._files.pwrite_durably(self._handle, joined, start)  # Each call also hands the GIL over twice.
+            if taken == len(joined):
+                return
+            buffers, start = [joined[taken:]], start + taken
         write_all(self._files, self._handle, buffers, start)
         self._files.sync(self._handle)
 

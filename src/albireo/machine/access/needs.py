@@ -46,6 +46,8 @@ QUESTIONS: Final[dict[str, AccessRole]] = {
     "session": _VIEW,
     "sessions": _VIEW,
     "session_end": _VIEW,
+    "ticket": _VIEW,
+    "tickets_shown": _ADMIN,
     "send": _OPERATE,
     "message": _OPERATE,
     "receive": _OPERATE,

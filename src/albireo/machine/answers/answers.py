@@ -27,6 +27,7 @@ from albireo.machine.answers.below import (
 from albireo.machine.answers.cases import CaseAnswers
 from albireo.machine.answers.orders import OrderAnswers
 from albireo.machine.answers.sessions import SessionAnswers
+from albireo.machine.answers.tickets import TicketAnswers
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.feeds import Feeds
@@ -115,6 +116,7 @@ class Answers:
             **OrderAnswers(root, self._below).known,
             **SessionAnswers(root, self._below).known,
             **CaseAnswers(root, self._below).known,
+            **TicketAnswers(root).known,
             "flood": (Nothing, self._flood),
             "origins": (Nothing, self._origins),
             "forget": (ForgetAsked, self._forget),

@@ -166,7 +166,7 @@ class NodeTree:
 
     def deadline(self) -> Instant | None:
         """When `time_passed` is due; nothing of messages is while this node does not serve."""
-        seen = self._seen if self._root.role.is_serving else None
+        seen = self._seen if self._root.role.is_serving and self.post.is_open else None
         messages = None if seen is None else self.post.deadline(seen, self._log_time(seen))
         return soonest(self.below.deadline(), self.beyond.deadline(), messages)
 

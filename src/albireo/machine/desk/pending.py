@@ -54,18 +54,20 @@ class Pending:
     def __bool__(self) -> bool:
         return bool(self._frames)
 
-    def committed(self, position: Position) -> Sequence[PendingFrame]:
-        """Take note that all up to `position` is committed; returns as much of it as this wake-up may still fold."""
+    def committed(self, position: Position, *, is_first: bool) -> Sequence[PendingFrame]:
+        """Take note that all up to `position` is committed; returns as much of it as this wake-up may still fold.
+
+        Args:
+            is_first: first call of a wake-up, which may fold as much as the one before, however many calls it brings.
+        """
         assert not self._due, "what is due was not folded"
+        if is_first:
+            self._budget = FOLD_COST_MAX
         while self._budget > 0 and self._is_first_within(position):
             self._due.append(self._frames.popleft())
             self._budget -= fold_cost(self._due[-1].frame.header)
         self.is_due_again = self._is_first_within(position)
         return self._due
-
-    def wake_up_ended(self) -> None:
-        """The next wake-up may fold as much again, however many commits it brings."""
-        self._budget = FOLD_COST_MAX
 
     def _is_first_within(self, position: Position) -> bool:
         return bool(self._frames) and self._frames[0].frame.header.last_sequence <= position.sequence

@@ -154,6 +154,12 @@ class Followed:
         if self.bytes_per_s:
             self.paced_to = Instant(max(now, self.paced_to) + size_bytes * SECOND // self.bytes_per_s)
 
+    def is_quiet(self, committed: Position, now: Instant) -> bool:
+        """True: `passed` changes nothing that is used, and the follower is not to be given anything."""
+        if self.is_far or not self._lacks_little(committed):
+            return self.hello.mode != "log"
+        return now < self.rests_to or not self.wants(committed)
+
     @property
     def holds_from(self) -> int:
         """Records above this sequence are still wanted by this follower."""
@@ -252,6 +258,10 @@ class Leader:
             found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit.left), f.hello.streams, f.previous))
             f.takes(found[-1].bytes_max, now)
         return found
+
+    def is_quiet(self, committed: Position, now: Instant) -> bool:
+        """True: `passed` and `pulls` may be left out, because they would do nothing."""
+        return all(f.is_quiet(committed, now) for f in self.followers.values())
 
     def ready_count(self, committed: Position, now: Instant) -> int:
         """Number of followers that `pulls` would give a chunk now."""

@@ -163,6 +163,8 @@ class Folds:
         if isinstance(content, SampleBatch):
             if self.elsewhere:
                 self.elsewhere.returns(log_time)
+            if stretch.fold_single(content, header, self.dim, self.conditions):
+                return
             fresh = self.dim.fold_samples(content, header.last_sequence, log_time)
             self.conditions.fold_samples(fresh, log_time)
             return

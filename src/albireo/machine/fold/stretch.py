@@ -1,7 +1,8 @@
 """Stretches: frames of few samples each that follow one another, folded together where that is the same as one by one.
 
 The folds take a batch by some forty calls of numpy, whatever it has, so a log of small frames is replayed at the speed
-of those calls. The idea: the rows of many frames make one batch, of which the last row of each item stays.
+of those calls. The idea: the rows of many frames make one batch, of which the last row of each item stays. A single row
+that has to be folded at once is folded without numpy, by the same rules (`fold_single`).
 
 What one by one would do the same, and is checked for every row and frame
     log time     no deadline of a condition falls into the stretch, those included that its own samples set
@@ -45,6 +46,8 @@ FRAMES_LEAST: Final = 16
 """Fewest frames that are worth a try; a stretch that ended early is followed by a try of twice as many."""
 Rows = NDArray[np.intp]
 
+_JUDGED: Final = HAS_RATE | HAS_FROZEN | IS_SUPPRESSOR | IS_STALE
+"""Flags of items of which any sample may change a judgement."""
 _NOBODY: Final = 0
 """Producer id of CORE's own samples, which have no number."""
 _VALUES: Final = frozenset(int(one) for one in ValueType)
@@ -92,6 +95,36 @@ def fold_front(frames: Sequence[Frame], dim: Dim, conditions: Conditions, produc
     conditions.log_time = LogTime(int(log_time[end - 1]))
     _fold_producers(frames[:end], parts, producers)
     return end
+
+
+def fold_single(batch: SampleBatch, header: FrameHeader, dim: Dim, conditions: Conditions) -> bool:
+    """Fold a batch of one row, of a frame up to whose log time every deadline is settled; False: it is no such row."""
+    if len(batch) != 1:
+        return False
+    index, live, value = dim.index_of(int(batch.item_id[0])), dim.live, batch.value
+    quality, source_ns = int(batch.quality[0]), int(batch.source_ns[0])
+    if index is None or quality >= q.BAD or int(conditions.watched.flags[index]) & _JUDGED:
+        return False
+    if live.value_type[index] != int(batch.value_type) or live.late_since[index] != NEVER:
+        return False
+    if source_ns < live.device_ns[index]:
+        return False
+    if isinstance(value, Strings):
+        dim.texts[index] = value.to_list()[0]
+    else:
+        number = float(value[0])
+        if not conditions.watched.low[index] <= number <= conditions.watched.high[index]:  # NaN is none of these rows.
+            return False
+        live.number[index] = number
+        if value.dtype != np.float64:
+            live.integer[index] = value[0]
+    live.has_value[index] = True
+    live.quality[index], live.changed_at[index] = quality, header.last_sequence
+    live.source_ns[index] = live.device_ns[index] = source_ns
+    live.node_ns[index] = batch.node_ns[0]
+    log_time = header.log_time_ms * MS
+    conditions.fold_calm(index, log_time, log_time)
+    return True
 
 
 def _first(is_marked: NDArray[np.bool_], otherwise: int) -> int:
@@ -142,7 +175,7 @@ def _fits_conditions(batch: SampleBatch, index: Rows, conditions: Conditions) ->
     """Mark rows that can change no judgement."""
     watched = conditions.watched
     flags = watched.flags.take(index)
-    fits: NDArray[np.bool_] = flags & (HAS_RATE | HAS_FROZEN | IS_SUPPRESSOR | IS_STALE) == 0
+    fits: NDArray[np.bool_] = flags & _JUDGED == 0
     if not isinstance(batch.value, Strings):
         number = batch.value.astype(np.float64, copy=False)
         low, high = watched.low.take(index), watched.high.take(index)
@@ -158,7 +191,8 @@ def _fold(part: StretchPart, end: int, log_time: NDArray[np.int64], dim: Dim, co
     index = part.index[:rows]
     last = np.flatnonzero(dim.is_last(index))
     dim.store(part.samples.batch.take(last), index[last], part.sequence[last])
-    conditions.fold_calm(index, log_time[part.frame[:rows]])
+    times = log_time[part.frame[:rows]]
+    conditions.fold_calm(index, times, int(times[0]))
 
 
 def _fold_producers(frames: Sequence[Frame], parts: Sequence[StretchPart], producers: Producers) -> None:

@@ -42,6 +42,9 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Followers for which records stay in the log."""
     seed: int = 0
     """Random number of this run, from which guids and nonces are drawn."""
+    ticket_key: bytes = b""
+    """Random bytes of this run, from which the secrets of tickets follow; empty: no face runs here that could open a
+    door, and none are given."""
     lacks_to: int = 0
     """Last sequence whose effect on the folds is lost, because no snapshot could be read; 0: nothing is."""
 

@@ -47,6 +47,9 @@ class Committed(msgspec.Struct, frozen=True):
     """More is durable wherever it must be: alone on the own disk, in a pair on every member of the set. What waited for
     it is answered."""
 
+    is_first: bool = True
+    """First of its wake-up, which may fold as much as the one before, however many commits it brings."""
+
 
 class Answered(msgspec.Struct, frozen=True):
     """The answers are handed over: fold what was committed. Told right behind `Committed`, always."""
@@ -71,7 +74,7 @@ class PeerLost(msgspec.Struct, frozen=True):
 
 
 class WakeUpEnded(msgspec.Struct, frozen=True):
-    """The wake-up brought nothing more: followers may be given what is new, and the next one may fold again."""
+    """The wake-up brought nothing more: followers may be given what is new. Not told while `Leader.is_quiet`."""
 
     busy_ns: int
     """Time spent in turns of the loop since the start."""

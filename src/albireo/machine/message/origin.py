@@ -354,6 +354,11 @@ class OriginSide:
         self._go_on(times)
         return self._taken()
 
+    @property
+    def is_open(self) -> bool:
+        """True: `deadline` may name an instant."""
+        return bool(self._paces or self.outbox.open)
+
     def deadline(self, times: MessageTimes) -> Instant | None:
         """Instant at which `time_passed` is due."""
         due = soonest(*(one.due for name, one in self._paces.items() if name not in self._ending | self._stopping))

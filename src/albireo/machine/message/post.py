@@ -367,6 +367,12 @@ class MessagePost:
             self._executed(name, end, moment, log_time, turn)
         self._fetch(moment, log_time, turn)
 
+    @property
+    def is_open(self) -> bool:
+        """True: `deadline` may name an instant. It is asked in each turn, and mostly no message is on its way."""
+        own = self._waiting or self._anew or self.desk.is_open
+        return bool(own) or self.messages.origin.is_open or self.messages.owner.deadline() is not None
+
     def deadline(self, moment: Moment, log_time: LogTime) -> Instant | None:
         """Instant at which `time_passed` is due."""
         due = [one.due for waiting in self._waiting.values() for one in waiting if one.due is not None]

@@ -37,6 +37,8 @@ class State(StrEnum):
     SUSPENDED = "suspended"
     FENCED = "fenced"
 
+    __hash__ = str.__hash__  # Enum has one of its own, a function of Python, which every question after a state calls.
+
 
 ACTING = frozenset({State.ACTIVE, State.SOLO})
 HOLDING = ACTING | {State.RECOVERING, State.SUSPENDED}

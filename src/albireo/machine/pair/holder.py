@@ -174,7 +174,8 @@ class Holder:
         return ""
 
     def tick(self, now: Instant) -> None:
-        """Do everything that only the passing of time decides."""
+        """Do everything that only the log and the passing of time decide."""
+        self._note_synced(now)
         is_level = self.match >= self.own.log.end.sequence
         if self._was_level and not is_level:
             self.moved_at = now
@@ -249,8 +250,8 @@ class Holder:
         """True: the oldest append waits for its sync too long: this disk hangs, let somebody else lead."""
         return self._unsynced is not None and now - self._unsynced[1] >= self.own.config.sync_stall_ns
 
-    def log_changed(self, now: Instant) -> None:
-        """Take note that the log grew by own records, or that more of it is on this disk.
+    def _note_synced(self, now: Instant) -> None:
+        """Take note of what is on this disk.
 
         The mark, `_unsynced`, moves when what was appended before it is durable; a new one counts from the mark before.
         """
@@ -260,9 +261,9 @@ class Holder:
             self._unsynced = None if is_caught_up else (log.end.sequence, now, now)
         elif log.durable.sequence >= self._unsynced[0]:
             self._unsynced = None if is_caught_up else (log.end.sequence, self._unsynced[2], now)
-        self._send_more()
 
-    def _send_more(self) -> None:
+    def send_more(self) -> None:
+        """Have the follower sent by what the log grew."""
         end = self.own.log.end.sequence
         if self._flows and self.sent_to < end:
             self.own.out.append(Replicate(self.session, self.peer.run, self.epoch, self.sent_to))
@@ -325,7 +326,7 @@ class Holder:
             self.admitting_since = None
         self._session_run, self._session_start = hello.run, common
         self._answer(hello)
-        self._send_more()
+        self.send_more()
 
     def _peer_lost(self, run: int, common: int, now: Instant) -> None:
         """Take the other member out of the set: it has less than it had acknowledged."""
@@ -386,7 +387,7 @@ class Holder:
             self.moved_at = now
         if ack.has_gap:
             self.sent_to = ack.received
-        self._send_more()
+        self.send_more()
 
     def _counts(self, ack: FollowAcked) -> int:
         return ack.durable
@@ -413,7 +414,8 @@ class Holder:
         """State that this tenure amounts to at `now`."""
         if self.has_yielded or not (now < self.lease.until or self.is_alone):
             return State.SUSPENDED
-        if not self.noop or self.own.log.told.sequence < self.noop:
+        noop = self.noop
+        if not noop or self.own.log.told.sequence < noop:
             return State.RECOVERING
         return State.SOLO if self.changes.confirmed == (self.own.index,) else State.ACTIVE
 

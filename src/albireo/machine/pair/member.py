@@ -157,7 +157,7 @@ class Member:
             case FromVoter(message):
                 self._voted(message, now)
             case LogChanged() if self.holder is not None:
-                self.holder.log_changed(now)
+                self.holder.send_more()
             case LogChanged() if self.following is not None:
                 self.following.log_changed()
             case LogBroken(reason):

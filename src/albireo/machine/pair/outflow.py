@@ -72,9 +72,13 @@ class Outflow:
         if self.session:
             self._pace.passed(Seen(end, committed, self.sent, busy_ns), now)
 
+    def lacks(self, end: int) -> bool:
+        """True: there is a follower, and not all was sent to it of a log that ends at `end`."""
+        return bool(self.session) and self.sent < end
+
     def wanted(self, end: int, committed: int) -> int:
         """Bytes to read behind `sent` and send now; 0: nothing."""
-        if not self.session or self.sent >= end or (self._is_old(committed) and not self._pace.allows):
+        if not self.lacks(end) or (self._is_old(committed) and not self._pace.allows):
             return 0
         return max(0, min(PIECE_BYTES, WINDOW_BYTES - self._flight_bytes))
 

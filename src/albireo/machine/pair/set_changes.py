@@ -25,6 +25,8 @@ class SetChanges:
         self._proposals = [Proposal(1, members, set())]
         self.confirmed: tuple[int, ...] = ()
         """Set of the newest confirmed version; empty while nothing is confirmed."""
+        self.required = self._required()
+        """Members that must have a record durable before it is acknowledged."""
         self._confirm()
 
     @property
@@ -34,11 +36,6 @@ class SetChanges:
     @property
     def has_unresolved(self) -> bool:
         return len(self._proposals) > 1 or not self.confirmed
-
-    @property
-    def required(self) -> frozenset[int]:
-        """Members that must have a record durable before it is acknowledged."""
-        return frozenset(member for proposal in self._proposals for member in proposal.members)
 
     def ask(self, members: tuple[int, ...]) -> int:
         """Add a version with these members, to be sent until it is confirmed; returns its number."""
@@ -55,16 +52,22 @@ class SetChanges:
         return self._confirm()
 
     def _confirm(self) -> bool:
+        is_new = False
         for index in range(len(self._proposals) - 1, -1, -1):
             proposal = self._proposals[index]
             if len(proposal.accepted_by) >= self._majority:
                 is_new = index > 0 or not self.confirmed
                 del self._proposals[:index]
                 self.confirmed = proposal.members
-                return is_new
-        return False
+                break
+        self.required = self._required()
+        return is_new
+
+    def _required(self) -> frozenset[int]:
+        return frozenset(member for proposal in self._proposals for member in proposal.members)
 
     def decide(self) -> None:
         """Confirm the latest version by the operator's word (force), or because there are no voters to ask."""
         del self._proposals[:-1]
         self.confirmed = self.latest.members
+        self.required = self._required()

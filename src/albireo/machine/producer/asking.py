@@ -45,7 +45,7 @@ READING: Final = frozenset(
         "origins",
         "tree",
     }
-    | {"command", "commands", "message", "session", "sessions"}
+    | {"command", "commands", "message", "session", "sessions", "ticket"}
 )
 """Questions that change nothing."""
 REPEATABLE: Final = READING | {"write", "select", "send", "receive", "take", "give_back"}

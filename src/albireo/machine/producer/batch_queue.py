@@ -9,6 +9,8 @@ from albireo.model.samples import SampleBatch, Strings
 BATCH_OVERHEAD_BYTES: Final = 1_024
 """Memory of a waiting batch beside its rows: five arrays and their objects."""
 ROW_BYTES: Final = 32
+LOST_KEPT: Final = 65_536
+"""Numbers of lost batches that are kept: more than one step can lose."""
 
 
 def queued_bytes(one: SampleBatch | Loss) -> int:
@@ -17,6 +19,22 @@ def queued_bytes(one: SampleBatch | Loss) -> int:
         return BATCH_OVERHEAD_BYTES
     text = len(one.value.data) if isinstance(one.value, Strings) else 0
     return BATCH_OVERHEAD_BYTES + ROW_BYTES * len(one) + text
+
+
+class BatchFates:
+    """How far the batches of one producer are, by their numbers: 1, 2, 3... as they were offered."""
+
+    def __init__(self) -> None:
+        self.offered = 0
+        self.left = 0
+        """Batches that left the queue, for the link or because it was full."""
+        self.acknowledged = 0
+        """Number of the last acknowledged batch; all before it are too, except those in `lost`."""
+        self.committed = 0
+        """Number of the last committed batch; all before it are too, except those in `lost`."""
+        self.lost: deque[int] = deque(maxlen=LOST_KEPT)
+        """Latest batches that are never committed, for whoever takes them off: CORE could not take them, or the queue
+        was full. A gap record stands in the place of each."""
 
 
 class BatchQueue:

@@ -38,7 +38,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
-from albireo.machine.producer.batch_queue import BatchQueue, queued_bytes
+from albireo.machine.producer.batch_queue import BatchFates, BatchQueue, queued_bytes
 from albireo.machine.producer.committed import CommittedFlights
 from albireo.machine.producer.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages
 from albireo.machine.producer.renaming import renamed, renumber
@@ -50,8 +50,6 @@ PARTLY_FILLED_MAX: Final = 2
 """Messages under way: the node works on one, and has another when that is done."""
 WORTH_SENDING_BYTES: Final = 384 << 10
 """From this size on waiting batches leave without waiting for an answer (ADR-0125)."""
-REFUSED_KEPT: Final = 1024
-"""Numbers of refused batches that are remembered."""
 
 
 class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -128,12 +126,7 @@ class Producer:
         """Refusals since the start, of any reason."""
         self.greetings = 0
         """Welcomes since the start: one at first, and one more for each time CORE came back."""
-        self.batches_numbered = 0
-        """Batches that left the queue for the link since the start."""
-        self.batch_acknowledged = 0
-        """Number of the last acknowledged batch, counted from 1; all before it are too, except `batches_refused`."""
-        self.batches_refused: deque[int] = deque(maxlen=REFUSED_KEPT)
-        """Numbers of the last batches that CORE could not take; they are never committed."""
+        self.batches = BatchFates()
         self.last_word: AppendRefused | None = None
         """Word of CORE that refuses this producer for good: it does nothing more. None: no such word came."""
 
@@ -212,6 +205,7 @@ class Producer:
             self._waiting.add(loss)
         for batch in event.batches:
             self._waiting.add(batch)
+        self.batches.offered += len(event.batches)
         self._drop_oldest()
         return self._fill(now)
 
@@ -261,11 +255,12 @@ class Producer:
             committed = self._in_flight.popleft()
             self._in_flight_bytes -= len(committed.body)
             self._gone.committed(committed)
-            self.batch_acknowledged = max(self.batch_acknowledged, committed.batch)
+            self.batches.committed = max(self.batches.committed, committed.batch)
+            self.batches.acknowledged = max(self.batches.acknowledged, committed.batch)
             progressed = True
         if event.uncommitted and self._in_flight and event.producer_sequence > self._answered:
             self._answered = event.producer_sequence
-            self.batch_acknowledged = max(self.batch_acknowledged, batch_to(self._in_flight, self._answered))
+            self.batches.acknowledged = max(self.batches.acknowledged, batch_to(self._in_flight, self._answered))
             progressed = True
         while self._under_way and self._under_way[0] <= event.producer_sequence:
             self._under_way.popleft()
@@ -321,7 +316,7 @@ class Producer:
         if len(flight.batches) > 1:
             return self._take_apart(flight, now)
         if flight.batch:
-            self.batches_refused.append(flight.batch)
+            self.batches.lost.append(flight.batch)
             self.dropped += flight.entry.record_count
             self._waiting.add(
                 Loss(reason="refused", from_ns=flight.last_ns, to_ns=flight.last_ns, lost=flight.entry.record_count)
@@ -367,6 +362,8 @@ class Producer:
             first, last, lost = self._last_numbered_ns or int(oldest.source_ns[0]), int(oldest.source_ns[-1]), 0
             lost = len(oldest)
             self.dropped += lost
+            self.batches.left += 1
+            self.batches.lost.append(self.batches.left)
         return Loss(reason="overflow", from_ns=first, to_ns=last, lost=lost).joined_to(self._overflow)
 
     def _take_overflow(self) -> Loss | None:
@@ -407,8 +404,8 @@ class Producer:
         head = self._waiting.take_alike(size_max)
         if isinstance(head, Loss):
             return self._said(head)
-        self.batches_numbered += len(head)
-        return self._encoded(head, self.batches_numbered)
+        self.batches.left += len(head)
+        return self._encoded(head, self.batches.left)
 
     def _encoded(self, batches: Sequence[SampleBatch], last: int) -> Flight:
         assert self._welcome is not None

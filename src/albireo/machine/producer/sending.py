@@ -118,7 +118,6 @@ class PairSender:
         """Highest producer sequence that was acknowledged, with the highest epoch in which a batch was acknowledged."""
         self._is_pair = True
         """False: the last receipt was of a node that stands alone."""
-        self.batches_offered = 0
         self.late_welcomes = 0
         """Welcomes of members that lacked what another had acknowledged; not taken."""
 
@@ -147,6 +146,11 @@ class PairSender:
     def last_word(self) -> AppendRefused | None:
         """Word of the pair that refuses this producer for good; None: no such word came."""
         return self._producer.last_word
+
+    @property
+    def batches_offered(self) -> int:
+        """Batches since the start."""
+        return self._producer.batches.offered
 
     @property
     def epoch(self) -> int:
@@ -186,7 +190,6 @@ class PairSender:
         match event:
             case Offered(batches=batches):
                 assert self.has_room(batches), "ask has_room first: nothing offered may be dropped"
-                self.batches_offered += len(batches)
                 return self._produce(event, now)
             case Heard(member, message):
                 return self._heard(member, message, now)
@@ -265,16 +268,16 @@ class PairSender:
         return done
 
     def _produce(self, event: ProducerEvent, now: Instant) -> Effects:
-        before = self._producer.batch_acknowledged
+        before = self._producer.batches.acknowledged
         sends = self._producer.step(event, now)
         done: Effects = []
-        batch = self._producer.batch_acknowledged
+        batch = self._producer.batches.acknowledged
         if isinstance(event, Appended) and batch > before:
             cuttable = event.uncommitted > 0
             done.append(Acknowledged(batch, event.position, event.durability, event.members, cuttable))
-        refused = self._producer.batches_refused
-        while refused:
-            done.append(BatchRefused(refused.popleft()))
+        lost = self._producer.batches.lost
+        while lost:
+            done.append(BatchRefused(lost.popleft()))
         if self.successor is not None:
             done.append(Superseded(self.successor))
         chosen = self._seeker.chosen

@@ -141,7 +141,6 @@ class Root:
             case TimePassed():
                 self._time_passed(moment, turn)
             case events.WakeUpEnded(busy_ns):
-                self._pending.wake_up_ended()
                 self.feeds.pull(self.readable(log.committed), busy_ns, moment.now, turn)
             case events.FollowersServed(given):
                 self.feeds.leader.served(given)
@@ -182,8 +181,8 @@ class Root:
                 self._drafted.clear()
             case events.FramesFollowed(frames):
                 self._pending.followed([one for one in frames if one.header.last_sequence > self.folded_to.sequence])
-            case events.Committed():
-                self._receipts.committed(self._pending.committed(turn.log.committed), turn)
+            case events.Committed(is_first):
+                self._receipts.committed(self._pending.committed(turn.log.committed, is_first=is_first), turn)
             case events.Answered():
                 self._fold(moment, turn)
             case events.Durable() if self.role.is_serving:

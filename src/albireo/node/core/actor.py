@@ -33,8 +33,6 @@ from albireo.machine.carry.node_tree import MIRRORS
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.events import (
     AdmissionChanged,
-    Answered,
-    Committed,
     Durable,
     Event,
     FramesAppended,
@@ -51,6 +49,7 @@ from albireo.model.position import Position
 from albireo.node.core.alone import Alone
 from albireo.node.core.arguments import CoreArguments, root_config
 from albireo.node.core.feeding import Feeding
+from albireo.node.core.folding import Folding
 from albireo.node.core.history_questions import HISTORY, LIMITS, HistoryQuestions
 from albireo.node.core.housekeeping import Housekeeping
 from albireo.node.core.level_check import check_level
@@ -68,7 +67,7 @@ FOR_MEMBERSHIP: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, 
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
 """Most that one turn takes: some 20 batches of 1000 samples, 1 ms of checking and appending."""
 
-OWN_ASKERS: Final = (b"history#",)
+OWN_ASKERS: Final = (b"history#", b"face.")
 """Begins of the identities of the node's own actors that ask CORE: nobody is present by them."""
 NOWHERE: Final[Mapping[bytes, str]] = {}
 
@@ -117,9 +116,7 @@ class Core:
         self._is_durable_posted = False
         self._is_disk_awaited = True
         self._durable_told = Position()
-        self._is_folding_posted = False
-        self._may_fold = False
-        """True behind a sync or a tick: a follower may fold, though more of its log waits for the disk."""
+        self._folding: Folding
         self._admission = ""
         self._lost: list[PeerLost] = []
         """Peers to which a send of this turn failed."""
@@ -159,7 +156,7 @@ class Core:
         self.log.start(self._sync_done, self._log_failed)
         if self.private is not None:
             self.private.start(actor.call, self._released, self._log_failed)
-        self._feeding = Feeding(actor, self, self._feed, self._arm)
+        self._folding, self._feeding = Folding(actor, self, self._end_turn), Feeding(actor, self, self._feed, self._arm)
         self.tell(FramesFollowed(self._uncommitted()))
         self._membership.begin()
         self._membership.door.let_in(self.root.config.child_places)
@@ -266,7 +263,10 @@ class Core:
             await done
 
     def drained(self, letters: Sequence[Letter]) -> None:
-        self._look_at_disk()
+        if (
+            self._is_disk_awaited
+        ):  # Else nothing follows from a sync before the letters, and they are what it waits for.
+            self._look_at_disk()
         own: list[OneLetter] = []
         addresses: dict[bytes, str] = {}
         door = self._membership.door.link
@@ -318,7 +318,7 @@ class Core:
 
     def ticked(self, now: Instant) -> None:
         self._look_at_disk()
-        self._may_fold = True  # The disk may hang.
+        self._folding.is_due = True  # The disk may hang.
         self._membership.ticked(now)
         self._membership.door.let_in(self.root.config.child_places)
         self._history.ticked(now)
@@ -337,7 +337,6 @@ class Core:
 
     def _durable(self) -> None:
         self._is_durable_posted = False
-        self._look_at_disk()
         self._end_turn()
 
     def _look_at_disk(self) -> None:
@@ -345,26 +344,15 @@ class Core:
         if durable == self._durable_told:
             return
         self._durable_told = durable
-        self._may_fold = True
+        self._folding.is_due = True
         self._membership.synced(durable)
         if self.root.waits_for_disk:
             self.tell(Durable())
 
     def commit(self, position: Position) -> None:
-        """Commit up to `position`; as the holder fold too, unless frames wait for a turn of their own, or will.
-        A follower folds at the end of a turn, behind a sync: the holder waits for the sync, and for no fold."""
+        """Commit up to `position`, and fold, if this is the time to."""
         self.log.commit(position)
-        if self.root.role.holds and not (self._is_folding_posted or self.root.has_unfolded):
-            self._fold()
-
-    def _fold(self) -> None:
-        self.tell(Committed())
-        self.tell(Answered())
-
-    def _fold_more(self) -> None:
-        self._is_folding_posted = False
-        self._fold()
-        self._end_turn()
+        self._folding.committed()
 
     def _log_failed(self, failure: LogFailure) -> None:
         """Stop acknowledging, and end: what is appended may not be durable. For the sync thread."""
@@ -419,19 +407,14 @@ class Core:
             self._lost.append(PeerLost(send.to, unsent))
 
     def _end_turn(self) -> None:
-        """End a wake-up: look at the admission, fold, serve followers, arm the next deadline."""
+        """End a wake-up: look at disk and admission, fold, serve followers, arm the next deadline."""
+        self._look_at_disk()
         admission = self.log.admission() or ("" if self.private is None else self.private.log.admission())
         if admission != self._admission:
             self._admission = admission
             self.tell(AdmissionChanged(admission))
-        is_behind = self.root.folded_to < self.log.committed and not self._is_folding_posted
-        if is_behind and not self.root.has_unfolded and (self._may_fold or self.log.durable == self.log.end):
-            self._fold()
-        self._may_fold = False
+        self._folding.look()
         self._feeding.look()
-        if self.root.has_unfolded and not self._is_folding_posted:
-            self._is_folding_posted = True
-            self._actor.call(self._fold_more)
         while self._waiters and self._waiters[0][0] <= self.root.folded_to.sequence:
             self._waiters.pop(0)[1].set_result(None)
         self._is_disk_awaited = self.root.waits_for_disk or self._membership.awaits_disk()
@@ -440,8 +423,8 @@ class Core:
         self._arm()
 
     def _arm(self) -> None:
-        parts = (self.root, self._house, self._membership, self._feeding, self._history, self._uplinks)
-        deadlines = [one.deadline() for one in parts]
+        owners = (self.root, self._house, self._membership, self._folding, self._feeding, self._history, self._uplinks)
+        deadlines = [one.deadline() for one in owners]
         self._actor.arm(soonest(*deadlines))
 
 

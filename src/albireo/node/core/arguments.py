@@ -72,5 +72,6 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         topology_hash=arguments.topology_hash,
         named=arguments.retention.named,
         seed=int.from_bytes(entropy(SEED_BYTES)),
+        ticket_key=entropy(SEED_BYTES) if arguments.faces else b"",
         lacks_to=lacks_to,
     )

@@ -48,8 +48,9 @@ class Feeding:
         return None if self._is_posted else self._core.root.feeds.leader.rest_ends(self._readable)
 
     def look(self) -> None:
-        """Tell the root machine that a wake-up has brought all it had."""
-        self._core.tell(WakeUpEnded(self._actor.turns.total_ns))
+        """Tell the root machine that a wake-up has brought all it had, unless nothing follows from that."""
+        if not self._core.root.feeds.leader.is_quiet(self._readable, self._actor.now()):
+            self._core.tell(WakeUpEnded(self._actor.turns.total_ns))
 
     def give(self, pulls: Sequence[Pull], now: Instant) -> None:
         """Send one chunk for each pull; what is ready beyond that goes in a turn of its own."""

@@ -6,21 +6,18 @@ or an operator starts it again.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.field.contract import ConfigurationError
+from albireo.field.modbus.config import ModbusConfig
 from albireo.field.modbus.gate.gate import GateActor, GateArguments
 from albireo.log import OsFileSystem, WrongStore
 from albireo.model.topology import AdapterConfig, NodeConfig
 from albireo.node.gate.store import GateDisk
 from albireo.node.lone import run_alone
 from albireo.runtime import ActorSpec, ConfigurationRefused
-
-KIND: Final = "modbus"
-"""The one protocol that a gate speaks."""
 
 
 class NoSuchGate(LookupError):
@@ -33,7 +30,7 @@ def gates_of(loaded: LoadedTopology) -> dict[str, tuple[NodeConfig, AdapterConfi
         f"{node.id}:{one.name}": (node, one)
         for node in loaded.topology.node
         for one in node.adapter
-        if one.has_own_gate
+        if one.device_behind_gate
     }
 
 
@@ -52,8 +49,8 @@ def arguments_of(loaded: LoadedTopology, name: str, listen: str = "") -> GateArg
         what = "stands at several nodes" if found else "is no adapter with a gate"
         raise NoSuchGate(f"{name} {what}; the topology has {', '.join(found or gates) or 'none'}")
     node, adapter = gates[found[0]]
-    if adapter.kind != KIND:
-        raise NoSuchGate(f"{name} is of kind {adapter.kind}; a gate speaks {KIND}")
+    if not isinstance(adapter, ModbusConfig):
+        raise NoSuchGate(f"{name} is of kind {adapter.kind}; a gate speaks Modbus")
     return GateArguments(
         name=found[0],
         cluster=loaded.topology.cluster,

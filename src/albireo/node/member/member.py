@@ -77,7 +77,7 @@ from albireo.machine.pair.events import (
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.party import MemberFacts
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
-from albireo.model.position import Position
+from albireo.model.position import BEGINNING, Position
 from albireo.node.member.admin_actions import ActionContext, AdminActions
 from albireo.node.member.audit_trail import audits_at_end
 from albireo.node.member.history_relay import HistoryRelay
@@ -109,6 +109,8 @@ class PairMembership:
         self._plcs: PlcVoters
         self._relay: HistoryRelay
         self._told: root_events.PairChanged | None = None
+        self._durable_seen = BEGINNING
+        """Durable position that the last step saw: a holder, to whom only positions matter, takes no other for it."""
         self._events: deque[Event] = deque()
         self._is_busy = False
         self._stopped = asyncio.Event()
@@ -236,7 +238,8 @@ class PairMembership:
         self._step(LogChanged())
 
     def synced(self, position: Position) -> None:
-        self._step(LogChanged())
+        if self._member.holder is None or position != self._durable_seen:
+            self._step(LogChanged())
 
     def awaits_disk(self) -> bool:
         holder = self._member.holder
@@ -325,7 +328,9 @@ class PairMembership:
         return effects
 
     def _perform(self, event: Event) -> list[Effect]:
-        effects = self._member.step(event, self._core.log.view(), self._actor.now())
+        view = self._core.log.view()
+        self._durable_seen = view.durable
+        effects = self._member.step(event, view, self._actor.now())
         self._stand_down()
         for effect in effects:
             self._do(effect)

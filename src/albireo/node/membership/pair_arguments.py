@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from albireo.machine.pair.config import PairConfig
+from albireo.model.topology import PlcWaits
 
 MEMBERS: Final = ("primary", "backup")
 
@@ -28,13 +29,6 @@ class Seats(msgspec.Struct, frozen=True, kw_only=True):
 
     def places(self, members: tuple[int, ...]) -> list[str]:
         return [self.place(one) for one in members]
-
-
-class PlcWaits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Times that `albireo doctor plc-voter` measured of one PLC, as the topology has them."""
-
-    settle_ms: int = 50
-    dead_time_ms: int = 2_000
 
 
 class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

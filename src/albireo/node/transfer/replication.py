@@ -69,9 +69,9 @@ class Replication:
 
     def pump(self) -> None:
         """Send what fits; the rest in a turn of its own, before which no letter of this one has more sent."""
-        if self._is_posted:
-            return
         end, committed = self._log.end.sequence, self._log.committed.sequence
+        if self._is_posted or not self._outflow.lacks(end):
+            return
         self._outflow.passed(end, committed, self._actor.turns.total_ns, self._actor.now())
         sent = 0
         for _ in range(PIECES_PER_TURN):

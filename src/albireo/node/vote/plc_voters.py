@@ -44,7 +44,7 @@ from albireo.machine.vote.events import (
 from albireo.machine.vote.register import RegisterVoter
 from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked
 from albireo.model.instant import MS, Instant, TimePassed, soonest
-from albireo.node.membership.pair_arguments import PlcWaits
+from albireo.model.topology import PlcWaits
 
 PREFIX: Final = "plc:"
 """Prefix of the adapter's name in a voter list."""

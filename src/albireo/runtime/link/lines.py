@@ -1,30 +1,34 @@
 """Lines: links to several peers for a program without a loop, waited for together.
 
 A client of a pair listens to both members at once: the acting member says so by itself. A line has a descriptor for
-letters and one for events of its connection; the wait ends with whichever comes first. A line leads over TCP, or to a
-link of a node on this machine, by its data directory.
+letters and one for events of its connection. A line leads over TCP, or to a link of a node on this machine, by its data
+directory.
 
-    with Lines([LineTo("tcp://10.0.0.5:7001", "root[primary]"), ...], Keys.load(directory)) as lines:
-        for news in lines.wait(0.5): ...
+    lines = Lines([LineTo("tcp://10.0.0.5:7001", "root[primary]"), ...], Keys.load(directory))
+    signalled = set() if lines.is_stirred else poll(lines.descriptors())
+    for news in lines.take(signalled): ...
+
+Only lines that signal are looked at, because a look at one that has nothing costs as much as a letter. A descriptor
+signals once, and whatever touches its socket takes the signal: a send, a drain that stops at a bound, and a connection
+that is minded. Descriptors whose signal was taken so are kept here, until they are found empty.
 
 Decisions: ADR-0021 (descriptors), ADR-0101, ADR-0115, ADR-0156.
 """
 
 import os
-import select
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 
 from albireo.codec.message import AnyMessage
-from albireo.model.instant import SECOND
-from albireo.runtime.clock import boot_ns
 from albireo.runtime.directory import RunDirectory
 from albireo.runtime.errors import NodeSilent
 from albireo.runtime.link.connection import ConnectionEvent, Dialling, Monitor
-from albireo.runtime.link.dialing import MIND_S, TCP_LIMITS, BlockingDialer, Dialer
+from albireo.runtime.link.dialing import TCP_LIMITS, BlockingDialer, Dialer
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, Part
 from albireo.runtime.link.sockets import Sockets, new_identity
@@ -83,11 +87,20 @@ class LocalConnection:
         return self._monitor.descriptor()
 
 
+class _Dialled(msgspec.Struct, frozen=True, eq=False):
+    link: Link
+    dialer: BlockingDialer | LocalConnection
+    letters: int
+    """Descriptor that signals letters."""
+    events: int
+    """Descriptor that signals events of the connection."""
+
+
 class Lines:
-    """The lines of one program, for one thread. Lines that are down are dialled again for ever."""
+    """The lines of one program, for one thread. Lines that are down are dialled again for ever, if they are minded."""
 
     def __init__(self, to: Sequence[LineTo], keys: Keys | None, limits: LinkLimits = TCP_LIMITS) -> None:
-        """Begin to dial all peers; `wait` says when a line is up.
+        """Begin to dial all peers; `take` says when a line is up.
 
         Raises:
             EndpointRefused: it is no endpoint, or may not be used without keys.
@@ -97,11 +110,9 @@ class Lines:
         self._sockets = Sockets()
         self._keys = keys
         self._limits = limits
-        self._links: list[Link] = []
-        self._dialers: list[BlockingDialer | LocalConnection] = []
-        self._poll = select.poll()
-        self.is_stirred = True
-        """True: `take` may find something although no descriptor says so, because something was sent or left."""
+        self._lines: list[_Dialled] = []
+        self._swallowed: set[int] = set()
+        """Descriptors that signal no more, although something may be there."""
         try:
             for one in to:
                 self.add(one)
@@ -125,66 +136,65 @@ class Lines:
             run = _run_directory(to)
             link.at_close.append(run.close)
             socket.connect(f"ipc://{run.address(to.link)}")
-            self._dialers.append(LocalConnection(monitor))
+            dialer: BlockingDialer | LocalConnection = LocalConnection(monitor)
         else:
             dialer = BlockingDialer(Dialer(link, socket, to.endpoint, self._keys, to.peer), monitor)
             dialer.begin()
-            self._dialers.append(dialer)
-        self._links.append(link)
-        for descriptor in (link.descriptor(), self._dialers[-1].descriptor()):
-            self._poll.register(descriptor, select.POLLIN)
-        self.is_stirred = True
-        return len(self._links) - 1
+        line = _Dialled(link, dialer, link.descriptor(), dialer.descriptor())
+        link.on_sent = partial(self._look_again, line.letters)
+        self._lines.append(line)
+        self._swallowed.update((line.letters, line.events))
+        return len(self._lines) - 1
 
     def descriptors(self) -> list[int]:
-        """Descriptors of all lines, for a loop that waits for more than these lines (see `is_stirred`)."""
-        both = zip(self._links, self._dialers, strict=True)
-        return [one for link, dialer in both for one in (link.descriptor(), dialer.descriptor())]
+        """Descriptors of all lines, to be waited for while nothing `is_stirred`."""
+        return [one for line in self._lines for one in (line.letters, line.events)]
+
+    @property
+    def is_stirred(self) -> bool:
+        """True: `take` may find something although no descriptor says so."""
+        return bool(self._swallowed)
 
     def fate(self, line: int) -> str:
         """The end of the last try to connect, in words."""
-        return self._dialers[line].fate
+        return self._lines[line].dialer.fate
 
     def malformed(self) -> int:
         """Number of messages that could not be read."""
-        return sum(link.malformed for link in self._links)
+        return sum(line.link.malformed for line in self._lines)
 
     def send(self, line: int, message: AnyMessage, raw: Sequence[Part] = ()) -> bool:
         """Send a message; False: the line is down, or its peer does not read, and nothing was sent."""
-        self.is_stirred = True
-        return self._links[line].send(message, raw)
+        return self._lines[line].link.send(message, raw)
 
-    def wait(self, timeout_s: float) -> list[LineNews]:
-        """News of all lines, at once if there are any; empty after `timeout_s`."""
-        deadline = boot_ns() + int(timeout_s * SECOND)
-        while True:
-            news = self.take()
-            left_s = (deadline - boot_ns()) / SECOND
-            if news or left_s <= 0:
-                return news
-            # Both kinds of descriptor signal only what comes after they were found empty; `take` found them empty.
-            self._poll.poll(1000 * min(left_s, MIND_S))
+    def take(self, signalled: AbstractSet[int]) -> list[LineNews]:
+        """News that wait.
 
-    def take(self) -> list[LineNews]:
-        """News that wait. Descriptors signal only what comes after they were found empty: see `is_stirred`."""
-        news = []
-        for line, dialer in enumerate(self._dialers):
-            news += [LineNews(line, is_up=change) for change in dialer.mind()]
-        for line, link in enumerate(self._links):
-            drained = link.drain(LETTERS_MAX, BYTES_MAX)
-            news += [LineNews(line, message=one.message, raw=one.raw) for one in drained.letters]
-        self.is_stirred = bool(news)
+        Args:
+            signalled: descriptors that signal. Whoever waits names all of them each `MIND_S`, signalled or not: a line
+                that is down is dialled again when it is minded.
+        """
+        news: list[LineNews] = []
+        due, self._swallowed = signalled | self._swallowed, set()
+        for index, line in enumerate(self._lines):
+            is_minded = line.events in due
+            if is_minded:
+                news += [LineNews(index, is_up=change) for change in line.dialer.mind()]
+            if is_minded or line.letters in due:  # To dial takes the signal of the letters too.
+                drained = line.link.drain(LETTERS_MAX, BYTES_MAX)
+                news += [LineNews(index, message=one.message, raw=one.raw) for one in drained.letters]
+                if not drained.is_empty:
+                    self._swallowed.add(line.letters)
         return news
+
+    def _look_again(self, letters: int, link: Link) -> None:
+        """Keep that letters wait, whose signal a send has taken."""
+        if link.has_input():
+            self._swallowed.add(letters)
 
     def close(self) -> None:
         """Close all lines; messages that were sent have the linger to leave."""
         self._sockets.close(lingers=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _run_directory(to: LineTo) -> RunDirectory:

@@ -25,7 +25,7 @@ import errno
 import os
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -109,22 +109,36 @@ class SimDisk:
                 raise _error(errno.ENOSPC, path)
             file.data.extend(bytes(growth))
             file.data[offset : offset + len(data)] = data
-            file.dirty.update(range(offset // self.page_bytes, (offset + len(data) - 1) // self.page_bytes + 1))
+            file.dirty.update(self._pages(offset, len(data)))
             self._end_step()
             return len(data)
 
     def sync(self, handle: int) -> None:
         with self._mutex:
-            path, file = self._handles[handle]
-            try:
-                self._step("sync", path)
-            except OSError:
-                file.dirty.clear()
-                raise
-            self._end_step()
-            if self._random.random() >= self.lost_sync_chance:
-                self._write_back(file, sorted(file.dirty))
-                file.dirty.clear()
+            self._sync(handle, self._handles[handle][1].dirty)
+
+    def pwrite_durably(self, handle: int, buffer: Buffer, offset: int) -> int:
+        """As a write and a sync of these pages alone: the power may fail between both."""
+        with self._mutex:
+            taken = self.pwritev(handle, [buffer], offset)
+            self._sync(handle, self._pages(offset, taken))
+            return taken
+
+    def _sync(self, handle: int, pages: Collection[int]) -> None:
+        path, file = self._handles[handle]
+        pages = sorted(pages)
+        try:
+            self._step("sync", path)
+        except OSError:
+            file.dirty.difference_update(pages)
+            raise
+        self._end_step()
+        if self._random.random() >= self.lost_sync_chance:
+            self._write_back(file, pages)
+            file.dirty.difference_update(pages)
+
+    def _pages(self, offset: int, size: int) -> range:
+        return range(offset // self.page_bytes, (offset + size - 1) // self.page_bytes + 1)
 
     def expect(self, handle: int, size: int, offset: int) -> None:
         """Do nothing: a simulated disk has no memory beside itself."""

@@ -45,8 +45,7 @@ class AsksNobody(Holder):
 class AddIsFree(SetChanges):
     """Set changes by which acknowledgements don't wait for a member whose add is in flight."""
 
-    @property
-    def required(self) -> frozenset[int]:
+    def _required(self) -> frozenset[int]:
         return frozenset(self.confirmed or self.latest.members)
 
 

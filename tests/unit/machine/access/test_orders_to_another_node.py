@@ -73,6 +73,8 @@ HERE: Final[dict[str, dict[str, object]]] = {
     **{what: {"node": OTHER} for what in ("items", "read", "forces", "selections", "sessions", "cases")},
     **{what: {"command_id": "c"} for what in ("message", "command")},
     **{what: {"name": NAME, "lease": 1} for what in ("take", "give_back")},
+    "ticket": {"door": "desk"},
+    "tickets_shown": {"door": "desk", "endpoint": "tcp://127.0.0.1:7800", "needs": "view"},
     "forget": {"items": (ITEM,)},
     "access_grant": {"principal": "mes-1", "role": "view", "node": OTHER},
     "access_revoke": {"principal": "mes-1", "node": OTHER},

@@ -3,20 +3,15 @@
 from typing import Any
 
 from albireo.machine.diagnostics.faces import LOST_NS, STEADY_NS
-from albireo.machine.kernel.events import ActorsTold, ActorTold, LevelAgreed
+from albireo.machine.kernel.events import ActorsTold, ActorTold
 from albireo.model import quality
-from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.item import Condition
 from tests.unit.machine.root.test_root import World
 
 
 def world() -> World:
-    one = World(faces=frozenset({"desk"}))
-    for level in range(2, FEATURE_LEVEL + 1):
-        one.step(LevelAgreed(level))
-        one.sync()
-    return one
+    return World(faces=frozenset({"desk"}))
 
 
 def told(one: World, seconds: int, state: str, **facts: Any) -> None:

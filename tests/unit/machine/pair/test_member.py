@@ -295,3 +295,6 @@ def test_a_shrink_counts_when_confirmed_an_add_from_the_moment_it_is_asked() -> 
     changes.ask((0, 1))
     assert changes.required == {0, 1}
     assert changes.confirmed == (0,)
+    changes.ask((1,))
+    changes.decide()
+    assert changes.required == {1}

@@ -109,7 +109,7 @@ def test_who_is_too_old_or_has_no_folds_is_told_where_to_begin_and_sent_nothing_
     assert isinstance(answer, FollowAnswered)
     assert (answer.is_snapshot, answer.position) == (True, 300)
     assert (answer.header_crc, answer.log_time_ms) == (77, 9)
-    holder.log_changed(NOW)
+    holder.send_more()
     assert holder.own.out == []
     holder.state_asked(msgspec.convert(HEAD | {"part": 2}, FoldsAsked))
     assert holder.own.out == [SendFolds(1, 20, 4, 2)]
@@ -171,7 +171,7 @@ def test_a_session_that_the_log_can_not_serve_is_called_lost_and_a_new_one_begin
     holder.lost(1)
     assert holder.session == SESSION_LOST
     holder.own.out.clear()
-    holder.log_changed(NOW)
+    holder.send_more()
     assert holder.own.out == []
     holder.own.log = view(Position(4, 900), begin=Beginning(position=Position(4, 600)))
     ask = msgspec.structs.replace(ASKED, session=2, history=HISTORY.entries, end=Position(2, 400))

@@ -209,9 +209,9 @@ def test_while_two_messages_are_under_way_what_waits_becomes_one_body() -> None:
     rows = samples.decode_body(more.raw[0], entry.kind, entry.record_count)
     assert (rows.values(), rows.item_id.tolist(), rows.source_ns.tolist()) == ([3, 4, 5], [41, 41, 41], [3, 4, 5])
     one.step(appended(2), at(0))
-    assert one.batch_acknowledged == 2
+    assert one.batches.acknowledged == 2
     one.step(appended(3), at(0))
-    assert one.batch_acknowledged == 5
+    assert one.batches.acknowledged == 5
     assert one.is_all_acknowledged
 
 
@@ -262,10 +262,10 @@ def test_of_batches_in_one_body_only_the_one_at_fault_is_given_up() -> None:
     assert sent(one.step(welcome(0), at(1))) == [(1, 1.0), (2, 2.0), (3, 3.0)]
     one.step(appended(1), at(2))
     one.step(refused("malformed", 2), at(2))
-    assert list(one.batches_refused) == [2]
+    assert list(one.batches.lost) == [2]
     assert sent(one.step(welcome(1), at(2))) == [(2, 3.0), (3, "refused")]
     one.step(appended(3), at(3))
-    assert one.batch_acknowledged == 3
+    assert one.batches.acknowledged == 3
     assert one.is_all_acknowledged
     assert one.dropped == 1
 

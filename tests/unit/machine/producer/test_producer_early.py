@@ -72,7 +72,7 @@ def test_what_was_acknowledged_early_goes_out_again_as_it_was_after_a_takeover()
         *bodies(one.step(Offered(batches=(batch(2),)), at(0))),
     ]
     one.step(appended(2, uncommitted=2), at(0.1))
-    assert one.batch_acknowledged == 2
+    assert one.batches.acknowledged == 2
     assert one.is_all_acknowledged, "nobody waits for an answer"
     assert one.queue_bytes > 0, "and yet they are kept"
     one.step(LinkOpened(), at(1))
@@ -109,18 +109,18 @@ def test_what_is_committed_is_let_go_by_the_receipt_that_says_how_far() -> None:
     assert 0 < one.queue_bytes < kept
     one.step(appended(2), at(0))
     assert one.queue_bytes == 0
-    assert one.batch_acknowledged == 2
+    assert one.batches.acknowledged == 2
 
 
 def test_a_gap_record_is_no_batch_that_a_program_hears_of() -> None:
     one = streaming()
     one.step(Offered(losses=(Loss(reason="device_lost", from_ns=1, to_ns=2),)), at(0))
     one.step(appended(1, uncommitted=1), at(0))
-    assert one.batch_acknowledged == 0
+    assert one.batches.acknowledged == 0
     one.step(Offered(batches=(batch(1),)), at(0))
     one.step(Offered(losses=(Loss(reason="device_lost", from_ns=3, to_ns=4),)), at(0))
     one.step(appended(3, uncommitted=3), at(0))
-    assert one.batch_acknowledged == 1
+    assert one.batches.acknowledged == 1
 
 
 def test_what_is_kept_counts_against_the_credit_until_it_is_committed() -> None:

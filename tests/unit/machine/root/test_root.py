@@ -637,11 +637,12 @@ def test_many_commits_of_one_wake_up_fold_no_more_than_one() -> None:
         append(world, welcome, number, [1.0] * 10)
     frames = world.frames[begins:]
     while world.root.folded_to != world.end:
-        before = world.root.folded_to.sequence
+        before, is_first = world.root.folded_to.sequence, True
         for one in frames:
             if one.header.last_sequence > before:
                 world.committed = one.header.last
-                world.step(Committed())
+                world.step(Committed(is_first=is_first))
+                is_first = False
                 world.step(Answered())
         taken = [one for one in frames if before < one.header.last_sequence <= world.root.folded_to.sequence]
         assert taken

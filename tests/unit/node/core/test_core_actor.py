@@ -235,7 +235,7 @@ class Watched(Core):
         self.waited = 0
 
     def commit(self, position: Position) -> None:
-        waits, before = self._is_folding_posted, self.root.folded_to
+        waits, before = self._folding._is_posted, self.root.folded_to
         super().commit(position)
         if waits:
             assert self.root.folded_to == before, "folded beside the fold that was due"
@@ -279,11 +279,14 @@ def test_the_pace_of_followers_hears_how_busy_the_loop_is_and_where_the_log_ends
         async with running(core, tmp_path) as context:
             await status(tmp_path)
             hello = FeedHello(follower="f", credit_bytes=0)
-            core.root.feeds.leader.followers[b"f"] = Followed(b"f", hello, BEGINNING, context.now(), ANYBODY)
+            followed = Followed(b"f", hello, BEGINNING, context.now(), ANYBODY)
+            core.root.feeds.leader.followers[b"f"] = followed
+            followed.is_far = True  # Of one that lacks little nothing is reckoned.
             core.drained([])
             await status(tmp_path)
             end = core.log.end.sequence
             core.tell(OrdersGiven([Audited(at_ns=1, user="ada", action="test", subject="", detail="")]))
+            followed.is_far = True
             core.drained([])
             # Whether the record is on the disk by now, and so committed, is the sync thread's business.
             assert told[-1][0] == core.log.end.sequence > end

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from albireo.codec.topology.item_table import AdapterKind
+from albireo.codec.topology.adapter_kind import AdapterKind
 from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.model.topology import find_place
 from albireo.node.boot import specs_of

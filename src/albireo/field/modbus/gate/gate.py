@@ -28,6 +28,7 @@ from albireo.codec.message import Answer, Ask
 from albireo.field.back_off import BackOffConfig
 from albireo.field.contract import ConfigurationError, DeviceLost
 from albireo.field.modbus.adapter import parse_table
+from albireo.field.modbus.config import MAILBOX_AREA_REGISTERS
 from albireo.field.modbus.gate.device import GatedDevice
 from albireo.field.modbus.gate.door import ClientDropped, Door
 from albireo.field.modbus.gate.requests import (
@@ -61,7 +62,6 @@ from albireo.machine.output.gate import (
 )
 from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MEMBERS, ORDER_REGISTERS, MailboxOrder, Result
 from albireo.model.instant import MS, Instant, TimePassed
-from albireo.model.topology import MAILBOX_AREA_REGISTERS
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, LinkLimits
 
 LIMITS: Final = LinkLimits(send_messages_max=100, receive_messages_max=100, message_bytes_max=64 * 1024)

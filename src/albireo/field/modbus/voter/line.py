@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from albireo.field.contract import GOES_ON, DeviceLost
+from albireo.field.modbus.config import VOTER_REGISTERS
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.wire import Address, DataReply, ExceptionReply, NotSent, Silence, Wire, WriteAnswer
-from albireo.model.topology import VOTER_REGISTERS
 
 TAKEN_S: Final = 0.5
 """Longest wait until the device's TCP has taken a request: a LAN needs 1 ms."""

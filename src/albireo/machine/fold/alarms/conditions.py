@@ -303,15 +303,15 @@ class Conditions:
         if self._due_at <= log_time:
             self._settle(log_time, None)
 
-    def fold_calm(self, index: Rows, log_time: NDArray[np.int64]) -> None:
-        """Fold rows with these log times, which do not fall, and of which none can change a judgement (`stretch`)."""
+    def fold_calm(self, index: Rows | int, log_time: NDArray[np.int64] | int, first: int) -> None:
+        """Fold rows with these log times, of which none is before `first` and none changes a judgement (`stretch`)."""
         self.watched.seen[index] = log_time
-        self._stale_at = min(self._stale_at, int(log_time[0]) + self.shortest_stale)
+        self._stale_at = min(self._stale_at, first + self.shortest_stale)
 
     def force(self, index: int, *, is_forced: bool) -> None:
         """Take an item as forced, or as measured again: the time in which it has to give a sample begins anew."""
         self.watched.flags[index] = self.watched.flags[index] & ~np.uint8(IS_FORCED) | (IS_FORCED if is_forced else 0)
-        self.fold_calm(np.array([index]), np.array([self.log_time]))
+        self.fold_calm(index, self.log_time, self.log_time)
 
     def _fold_flagged(self, fresh: Fresh, flags: NDArray[np.uint8], present: int, log_time: LogTime) -> None:
         flags = np.where(flags & IS_FORCED, flags & ~np.uint8(HAS_RATE | HAS_FROZEN), flags)

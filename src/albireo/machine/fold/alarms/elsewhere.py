@@ -56,7 +56,7 @@ class Elsewhere:
         live.clear(known)
         live.value_type[known], live.declared_at[known] = types, declared_at
         live.changed_at[known] = sequence
-        self._dim.clear_texts()
+        self._dim.texts = [""] * len(self._dim.texts)
 
     def returns(self, log_time: LogTime) -> None:
         """A batch has come with its values: judge on from the recorded cases."""

@@ -82,7 +82,8 @@ class Dim:
         self.live = Live()
         self.counters = DimCounters()
         self._items: list[KnownItem] = []
-        self._texts: list[str] = []
+        self.texts: list[str] = []
+        """Last usable value of each row that holds a text; else empty."""
         self._by_id: dict[int, int] = {}
         self._by_name: dict[str, int] = {}
         self.row_of = np.full(1, -1, np.int64)
@@ -154,7 +155,7 @@ class Dim:
         index = heapq.heappop(self._vacant) if self._vacant else self.live.add()
         if index == len(self._items):
             self._items.append(known)
-            self._texts.append("")
+            self.texts.append("")
         self._items[index] = known
         self._enter(known.item_id, index)
         return index
@@ -177,7 +178,7 @@ class Dim:
         if self._by_name.get(before.full_name) == index:
             del self._by_name[before.full_name]
         self.row_of[before.item_id] = -1
-        self._items[index], self._texts[index] = _NOBODY, ""
+        self._items[index], self.texts[index] = _NOBODY, ""
         self.live.clear(index)
         heapq.heappush(self._vacant, index)
 
@@ -198,13 +199,13 @@ class Dim:
         self._items[index] = known
         if before.item.value_type != known.item.value_type:
             self.live.clear(index)
-            self._texts[index], self.live.changed_at[index] = "", sequence  # Told, though its type may be back by then.
+            self.texts[index], self.live.changed_at[index] = "", sequence  # Told, though its type may be back by then.
 
     def go_on_from(self, source: int, target: int, sequence: int) -> None:
         """Make the live sample of one index that of another one of its type, by the record at `sequence`."""
         if self.live.value_type[source] == self.live.value_type[target]:
             self.live.go_on_from(source, target, sequence)
-            self._texts[target] = self._texts[source]
+            self.texts[target] = self.texts[source]
 
     def fold_samples(self, batch: SampleBatch, last_sequence: int, log_time: LogTime) -> Fresh:
         """Take one committed batch.
@@ -333,7 +334,7 @@ class Dim:
         if isinstance(value, Strings):
             kept = value if all_usable else value.take(np.flatnonzero(is_usable))
             for place, text in zip(index[is_usable].tolist(), kept.to_list(), strict=True):
-                self._texts[place] = text
+                self.texts[place] = text
             live.has_value[index[is_usable]] = True
             return np.zeros(len(index))
         number = value.astype(np.float64, copy=False)
@@ -347,9 +348,6 @@ class Dim:
             live.integer[index[is_usable]] = value[is_usable]
         return number
 
-    def clear_texts(self) -> None:
-        self._texts = [""] * len(self._items)
-
     def value_at(self, index: int) -> Value | None:
         """Last usable value, None before the first."""
         if not self.live.has_value[index]:
@@ -362,7 +360,7 @@ class Dim:
             case ValueType.BOOL:
                 return bool(self.live.integer[index])
             case ValueType.STRING:
-                return self._texts[index]
+                return self.texts[index]
 
     def reading_at(self, index: int) -> Reading:
         known, live = self._items[index], self.live
@@ -405,7 +403,7 @@ class Dim:
             case ValueType.BOOL:
                 value = live.integer[places].astype(np.uint8)
             case ValueType.STRING:
-                value = Strings.of([self._texts[place] for place in places.tolist()])
+                value = Strings.of([self.texts[place] for place in places.tolist()])
         return SampleBatch(
             value_type=value_type,
             item_id=np.array([self._items[place].item_id for place in places.tolist()], np.uint32),
@@ -424,7 +422,7 @@ class Dim:
         """The fold as it stands now, encoded slice by slice as the iterator is drawn on."""
         counters = msgspec.structs.replace(self.counters)
         head = _DimHead(self.live.pack(), counters, self._left_out, self.forgotten_at)
-        return _slices(head, list(self._items), list(self._texts))
+        return _slices(head, list(self._items), list(self.texts))
 
     def snapshot(self) -> bytes:
         """All slices; equal folds give equal bytes."""
@@ -443,8 +441,8 @@ class Dim:
         while len(self._items) < head.live.count:
             self._items += unsliced(next(slices, b""), list[KnownItem])
         for one in slices:
-            self._texts += unsliced(one, list[str])
-        if not len(self._items) == len(self._texts) == head.live.count:
+            self.texts += unsliced(one, list[str])
+        if not len(self._items) == len(self.texts) == head.live.count:
             raise DecodeError(0, f"DIM snapshot: {len(self._items)} items, {head.live.count} rows")
         self.live.unpack(head.live)
         self.counters = head.counters

@@ -190,6 +190,11 @@ class ReceiversDesk:
         self._give(effects, turn)
         return ended
 
+    @property
+    def is_open(self) -> bool:
+        """True: `deadline` may name an instant."""
+        return bool(self._hungry) or self.receivers.is_open
+
     def deadline(self) -> Instant | None:
         """Instant at which `time_passed` is due."""
         patient = (hungry for one, hungry in self._hungry.items() if not self.receivers.is_promised(one))

@@ -263,6 +263,11 @@ class MessageReceivers:
         """End of a message that an earlier tenure accepted which this one does not provably go on with."""
         return MessageEnd(outcome=MessageOutcome.UNKNOWN, detail="a receiver may have had it when this node stopped")
 
+    @property
+    def is_open(self) -> bool:
+        """True: messages are here, given out or not."""
+        return bool(self._offers)
+
     def deadline(self) -> Instant | None:
         """Instant at which `time_passed` is due."""
         ends = (offer.ends for offer in self._offers.values() if offer.ends is not None)

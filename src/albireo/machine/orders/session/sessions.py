@@ -286,6 +286,10 @@ class Sessions:
         one = self._links.get(sender)
         return None if one is None else self._root.folds.sessions.find(one.session_id)
 
+    def goes_on(self, session_id: int) -> bool:
+        """True: the session is on record, and nobody has ended it."""
+        return self._root.folds.sessions.find(session_id) is not None and session_id not in self._ending
+
     def end(self, order: EndOrder, moment: Moment, turn: Turn) -> Session | EndRefusal:
         """End a session, or say why not. Its links are told when the record is committed."""
         session = self._root.folds.sessions.find(order.session_id)

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from albireo.field.modbus.config import MAILBOX_AREA_REGISTERS, VOTER_REGISTERS
 from albireo.machine.output.mailbox import (
     MAILBOX_REGISTERS,
     MEMBERS,
@@ -23,7 +24,6 @@ from albireo.machine.output.mailbox import (
     restarted,
     scan,
 )
-from albireo.model.topology import MAILBOX_AREA_REGISTERS, VOTER_REGISTERS
 from albireo.plant.tunnel.plc.memory import Area, Delays, PlainMemory, Retained, WordStore
 from albireo.plant.tunnel.plc.wire import PlcFaults
 

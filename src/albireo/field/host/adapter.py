@@ -27,12 +27,13 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from albireo.field.contract import ConfigurationError, DeviceLost, PolledColumns, SendGuard, Written
-from albireo.field.kinds import Surroundings
+from albireo.field.contract import DeviceLost, PolledColumns, SendGuard, Written
+from albireo.field.kinds import Rows, Surroundings
 from albireo.model.command import Outcome
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.quality import BAD_NO_DATA, GOOD
+from albireo.model.topology import AdapterConfig
 from albireo.model.value import Value, ValueType
 from albireo.runtime.directory import holder
 
@@ -47,14 +48,6 @@ UNREADABLE: Final = (OSError, psutil.Error, RuntimeError, AttributeError, Lookup
 """Errors of a reading whose thing is not there: a process that ended, a sensor that was pulled, with or without its
 chip, a function that psutil does not have here."""
 _NOT_WORD: Final = re.compile(r"[^A-Za-z0-9_]+")
-
-
-class HostConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """The adapter's part of `[[node.adapter]]`."""
-
-    name: str
-    node_pid: int | None = None
-    """Process whose family is the node; None: who holds the lock of the data directory, else this process."""
 
 
 class Rate:
@@ -154,22 +147,14 @@ class HostAdapter:
         """Nothing to release; the thread is idle, or hangs in the kernel and ends with the process."""
 
 
-def create(arguments: Mapping[str, object], surroundings: Surroundings) -> HostAdapter:
-    """The adapter for this machine.
-
-    Raises:
-        ConfigurationError: the arguments can't work.
-    """
-    try:
-        config = msgspec.convert(arguments, HostConfig)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(str(error)) from error
-    return HostAdapter(config.name, probes(config, surroundings))
+def create(settings: AdapterConfig, rows: Rows, surroundings: Surroundings) -> HostAdapter:
+    """The adapter for this machine, which knows its own items."""
+    return HostAdapter(settings.name, probes(settings.name, surroundings))
 
 
-def probes(config: HostConfig, surroundings: Surroundings) -> list[Probe]:
+def probes(adapter: str, surroundings: Surroundings) -> list[Probe]:
     """Everything that can be read on this machine."""
-    make = _Make(config.name)
+    make = _Make(adapter)
     found = [
         *_processor(make),
         *_memory(make),
@@ -177,7 +162,7 @@ def probes(config: HostConfig, surroundings: Surroundings) -> list[Probe]:
         *_network(make, surroundings),
         *_temperatures(make),
         *_system(make, surroundings),
-        *_node(make, config, surroundings),
+        *_node(make, surroundings),
     ]
     return [one for one in found if _can_be_read(one)]
 
@@ -370,9 +355,9 @@ def _system(make: _Make, surroundings: Surroundings) -> list[Probe]:
     ]  # fmt: skip
 
 
-def _node(make: _Make, config: HostConfig, surroundings: Surroundings) -> list[Probe]:
-    """Use of the machine by this node: its processes together."""
-    root = config.node_pid or holder(surroundings.data) or None
+def _node(make: _Make, surroundings: Surroundings) -> list[Probe]:
+    """Use of the machine by this node: its processes together. Its first one holds the lock of the directory."""
+    root = holder(surroundings.data) or None
     family = _Family(psutil.Process(root), surroundings.now)
     return [
         make.real(

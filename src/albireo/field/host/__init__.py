@@ -1,0 +1,1 @@
+"""The machine that a node runs on, as items."""

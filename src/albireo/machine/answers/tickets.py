@@ -1,0 +1,115 @@
+"""Answers about tickets: one is given to a principal, and the actor of a door asks which are good."""
+
+from collections.abc import Callable
+from typing import Annotated, Final, Protocol
+
+import msgspec
+from msgspec import Meta
+
+from albireo.codec.message import Answer
+from albireo.machine.access.door_keeper import VISITORS_MAX, TicketJudged
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.access.tickets import TICKET_NS, FaceDoor, Tickets
+from albireo.machine.answers.below import RoleNeeded, check_role
+from albireo.machine.desk.role import Role
+from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.turn import NotAnswered, Question, Turn
+from albireo.machine.orders.session.sessions import Sessions
+from albireo.model.access import role_from
+from albireo.model.bounded import Count, Name
+from albireo.model.instant import MS, Instant
+from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.topology import ADAPTER_NAME_PATTERN
+
+_NOT_HERE: Final = "this member does not lead, and knows no tickets"
+
+
+class TicketAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the question `ticket`."""
+
+    door: Name
+
+
+class ShownTicket(msgspec.Struct, frozen=True, array_like=True):
+    """A ticket that somebody shows at a door."""
+
+    number: Count
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    principal: Name
+
+
+class TicketsShown(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the question `tickets_shown`, by which the actor of a door also says that it is open."""
+
+    door: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
+    endpoint: Annotated[str, Meta(max_length=512)]
+    needs: Name
+    shown: Annotated[tuple[ShownTicket, ...], Meta(max_length=VISITORS_MAX)] = ()
+
+
+class TicketRoot(Protocol):
+    """The root machine, as far as these answers need it."""
+
+    config: RootConfig
+    role: Role
+    access: AccessJudge
+    sessions: Sessions
+
+
+class TicketAnswers:
+    """The part of the answers that is about tickets."""
+
+    def __init__(self, root: TicketRoot) -> None:
+        self._root = root
+        self._tickets = Tickets(root.config.node, root.config.ticket_key)
+        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
+            "ticket": (TicketAsked, self._give),
+            "tickets_shown": (TicketsShown, self._judge_all),
+        }
+        """Shape and handler of each question."""
+
+    def _give(self, question: Question, asked: TicketAsked, turn: Turn) -> None:
+        root, now = self._root, question.moment.now
+        if not root.role.is_serving:
+            raise NotAnswered(_NOT_HERE)
+        session = root.sessions.of_link(question.sender)
+        door = self._tickets.find_door(asked.door, now)
+        if door is None:
+            raise NotAnswered(f"no door {asked.door!r} is open at {root.config.node}; what to do: look at its actor")
+        needed = RoleNeeded(root.config.node, f"ticket for {asked.door}", "", door.needs)
+        check_role(root.access, question, needed, turn)
+        if session is None or not root.config.ticket_key:
+            raise NotAnswered("a ticket is of a session, and yours is not on record; what to do: ask again")
+        place = (asked.door, session.session_id, question.principal)
+        text = self._tickets.give(*place, now, root.sessions.goes_on)
+        result = {"ticket": text, "endpoint": door.endpoint, "expires_ms": TICKET_NS // MS}
+        turn.send(question.sender, Answer(request_id=question.request_id, result=result))
+
+    def _judge_all(self, question: Question, told: TicketsShown, turn: Turn) -> None:
+        now, needs = question.moment.now, role_from(told.needs)
+        if kind_of(question.principal) is not PrincipalKind.LOCAL:
+            raise NotAnswered("only an actor of this node asks about tickets that were shown to it")
+        if needs is None or not self._tickets.door_heard(told.door, FaceDoor(told.endpoint, needs, now)):
+            raise NotAnswered(f"no door {told.door!r} can be opened: its role is none, or too many are open")
+        judged = [self._judged(told.door, one, now) for one in told.shown]
+        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(judged)))
+
+    def _judged(self, door: str, shown: ShownTicket, now: Instant) -> TicketJudged:
+        root = self._root
+        given, open_door = self._tickets.find(shown.number, shown.digest), self._tickets.find_door(door, now)
+        if not root.role.is_serving:
+            return TicketJudged(_NOT_HERE)
+        if given is None or open_door is None:
+            return TicketJudged("no such ticket was given since CORE runs, or it was replaced by later ones")
+        if given.door != door:
+            return TicketJudged(f"this is a ticket for the door {given.door}, and here is {door}")
+        if given.principal != shown.principal:
+            return TicketJudged(f"this is a ticket of {given.principal!r}, and {shown.principal!r} shows it")
+        if now >= given.until:
+            return TicketJudged("the ticket has expired")
+        if not root.sessions.goes_on(given.session_id):
+            return TicketJudged(f"session {given.session_id}, of which the ticket was, is over")
+        role, needs = root.access.role_of(given.principal), open_door.needs
+        if role < needs:
+            return TicketJudged(f"{door} needs the role {needs.word}, and {given.principal!r} has {role.word}")
+        return TicketJudged(session_id=given.session_id, role=role.word)

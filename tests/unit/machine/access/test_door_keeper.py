@@ -1,0 +1,158 @@
+"""The keeper of a door: nobody is heard who has not shown a good ticket, and nobody stays whose ticket is over."""
+
+from typing import Any
+
+from albireo.codec.message import Answer, Ask, FeedHello
+from albireo.codec.ticket import Ticket, digest_of, encode_ticket
+from albireo.machine.access.door_keeper import ASK_NS, SHOW, SILENT_NS, VISITORS_MAX, DoorKeeper, Effects
+from albireo.model.access import AccessRole
+from albireo.model.instant import SECOND, Instant
+from albireo.model.principal import ANYBODY
+
+ANNA = "anna@desk"
+TICKET = encode_ticket(Ticket("root", "desk", 1, bytes(32)))
+WHO = Ask(request_id=5, what="who")
+
+
+class Door:
+    def __init__(self) -> None:
+        self.now = Instant(SECOND)
+        self.keeper = DoorKeeper("root", "desk", "tcp://127.0.0.1:7800", AccessRole.VIEW, self.now)
+        self.said: list[tuple[bytes, Any]] = []
+        self.asked: list[Ask] = []
+        self.perform(self.keeper.time_passed(self.now))
+
+    def perform(self, effects: Effects) -> None:
+        for one in effects:
+            if isinstance(one.message, Ask):
+                assert not one.to
+                self.asked.append(one.message)
+            else:
+                self.said.append((one.to, one.message))
+
+    def hears(self, message: Any, sender: bytes = b"a", principal: str = ANNA) -> bool:
+        is_through, effects = self.keeper.hears(sender, principal, message, self.now)
+        self.perform(effects)
+        return is_through
+
+    def show(self, ticket: object = TICKET, sender: bytes = b"a", principal: str = ANNA) -> None:
+        assert not self.hears(Ask(request_id=4, what=SHOW, arguments={"ticket": ticket}), sender, principal)
+
+    def answer(self, *reasons: str) -> None:
+        rows = [{"reason": one, "session_id": 7, "role": "view"} for one in reasons]
+        self.perform(self.keeper.answered(Answer(request_id=self.asked[-1].request_id, result=rows), self.now))
+
+    def pass_time(self, passed_ns: int) -> None:
+        self.now = Instant(self.now + passed_ns)
+        self.perform(self.keeper.time_passed(self.now))
+
+
+def opened() -> Door:
+    """A door with one visitor inside."""
+    door = Door()
+    door.answer()
+    door.show()
+    door.answer("")
+    assert door.said == [(b"a", Answer(request_id=4, result={"reason": "", "session_id": 7, "role": "view"}))]
+    door.said.clear()
+    return door
+
+
+def test_nothing_is_heard_from_outside() -> None:
+    door = Door()
+    assert not door.hears(WHO) and not door.hears(FeedHello(follower="x", mode="state"))
+    ((to, said),) = door.said
+    assert (to, said.request_id) == (b"a", 5) and "shows a ticket" in said.error
+    door.answer()
+    door.show()
+    assert not door.hears(WHO), "shown and not judged"
+
+
+def test_core_is_told_digest_and_principal_and_no_ticket() -> None:
+    door = opened()
+    assert door.asked[-1].arguments == {
+        "door": "desk", "endpoint": "tcp://127.0.0.1:7800", "needs": "view", "shown": [(1, digest_of(TICKET), ANNA)],
+    }  # fmt: skip
+    assert all(TICKET not in str(one.arguments) for one in door.asked)
+
+
+def test_whoever_is_inside_is_heard_on_its_link_and_by_its_name_only() -> None:
+    door = opened()
+    assert door.hears(WHO)
+    entrance = door.keeper.inside(b"a", ANNA)
+    assert entrance is not None and (entrance.session_id, entrance.role) == (7, "view")
+    assert not door.hears(WHO, b"b"), "another link"
+    assert not door.hears(WHO, b"a", "mes-1"), "another principal under the same identity"
+    assert not door.hears(WHO, b"a", ANYBODY)
+
+
+def test_whose_ticket_is_over_is_out_at_the_next_look() -> None:
+    door = opened()
+    door.pass_time(ASK_NS)
+    assert door.hears(WHO), "CORE has not answered yet"
+    door.answer("session 7 is over")
+    ((to, said),) = door.said
+    assert to == b"a" and said.error.startswith("session 7 is over; what to do:")
+    assert not door.hears(WHO)
+
+
+def test_nobody_stays_while_core_is_silent() -> None:
+    door = opened()
+    for _ in range(SILENT_NS // ASK_NS - 1):
+        door.pass_time(ASK_NS)
+    assert door.hears(WHO)
+    door.pass_time(ASK_NS)
+    assert not door.hears(WHO)
+    assert "CORE does not say any more" in door.said[0][1].error
+
+
+def test_an_answer_to_an_earlier_question_a_refusal_and_nonsense_let_nobody_in() -> None:
+    door = Door()
+    first = door.asked[-1].request_id
+    door.answer()
+    door.show()
+    row = {"reason": "", "session_id": 7, "role": "view"}
+    for answer in (
+        Answer(request_id=first, result=[row]),
+        Answer(request_id=door.asked[-1].request_id, error="not now"),
+        Answer(request_id=door.asked[-1].request_id, result=[{"reason": 5}]),
+        Answer(request_id=door.asked[-1].request_id, result=[]),
+    ):
+        door.perform(door.keeper.answered(answer, door.now))
+        assert not door.hears(WHO)
+
+
+def test_tickets_of_elsewhere_are_refused_at_once_by_name() -> None:
+    door = opened()
+    asked = len(door.asked)
+    for ticket, words in {
+        encode_ticket(Ticket("root/north", "desk", 1, bytes(32))): "a ticket of the node root/north",
+        encode_ticket(Ticket("root", "hall", 1, bytes(32))): "a ticket for the door hall",
+        "ticket": "not the form of a ticket",
+    }.items():
+        door.show(ticket, b"b")
+        assert words in door.said[-1][1].error
+    door.show(None, b"b")
+    assert "not the form" in door.said[-1][1].error
+    assert len(door.asked) == asked, "CORE is not asked about them"
+
+
+def test_tickets_that_are_shown_all_the_time_keep_nobody_from_being_judged() -> None:
+    door = opened()
+    for number in range(20):
+        door.show(TICKET, b"pest%d" % number, "pest")
+    assert len(door.asked) == 3, "one question is under way, the rest waits for its answer"
+    door.answer("", "no such ticket")
+    assert len(door.asked) == 4 and len(door.asked[-1].arguments["shown"]) == 20  # type: ignore[arg-type]
+    door.answer("", *["no such ticket"] * 19)
+    assert door.hears(WHO) and not door.hears(WHO, b"pest1", "pest")
+
+
+def test_visitors_are_bounded() -> None:
+    door = opened()
+    for number in range(VISITORS_MAX):
+        door.show(TICKET, b"v%d" % number)
+    assert f"{VISITORS_MAX} are at this door" in door.said[-1][1].error
+    before = len(door.said)
+    door.show()
+    assert len(door.said) == before, "whoever is inside may show another ticket"
