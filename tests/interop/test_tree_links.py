@@ -13,7 +13,7 @@ from albireo.codec.frame import Frame, encode, frames
 from albireo.codec.record import Kind
 from albireo.codec.tree.envelope import open_envelope
 from albireo.log.log import Log
-from albireo.machine.feed.named import HISTORY, above
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.model import quality as q
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType

@@ -10,7 +10,7 @@ import msgspec
 
 from albireo.client import ClientError, connect
 from albireo.log import FileSystem, LogConfig
-from albireo.machine.feed.named import HISTORY, above
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.machine.pair import PairConfig
 from albireo.machine.pair.member import Member
 from albireo.model.access import AccessRole

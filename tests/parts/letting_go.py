@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from albireo.machine.feed.named import HISTORY, above
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core

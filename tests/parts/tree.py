@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from albireo.log import LogConfig
-from albireo.machine.feed.named import HISTORY, above
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.model.item import DataItem
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ValueType

@@ -20,7 +20,7 @@ import msgspec
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.log import LogConfig
-from albireo.machine.feed.named import HISTORY, NamedFollower, above
+from albireo.machine.kernel.named import HISTORY, NamedFollower, above
 from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND

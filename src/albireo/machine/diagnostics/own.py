@@ -8,9 +8,9 @@ from msgspec.structs import astuple
 
 from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
-from albireo.machine.feed.named import NamedFollower
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import Measured
+from albireo.machine.kernel.named import NamedFollower
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import SECOND

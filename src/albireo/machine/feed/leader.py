@@ -27,8 +27,8 @@ from albireo.codec.frame import HEADER_BYTES, NeedMore, decode_header, last_of
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello
 from albireo.machine.feed.beat import Beat
 from albireo.machine.feed.credit import Credit
-from albireo.machine.feed.named import HISTORY, NamedFollower
 from albireo.machine.feed.pace import Pace, Seen
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.machine.kernel.pull import Given, Pull
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, SECOND, Instant, soonest

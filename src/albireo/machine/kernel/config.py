@@ -3,8 +3,8 @@
 import msgspec
 
 from albireo.codec.frame import BODY_BYTES_MAX
-from albireo.machine.feed.named import HISTORY, NamedFollower
 from albireo.machine.kernel.events import TopologyTold
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
 

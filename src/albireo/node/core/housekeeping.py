@@ -14,9 +14,9 @@ import msgspec
 from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
 from albireo.log.log import Log
 from albireo.log.store.quarantine import Trimmer
-from albireo.machine.feed.named import HISTORY, NamedFollower
 from albireo.machine.fold.folds import Folds, joined
 from albireo.machine.kernel.events import ActorsTold, Measured, TopologyTold
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.machine.root.root import Root
 from albireo.model.instant import MS, SECOND, Instant, LogTime
 from albireo.model.position import Position

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import Answer
-from albireo.machine.feed.named import HISTORY, above
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.root.root import Root
 from albireo.model.tree.nodes import ChildConfig

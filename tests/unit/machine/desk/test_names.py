@@ -14,9 +14,9 @@ from albireo.codec.message import (
     WritesEnded,
 )
 from albireo.machine.feed.leader import Leader
-from albireo.machine.feed.named import HISTORY, NamedFollower
 from albireo.machine.fold.producers import Producers
 from albireo.machine.kernel.events import KeysListed
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from albireo.model.principal import ANYBODY

@@ -2,7 +2,7 @@
 
 from albireo.codec.message import FeedAck, FeedHello
 from albireo.machine.feed.leader import BEHIND_RECORDS, Leader, LogFacts
-from albireo.machine.feed.named import above
+from albireo.machine.kernel.named import above
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import Position
 from tests.unit.machine.feed.test_feed import HISTORY, LOG

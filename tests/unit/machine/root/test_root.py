@@ -32,7 +32,6 @@ from albireo.machine.desk.pending import FOLD_COST_MAX
 from albireo.machine.desk.receipts import ANSWERS_MAX
 from albireo.machine.desk.registry import Registry
 from albireo.machine.diagnostics.adapters import SILENT_NS
-from albireo.machine.feed.named import HISTORY, above
 from albireo.machine.fold.commands.commands import OPEN_MAX
 from albireo.machine.fold.declared import fold_cost
 from albireo.machine.fold.folds import Folds
@@ -51,6 +50,7 @@ from albireo.machine.kernel.events import (
     Stopping,
     WakeUpEnded,
 )
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.machine.kernel.turn import RECORDS_BYTES, Moment
 from albireo.machine.orders.write.command_waiters import WAITING_MAX
 from albireo.machine.root.root import Root

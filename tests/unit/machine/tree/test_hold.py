@@ -5,8 +5,8 @@ import math
 from albireo.codec.message import FeedAnswer, FeedHello
 from albireo.codec.record import ItemDeclared
 from albireo.machine.carry.retelling import Retelling
-from albireo.machine.feed.named import HISTORY, NamedFollower
 from albireo.machine.kernel.events import Measured
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, Position

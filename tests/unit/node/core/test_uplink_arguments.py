@@ -4,8 +4,8 @@ import msgspec
 
 from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.machine.desk.feeds import Feeds
-from albireo.machine.feed.named import HISTORY
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.named import HISTORY
 from albireo.model.topology import Place
 from albireo.node.boot import specs_of
 from albireo.node.core.arguments import CoreArguments, root_config
