@@ -58,7 +58,7 @@ class AlarmFolds:
                 self.dim.fold_item(one, frame.first_sequence + offset)
             elif isinstance(one, ItemForgotten):
                 gone = self.dim.forget(one.item_ids, frame.first_sequence + offset)
-                self.cases.forget(self.conditions.forget(gone))
+                self.cases.forget(self.conditions.forget(gone), frame.first_sequence + offset)
             elif isinstance(one, CaseChanged):
                 self.cases.fold(one, frame.first_sequence + offset)
         if declared:

@@ -4,6 +4,7 @@ from typing import Any
 
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.record import Record, SessionBegan, SessionEnded
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.events import LettersDrained
 from tests.unit.machine.root.test_root import World
 
@@ -35,7 +36,7 @@ def asked(
 
 def present(world: World) -> list[tuple[int, str, str]]:
     """Who is present: id, principal, address."""
-    return [(one.session_id, one.principal, one.address) for one in world.root.folds.sessions]
+    return [(one.session_id, one.principal, one.address) for one in world.root.folds.of(SessionFold)]
 
 
 def rows(world: World, **arguments: object) -> Any:

@@ -18,13 +18,15 @@ import re
 from datetime import date, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import pyarrow as pa
+from msgspec import Meta
 
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
+from albireo.model.bounded import ENTRIES_MAX, Count, Name, Number32, Signed, Text
 from albireo.model.feature import STORE_FORMAT
 from albireo.model.position import EpochEntry, Position
 
@@ -198,29 +200,29 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One file that counts."""
 
     kind: FileKind
-    path: str
+    path: Text
     """Relative to the history folder, with forward slashes."""
-    node: str
+    node: Name
     """Node whose items these are: `root/north`, not the folder's spelling."""
-    day: str
+    day: Name
     """UTC day of the append, `YYYY-MM-DD`; empty for items."""
-    rows: int
-    min_source_ns: int
+    rows: Count
+    min_source_ns: Signed
     """Smallest time in the file: source_ns of samples, first_ns of partials, from_ns of gaps, at_ns of events."""
-    max_source_ns: int
+    max_source_ns: Signed
     """Largest time in the file: source_ns, last_ns, to_ns, at_ns."""
-    first_sequence: int
-    last_sequence: int
-    size_bytes: int
-    level: int = 0
+    first_sequence: Count
+    last_sequence: Count
+    size_bytes: Count
+    level: Count = 0
     """0: sealed from the hot tail; 1, 2: merged from files of the level below; 9: the only file of a closed day."""
-    sealed_ns: int = 0
+    sealed_ns: Signed = 0
     """Node time up to which the log was complete when the newest row of the file was first sealed."""
-    log_id: str = ""
+    log_id: Name = ""
     """Hexadecimal id of the log its sequences count in."""
-    content_crc: int = 0
+    content_crc: Number32 = 0
     """CRC-32C of the file; 0: the file is older than this field."""
-    footer_crc: int = 0
+    footer_crc: Number32 = 0
     """CRC-32C of what follows the last page: Parquet's footer, which no page checksum covers; 0: as above."""
 
 
@@ -239,21 +241,21 @@ class Hole(msgspec.Struct, frozen=True, kw_only=True):
     (`group_of`), the newest first.
     """
 
-    first_sequence: int
-    last_sequence: int
-    from_ns: int
+    first_sequence: Count
+    last_sequence: Count
+    from_ns: Signed
     """Node time of the last record taken before the hole."""
-    to_ns: int
+    to_ns: Signed
     """Node time of the first record taken behind the hole."""
     behind: Position
     """Position of the first record taken behind the hole."""
-    gap: str = ""
+    gap: Text = ""
     """Path of the gaps file that tells readers of the hole: one row, merged with no other. Also the hole's name."""
-    upto: str = ""
+    upto: Text = ""
     """Oldest group that is copied, like every newer one; empty: none yet."""
-    missed: tuple[str, ...] = ()
+    missed: Annotated[tuple[Text, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Groups that could not be copied, and are tried again."""
-    reason: str = "overflow"
+    reason: Text = "overflow"
     """Reason of the gap: `let_go` where a node below let go of its records before they were copied into the log."""
     is_settled: bool = False
     """True: whoever was asked lacks these records too, and nobody is asked for them any more."""
@@ -303,7 +305,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Grows when rows below `position` are added or cut off, or a hole goes; whoever has read files up to there reads
     anew."""
     enclosed: Enclosed | None = None
-    """Place in the log above from which the records of a node below came; None: it is the history of the node itself."""
+    """Place in the log above from which records of a node below came; None: it is the history of the node itself."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 

@@ -13,7 +13,7 @@ from typing import Annotated, Final, Union, get_args
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
+from albireo.codec.bounds import MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, PeerMessage, RangeSent, VoteMessage
 from albireo.codec.register_block import RegisterMessage
@@ -21,12 +21,10 @@ from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model import bounded
-from albireo.model.case import Case
-from albireo.model.command import Receipt, Selection
-from albireo.model.force import Force
+from albireo.model.bounded import ENTRIES_MAX
+from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
-from albireo.model.tree.session import Session
 from albireo.model.value import Value
 
 
@@ -265,6 +263,20 @@ class FeedData(FeedMessage, frozen=True, tag="feed_data"):
     """Last position sent before `first` through this filter, by which the follower finds gaps."""
 
 
+TABLES_MAX: Final = 64
+"""Most tables of one state."""
+TableKey = bounded.Count | bounded.Name
+
+
+class TablePart(msgspec.Struct, frozen=True, array_like=True):
+    """Changes of one table (machine/table)."""
+
+    rows: msgspec.Raw
+    """Rows that came or changed, each in the shape of its table; only who knows the table looks into them."""
+    gone: Annotated[tuple[TableKey, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    """Keys of rows that are not there any more."""
+
+
 class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     """Mode state: what changed up to `position`, latest value per key, encoded once per tick for all followers."""
 
@@ -276,24 +288,14 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     goes_on: bool = False
     """`piece` is one of a delta, all with the same positions; the follower is at `position` once it does not go on."""
     items: Annotated[tuple[KnownItem, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    cases: Annotated[tuple[Case, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Open cases that changed; closed ones come once with lifecycle_status closed."""
-    receipts: Annotated[tuple[Receipt, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    forces: Annotated[tuple[Force, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    released: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Ids of items that are not forced any more; `forces` began or changed."""
-    sessions: Annotated[tuple[Session, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    ended: Annotated[tuple[bounded.Count, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Ids of sessions that are over; `sessions` began or changed."""
-    selections: Annotated[tuple[Selection, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    deselected: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Ids of items that are not selected any more; `selections` began."""
+    tables: Annotated[dict[bounded.Name, TablePart], Meta(max_length=TABLES_MAX)] = {}
+    """Changes of tables, by name; who does not know a table passes over it."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()
     """(value type, row count) of each raw part: sample columns as in codec.samples. Under a bad quality a value is
     the last usable one."""
     without_value: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Ids of items in those parts that had no usable value yet: what stands there for it means nothing."""
-    stale_since_ns: bounded.Signed64 | None = None
+    stale_since_ns: bounded.Signed | None = None
     """Wall time since which whoever says this hears nothing of the node that it is about; 0: never; none: it does."""
 
 

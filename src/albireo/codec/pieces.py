@@ -7,8 +7,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.bounds import ENTRIES_MAX
-from albireo.model.bounded import Name
+from albireo.model.bounded import ENTRIES_MAX, Name
 
 PIECE_ENTRIES_MAX: Final = 1_000
 """Most rows of a piece; some 2 ms of a turn."""

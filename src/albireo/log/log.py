@@ -338,12 +338,7 @@ class Log:
         return self._stored.read(after_sequence, committed, committed, bytes_max)
 
     def select(self, after_sequence: int, bytes_max: int, streams: Collection[int]) -> tuple[bytes, int]:
-        """Frames of these streams, of all if there are none, as `read` gives them, and the sequence up to which every
-        record was looked at: frames of others are passed over, and cost next to nothing.
-
-        Raises:
-            Pruned, Corrupted, ReadFailed: as `read` does; of damage only where it is looked for these frames.
-        """
+        """As `read`, frames of these streams only, if some are named; and the sequence up to which all were looked at."""
         return self._stored.select(after_sequence, self.committed.sequence, bytes_max, streams)
 
     def read_appended(self, after_sequence: int, bytes_max: int) -> bytes:

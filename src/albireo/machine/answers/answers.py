@@ -38,6 +38,8 @@ from albireo.machine.diagnostics.actors import ActorWatch
 from albireo.machine.diagnostics.own import CommitTimes
 from albireo.machine.fold.declared import streams
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.items.forces import Forces
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn
 from albireo.machine.orders.force.forcing import Forcing
@@ -280,8 +282,8 @@ def _of_others(root: AnsweringRoot) -> dict[str, object]:
     """Figures of what people do here, and the nodes below that are not heard."""
     return {
         "nodes": {"below": len(root.tree.mirrors), "silent": root.tree.silent()[:SILENT_TOLD]},
-        "forced_items": len(root.folds.forces),
-        "sessions": len(root.folds.sessions),
+        "forced_items": len(root.folds.of(Forces)),
+        "sessions": len(root.folds.of(SessionFold)),
         "sessions_left_out": root.sessions.left_out,
     }
 

@@ -10,6 +10,7 @@ from albireo.codec.pieces import InPieces
 from albireo.machine.access.needs import CASE_ACTIONS
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
 from albireo.machine.answers.forces import CROWDED, ForcingRoot
+from albireo.machine.fold.alarms.cases import CASES
 from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
@@ -59,7 +60,7 @@ class CaseAnswers:
     def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
         folds, mirror, dim = self._root.folds, self._below.mirror(asked.node), self._below.dim(asked.node)
         closed = folds.cases.closed() if asked.include_closed and mirror is None else ()
-        cases, following = [*closed, *(folds.cases if mirror is None else mirror.cases.values())], None
+        cases, following = [*closed, *(folds.cases if mirror is None else mirror.table(CASES))], None
         if asked.is_piece:
             after = asked.after
             behind = sorted((one for one in cases if one.case_id > after), key=lambda one: one.case_id)

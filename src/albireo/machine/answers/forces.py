@@ -12,6 +12,7 @@ from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, 
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.registry import Registry
+from albireo.machine.fold.items.forces import FORCES
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Moment, NotAnswered, Question, Turn
 from albireo.machine.message.events import SendAsked, SendRefused
@@ -145,11 +146,11 @@ def rows_below(mirror: NodeMirror, after: int, moment: Moment) -> Iterator[tuple
 
     What is left is reckoned by the wall clocks of both nodes: log time there is not known here.
     """
-    for item_id, force in sorted(mirror.forces.items()):
+    for force in sorted(mirror.table(FORCES), key=lambda one: one.item_id):
         known = mirror.dim.by_id(force.item_id)
-        if item_id > after and known is not None:
+        if force.item_id > after and known is not None:
             left_ms = max(0, force.for_ms - (moment.wall - force.since_ns) // MS)
-            yield item_id, _row_of(mirror, known.full_name, force, left_ms)
+            yield force.item_id, _row_of(mirror, known.full_name, force, left_ms)
 
 
 def _row_of(mirror: NodeMirror, full_name: str, force: Force, left_ms: int) -> ForcedItem:

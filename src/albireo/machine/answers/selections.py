@@ -1,6 +1,7 @@
 """Answers about selections: of items of this node, and of those of the nodes below."""
 
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import Annotated, Final, Protocol
 
 import msgspec
@@ -10,6 +11,7 @@ from albireo.codec.message import Answer
 from albireo.codec.pieces import InPieces
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role
 from albireo.machine.answers.forces import CROWDED, ForcingRoot
+from albireo.machine.fold.commands.selections import SELECTIONS
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn
@@ -168,7 +170,7 @@ def selections_below(mirror: NodeMirror, after: int, wall: WallTime) -> Iterator
 
     What is left is reckoned by the wall clocks of both nodes: elapsed time there is not known here.
     """
-    for item_id, one in sorted(mirror.selections.items()):
+    for item_id, one in sorted(((each.item_id, each) for each in mirror.table(SELECTIONS)), key=itemgetter(0)):
         known = mirror.dim.by_id(item_id)
         if item_id > after and known is not None:
             left_ms = min(one.for_ms, max(0, one.for_ms - (wall - one.since_ns) // MS))

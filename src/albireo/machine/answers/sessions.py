@@ -12,6 +12,7 @@ from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, 
 from albireo.machine.answers.forces import CROWDED, ForcingRoot
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.fold.people.sessions import SESSIONS, SessionFold
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn
 from albireo.machine.message.events import SendAsked, SendRefused
@@ -78,9 +79,9 @@ class SessionAnswers:
     def _sessions(self, question: Question, asked: SessionsAsked, turn: Turn) -> None:
         mirror = self._below.mirror(asked.node)
         node, stale_since_ns = self._root.config.node, None
-        found: Iterable[Session] = self._root.folds.sessions
+        found: Iterable[Session] = self._root.folds.of(SessionFold)
         if mirror is not None:
-            node, stale_since_ns, found = mirror.node, mirror.stale_since_ns, mirror.sessions.values()
+            node, stale_since_ns, found = mirror.node, mirror.stale_since_ns, mirror.table(SESSIONS)
         rows = _behind(found, node, asked.after, stale_since_ns)
         result: object
         if asked.is_piece:
@@ -102,7 +103,7 @@ class SessionAnswers:
             subject = f"session_end {asked.session_id} of another principal"
             check_role(root.access, question, RoleNeeded(node, subject, asked.user, AccessRole.ADMIN), turn)
         if mirror is not None:
-            known = mirror.sessions.get(asked.session_id)
+            known = mirror.table(SESSIONS).get(asked.session_id)
             self._end_below(question, asked, node, "" if known is None else f" of {who_text(known)}", turn)
             return
         order = EndOrder(
@@ -131,7 +132,7 @@ class SessionAnswers:
             reason=asked.reason,
             subject=f"session {owner}:{asked.session_id}{whose}",
         )
-        known = tree.all_mirrors[owner].sessions.get(asked.session_id)
+        known = tree.all_mirrors[owner].table(SESSIONS).get(asked.session_id)
 
         def told(request_id: int, receipt: MessageReceipt) -> Answer:
             if receipt.end.outcome is not MessageOutcome.EXECUTED:

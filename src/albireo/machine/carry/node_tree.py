@@ -15,13 +15,14 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.message import AnyMessage
 from albireo.codec.message_records import MessageFact
 from albireo.codec.record import CommandAccepted
+from albireo.codec.slices import read_slices, sliced, unsliced
 from albireo.codec.tree.hello import ParentHello
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.machine.carry.retelling import Retelling
 from albireo.machine.desk.registry import Registry
 from albireo.machine.desk.role import Role
-from albireo.machine.fold.columns import read_slices, sliced, unsliced
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import MemberSaid
 from albireo.machine.kernel.turn import Moment, Question, Turn
@@ -131,7 +132,7 @@ class NodeTree:
         messages = NodeMessages(config.node, root.folds.messages, self._chance, limits)
         # Whether somebody may order is judged where the order is given: only there are all roles known.
         writes = MessageWrites(root.orders, root.folds.commands, root.registry.item, lambda principal: "")
-        forces = MessageForces(root.forcing, root.folds.forces)
+        forces = MessageForces(root.forcing, root.folds.of(Forces))
         selections = MessageSelections(root.orders.selecting)
         carriers: dict[str, MessageCarrier] = {FORCE: forces, FORCE_RELEASE: forces}
         carriers |= {SELECT: selections, DESELECT: selections, SESSION_END: MessageSessions(root.sessions)}

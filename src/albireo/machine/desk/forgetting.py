@@ -21,6 +21,7 @@ from albireo.codec.record import Audited, ItemForgotten, Record, Stream
 from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model.instant import MS, SECOND, Instant
@@ -154,7 +155,7 @@ class Forgetting:
             return f"{name!r} belongs to {owner!r}, which declares it; what to do: start that without the item first"
         if self._folds.cases.concerns(known.item_id):
             return f"{name!r} has an open case; what to do: see to it first (`albireo cases`)"
-        if known.item_id in self._folds.forces:
+        if known.item_id in self._folds.of(Forces):
             return f"{name!r} is forced; what to do: release it first (`albireo force {known.item.name} --release`)"
         if known.item_id in ordered:
             return f"a command for {name!r} has no outcome yet; what to do: order again when it has"

@@ -20,6 +20,7 @@ from albireo.machine.desk.detours import Detours
 from albireo.machine.desk.owners import OWN_ADAPTER, Owners, bad_name
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.dim import ITEM_ID_MAX
+from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.producer.starts import LatestStarts
 from albireo.model import quality
@@ -85,7 +86,7 @@ class Registry:
         """Items of the appended view, by local name."""
         self.owners = Owners(self._declared.values(), adapters)
         self.starts = LatestStarts(adapters)
-        self.detours = Detours(folds.forces, self.owners.items_of)
+        self.detours = Detours(folds.of(Forces), self.owners.items_of)
         self._next_id = 1 + folds.dim.highest_item_id
         self._senders: dict[int, bytes] = {}
         self._adapters: dict[str, RegisteredAdapter] = {

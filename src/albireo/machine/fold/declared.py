@@ -1,17 +1,26 @@
-"""The contents of the log that there are.
+"""The contents of the log and the tables that there are.
 
-Whoever admits, folds, keeps back or forwards a batch goes through this list, so that a further stream is one more line
-here.
+Whoever admits, folds, keeps back or forwards a batch goes through the first list, whoever folds, tells, mirrors or
+watches a table through the other, so that a further stream, or table, is one more line here.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from albireo.codec import bounds, record, samples
+from albireo.codec import record, samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
 from albireo.codec.record import GapFound, Kind, Record, Stream
+from albireo.machine.fold.alarms.cases import CASES
+from albireo.machine.fold.commands.commands import RECEIPTS
+from albireo.machine.fold.commands.selections import Selections
 from albireo.machine.fold.contents import Body, Content, Contents
+from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.origins import read_envelope
+from albireo.machine.fold.people.sessions import SessionFold
+from albireo.machine.table.fold import TableFold
+from albireo.machine.table.told import AnyShape
+from albireo.model.instant import WALL_NS_MAX
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 
@@ -33,10 +42,15 @@ def _read_records(header: FrameHeader, body: Body) -> list[Record]:
 def _check_gaps(body: Body, record_count: int) -> list[GapFound]:
     """Gap records, the only ones that a producer may append."""
     records = record.decode_records(body, record_count)
-    gaps = [one for one in records if isinstance(one, GapFound) and not bounds.objection(one)]
+    gaps = [one for one in records if isinstance(one, GapFound) and _is_timely(one)]
     if len(gaps) != len(records):
         raise DecodeError(0, "a record that is no gap, or is out of bounds")
     return gaps
+
+
+def _is_timely(gap: GapFound) -> bool:
+    """True: no difference of its times, or of others with them, overflows 64 bits."""
+    return -WALL_NS_MAX <= min(gap.from_ns, gap.to_ns) and max(gap.from_ns, gap.to_ns) <= WALL_NS_MAX
 
 
 def _samples(kind: ValueType) -> Contents:
@@ -103,3 +117,12 @@ def read(header: FrameHeader, body: Body) -> Content:
     if contents is None:
         raise DecodeError(0, f"contents of stream {header.stream}, kind {header.kind} are not known")
     return contents.read(header, body)
+
+
+FOLDS: tuple[type[TableFold[Any, Any]], ...] = (Forces, SessionFold, Selections)
+
+
+def shapes() -> Mapping[str, AnyShape]:
+    """Declarations of the tables, by name."""
+    found: list[AnyShape] = [CASES, RECEIPTS, *(one.shape for one in FOLDS)]
+    return {one.name: one for one in found}

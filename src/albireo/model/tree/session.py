@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.model.bounded import Count, Name, Signed64
+from albireo.model.bounded import Count, Name, Signed
 
 SESSIONS_MAX: Final = 1_000
 """Most sessions of a node, as many as keys can be trusted; whoever comes then is served as ever, without a session."""
@@ -43,7 +43,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """Address of the machine that it speaks from, without a port; LOCALHOST; empty: not known."""
     role: Name
     """Word of the role that it has at the node (model.access)."""
-    since_ns: Signed64
+    since_ns: Signed
     """Wall time at the node."""
 
 

@@ -6,10 +6,9 @@ from typing import Final
 import pyarrow as pa
 
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import EVENTS, GAPS, Hole, is_node
+from albireo.codec.history import EVENTS, GAPS, Hole
 from albireo.codec.record import Audited, CaseChanged, EpochGranted, GapFound, NodeStopped
 from albireo.machine.history.declared import Row
-from albireo.model.bounded import INT64_MAX, INT64_MIN
 from albireo.model.case import Cause
 from albireo.model.value import Value, ValueType
 
@@ -38,18 +37,6 @@ def hole_row(hole: Hole) -> Row:
     where: Row = {"node_ns": hole.to_ns, "epoch": hole.behind.epoch, "sequence": hole.behind.sequence}
     what: Row = {"source": "history", "reason": hole.reason, "item_ids": [], "lost": None}
     return what | {"from_ns": hole.from_ns, "to_ns": hole.to_ns} | where
-
-
-def unstorable(row: Row) -> str:
-    """Name of the first column whose content the files can't hold, and why; empty: they can hold the row."""
-    for name, value in row.items():
-        ends = (min(value), max(value)) if isinstance(value, list) and value else (value,)
-        for one in ends:
-            if isinstance(one, int) and not INT64_MIN <= one <= INT64_MAX:
-                return f"{name} is {one}, no signed number of 64 bit"
-    if "node" in row and not is_node(str(row["node"])):
-        return "node is no name that a folder can have"
-    return ""
 
 
 def _place(header: FrameHeader, index: int) -> Row:

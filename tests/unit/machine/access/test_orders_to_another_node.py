@@ -18,6 +18,7 @@ from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.session import Session
 from albireo.model.value import ItemId, ValueType
+from tests.parts.tables import told_rows
 from tests.unit.machine.orders.session.test_sessions_in_a_tree import ABOVE, OTHER, SITE, Site
 
 ITEM: Final = f"{OTHER}:fan"
@@ -86,13 +87,14 @@ def site() -> Site:
     """A node that knows an item and a session of its sibling."""
     one = Site()
     fan = DataItem(name="fan", value_type=ValueType.FLOAT64, is_writable=True)
+    session = Session(session_id=5, principal="someone", address="10.0.0.9", role="view", since_ns=1)
     state = FeedState(
         epoch=1,
         position=Position(1, 9),
         previous=BEGINNING,
         is_snapshot=True,
         items=(KnownItem(item_id=ItemId(1), node=OTHER, item=fan),),
-        sessions=(Session(session_id=5, principal="someone", address="10.0.0.9", role="view", since_ns=1),),
+        tables={"sessions": told_rows(session)},
     )
     one.root.tree.all_mirrors[OTHER].take(state, [])
     one.step(KeysListed(GUESTS))

@@ -8,6 +8,8 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.record import CaseChanged, ItemDeclared
 from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases
 from albireo.machine.fold.alarms import cases as module
+from albireo.machine.fold.alarms.cases import CASES
+from albireo.machine.table.table import Table
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.value import ItemId, ValueType
@@ -238,29 +240,29 @@ def test_changed_since_gives_open_and_closed_cases_once() -> None:
     declare_many(node, 3)
     set_all(node, 3, 15.0)
     mark = node.sequence
-    assert node.folds.cases.changed_since(mark) == []
+    assert node.folds.cases.table.changed_since(mark) == []
     node.act(ActionAsked(action=Action.ACK, user="ann", item_id=1, condition=Condition.HI))
     node.act(ActionAsked(action=Action.ACK, user="ann", item_id=2, condition=Condition.HI))
     node.append_batch(batch_of(ValueType.FLOAT64, [(1, 0.0, 0, None)], node.wall_ns))
-    changed = node.folds.cases.changed_since(mark)
-    assert changed is not None
+    table = node.folds.cases.table
+    changed = [one for key in sorted(table.changed_since(mark)) if (one := table.word(key)) is not None]
     assert [(one.item_id, one.lifecycle_status) for one in changed] == [
-        (2, LifecycleStatus.UPDATED),
         (1, LifecycleStatus.CLOSED),
+        (2, LifecycleStatus.UPDATED),
     ]
     assert [one.item_id for one in node.folds.cases.closed()] == [1]
 
 
-def test_follower_behind_the_oldest_closed_case_takes_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CLOSED_MAX", 2)
+def test_follower_behind_the_oldest_closed_case_takes_all() -> None:
     node = AlarmNode(QUIET)
+    node.folds.cases.table = table = Table(CASES, gone_max=2)
     declare_many(node, 3)
     set_all(node, 3, 15.0)
     mark = node.sequence
     node.act(ActionAsked(action=Action.ACK_ALL, user="ann"))
     set_all(node, 3, 0.0)
-    assert node.folds.cases.changed_since(mark) is None
-    assert node.folds.cases.changed_since(node.sequence) == []
+    assert mark < table.forgotten_at < node.sequence
+    assert table.changed_since(node.sequence) == []
 
 
 MINUTE = 60_000

@@ -738,7 +738,7 @@ def test_an_endless_set_point_is_refused() -> None:
     world.letter(b"plc", ProducerHello(producer="p1", items=(text, count), run=1, takes_orders=True))
     world.sync()
     assert "length <= 1000 - at" in world.ask("write", item="text", value=LONG, command_id="c").error
-    assert "64 bit" in world.ask("write", item="count", value=2**63, command_id="c").error
+    assert "9223372036854775807" in world.ask("write", item="count", value=2**63, command_id="c").error
 
 
 def test_an_endless_receipt_is_cut() -> None:
@@ -753,22 +753,6 @@ def test_an_endless_receipt_is_cut() -> None:
     receipt = msgspec.convert(answer.result, Receipt)
     assert receipt.outcome is Outcome.REJECTED
     assert len(receipt.detail) < 10_000
-
-
-@pytest.mark.parametrize(("name", "beyond"), [("finished_ns", 2**64 - 1), ("read_back", 2**63)])
-def test_a_receipt_out_of_bounds_leaves_the_outcome_unknown_and_says_why(name: str, beyond: int) -> None:
-    world = World()
-    hello(world)
-    order(world, "c1")
-    world.sync()
-    told = msgspec.structs.replace(Receipt(command_id="c1", outcome=Outcome.VERIFIED), **{name: beyond})
-    world.letter(b"plc", WriteDone(receipt=told))
-    world.sync()
-    (answer,) = world.take(Answer)
-    assert isinstance(answer, Answer)
-    receipt = msgspec.convert(answer.result, Receipt)
-    assert receipt.outcome is Outcome.UNKNOWN
-    assert f"can't be recorded: {name} is {beyond}" in receipt.detail
 
 
 def test_a_hello_with_endless_texts_is_refused() -> None:

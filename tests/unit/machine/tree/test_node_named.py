@@ -13,6 +13,7 @@ from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.tree.session import Session
 from albireo.model.value import ItemId, ValueType
+from tests.parts.tables import told_rows
 from tests.unit.machine.root.test_root_roles import LOG, Side
 
 OWN: Final = "root/south"
@@ -61,13 +62,14 @@ class Named(Side):
 
 
 def state_of(node: str) -> FeedState:
+    session = Session(session_id=5, principal=f"who is at {node}", address="", role="view", since_ns=1)
     return FeedState(
         epoch=1,
         position=Position(1, 9),
         previous=BEGINNING,
         is_snapshot=True,
         items=(KnownItem(item_id=ItemId(1), node=node, item=FAN),),
-        sessions=(Session(session_id=5, principal=f"who is at {node}", address="", role="view", since_ns=1),),
+        tables={"sessions": told_rows(session)},
     )
 
 

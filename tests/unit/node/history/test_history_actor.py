@@ -182,12 +182,13 @@ async def test_rows_are_sealed_acknowledged_and_survive_a_restart(tmp_path: Path
 
 
 @in_a_loop
-async def test_a_record_that_no_file_can_hold_is_an_event_and_stops_nothing(tmp_path: Path) -> None:
-    """Version 0.1.0 took any gap record: its numbers have one bit more than those of Parquet. The error of the seal
-    ended the history at each start."""
+async def test_a_record_out_of_bounds_is_an_event_and_stops_nothing(tmp_path: Path) -> None:
+    """The error of the seal ended the history at each start, once: numbers of msgpack have one bit more than those of
+    Parquet."""
     log = some_log()
     gap = GapFound(source="p1", reason="overflow", from_ns=DAY_ZERO, to_ns=2**63, item_ids=(2**64 - 1,), lost=1)
-    log.records(Stream.SAMPLES, [gap, msgspec.structs.replace(gap, to_ns=DAY_ZERO + 1, item_ids=())], DAY_ZERO)
+    log.records(Stream.SAMPLES, [gap], DAY_ZERO)
+    log.records(Stream.SAMPLES, [msgspec.structs.replace(gap, to_ns=DAY_ZERO + 1, item_ids=())], DAY_ZERO)
     log.samples([(1, DAY_ZERO + 99 * SECOND, 1.5, 0)], DAY_ZERO + 99 * SECOND)
     server = LogServer(log)
     async with running(server, tmp_path), running(history(), tmp_path), running(asker := Asker(), tmp_path):
@@ -199,7 +200,7 @@ async def test_a_record_that_no_file_can_hold_is_an_event_and_stops_nothing(tmp_
     assert [row["to_ns"] for row in gaps.to_pylist()] == [DAY_ZERO + 1]
     (events,) = stored(tmp_path / "history", FileKind.EVENTS)
     (unreadable,) = (row for row in events.to_pylist() if row["action"] == "unreadable")
-    assert unreadable["detail"] == "to_ns is 9223372036854775808, no signed number of 64 bit"
+    assert "9223372036854775807" in str(unreadable["detail"])
     assert unreadable["sequence"] == log.end - 2
 
 

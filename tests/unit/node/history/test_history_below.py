@@ -341,7 +341,7 @@ def test_what_an_envelope_says_of_other_nodes_items_is_left_out(tmp_path: Path) 
     assert [row["detail"] for row in events.to_pylist()] == ["an item of root/south, in the log of root/north"]
 
 
-@pytest.mark.parametrize("node", ["../../escape", "Root", "", "root//x", "root/" + "x" * 300, "root\0"])
+@pytest.mark.parametrize("node", ["../../escape", "Root", "", "root//x", "root\0"])
 def test_a_name_that_is_no_nodes_makes_no_folder(tmp_path: Path, node: str) -> None:
     log = MemoryLog()
     log.declares(1, node, MemoryLog(bytes(16)))

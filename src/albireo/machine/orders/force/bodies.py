@@ -18,7 +18,7 @@ from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.orders.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
 from albireo.machine.orders.text import OrderText
-from albireo.model.bounded import Signed64
+from albireo.model.bounded import Signed
 from albireo.model.tree.message import FORCE, FORCE_RELEASE, AddCause, MessageOutcome
 
 
@@ -27,8 +27,8 @@ class ForceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     item: Annotated[OrderText, Meta(min_length=1)]
     """Full or local name at the owner."""
-    value: float | Signed64 | bool | OrderText
-    for_ms: Signed64
+    value: float | Signed | bool | OrderText
+    for_ms: Signed
 
 
 class ReleaseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -37,6 +37,7 @@ from albireo.machine.desk.owners import NAME_CHARS_MAX, OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.dim import Dim
+from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.orders.text import OrderText
@@ -94,7 +95,7 @@ class Forcing:
 
     def __init__(self, config: RootConfig, folds: Folds, registry: Registry) -> None:
         self._config = config
-        self._forces = folds.forces
+        self._forces = folds.of(Forces)
         self._folds = folds
         self._dim: Dim = folds.dim
         self._registry = registry

@@ -15,7 +15,7 @@ from albireo.machine.kernel.turn import NOBODY, Moment, Question, Turn
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.orders.selection.selecting import EndedBy, Selecting, SelectionRefusal, SelectionWanted
 from albireo.machine.orders.text import OrderText
-from albireo.model.bounded import Signed64
+from albireo.model.bounded import Signed
 from albireo.model.tree.message import DESELECT, SELECT, AddCause, MessageOutcome
 
 Id = Annotated[OrderText, Meta(min_length=1)]
@@ -27,7 +27,7 @@ class SelectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     item: Id
     """Full or local name at the owner."""
     selection_id: Id
-    for_ms: Signed64
+    for_ms: Signed
 
 
 class DeselectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -26,7 +26,7 @@ import msgspec
 from albireo.codec.record import Audited, ItemSelected, SelectionEnded, Stream
 from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
-from albireo.machine.fold.commands.selections import SelectionWatch
+from albireo.machine.fold.commands.selections import Selections, SelectionWatch
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.model.command import SELECT_MS_MAX, SELECTIONS_MAX, ItemSelection, Selection, id_reused
@@ -81,11 +81,11 @@ class Selecting:
     """The machine of one tenure."""
 
     def __init__(self, folds: Folds, registry: Registry, watch: SelectionWatch) -> None:
-        self._fold = folds.selections
+        self._fold = folds.of(Selections)
         self._dim = folds.dim
         self._registry = registry
         self._watch = watch
-        watch.watch(folds.selections)
+        watch.watch(self._fold)
         self._live: dict[int, LiveSelection] = {}
         """The appended view, by item."""
         self._has_begun = False
@@ -96,13 +96,13 @@ class Selecting:
     def begin(self, moment: Moment, log_time: LogTime) -> None:
         """Go on with the selections that there are, as this node begins to lead."""
         self._has_begun = True
-        for state in self._fold:
-            one, since = state.selection, self._watch.since(state.selection)
+        for one in self._fold:
+            since = self._watch.since(one)
             if since is None:
                 self._owed.append((one, "restarted"))
                 continue
             # The later one of two bounds: a record may have been folded late, and log time stood still between leads.
-            passed = max(moment.now - since, log_time - state.selected_at)
+            passed = max(moment.now - since, log_time - one.selected_at)
             self._live[one.item_id] = LiveSelection(one, Instant(moment.now + one.for_ms * MS - passed))
 
     def ask(self, question: Question, wanted: SelectionWanted, turn: Turn) -> ItemSelection | SelectionRefusal:
@@ -159,16 +159,16 @@ class Selecting:
 
     def rows(self, after: int, now: Instant) -> Iterator[tuple[int, ItemSelection]]:
         """Selected items with an id above `after`, by rising id."""
-        for state in sorted(self._fold, key=lambda one: one.selection.item_id):
-            live, known = self._shown(state.selection), self._dim.by_id(state.selection.item_id)
-            if state.selection.item_id > after and live is not None and known is not None and now < live.ends:
+        for state in sorted(self._fold, key=lambda one: one.item_id):
+            live, known = self._shown(state), self._dim.by_id(state.item_id)
+            if state.item_id > after and live is not None and known is not None and now < live.ends:
                 yield known.item_id, self._row(live, known, now)
 
     def _shown(self, selection: Selection) -> LiveSelection | None:
         """A selection with its end, as far as this member knows; None: its end is on its way into the log."""
         if self._has_begun:
             live = self._live.get(selection.item_id)
-            return live if live is not None and live.selection == selection else None
+            return live if live is not None and live.selection.selection_id == selection.selection_id else None
         since = self._watch.since(selection)
         return None if since is None else LiveSelection(selection, Instant(since + selection.for_ms * MS))
 

@@ -33,6 +33,7 @@ from albireo.machine.access.refusals import refusal_of
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.role import Role
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import OneLetter
 from albireo.machine.kernel.turn import Moment, Turn
@@ -143,7 +144,7 @@ class Sessions:
         self._begun = 0
         self._judged: tuple[int, object] = (-1, None)
         """Changes of access, as of which the roles of all sessions are on record."""
-        for one in self._root.folds.sessions:
+        for one in self._root.folds.of(SessionFold):
             place = (one.principal, one.address)
             self._present[place] = _Presence(one.session_id, place, one.role, now, is_returning=True)
 
@@ -278,21 +279,21 @@ class Sessions:
 
     def owner_of(self, session_id: int) -> str | None:
         """Principal of a session; None: there is no such session."""
-        found = self._root.folds.sessions.find(session_id)
+        found = self._root.folds.of(SessionFold).find(session_id)
         return None if found is None else found.principal
 
     def of_link(self, sender: bytes) -> Session | None:
         """Session for which a link speaks; None: it has none, or its record is not committed yet."""
         one = self._links.get(sender)
-        return None if one is None else self._root.folds.sessions.find(one.session_id)
+        return None if one is None else self._root.folds.of(SessionFold).find(one.session_id)
 
     def goes_on(self, session_id: int) -> bool:
         """True: the session is on record, and nobody has ended it."""
-        return self._root.folds.sessions.find(session_id) is not None and session_id not in self._ending
+        return self._root.folds.of(SessionFold).find(session_id) is not None and session_id not in self._ending
 
     def end(self, order: EndOrder, moment: Moment, turn: Turn) -> Session | EndRefusal:
         """End a session, or say why not. Its links are told when the record is committed."""
-        session = self._root.folds.sessions.find(order.session_id)
+        session = self._root.folds.of(SessionFold).find(order.session_id)
         if session is None:
             place = self._root.config.node
             return EndRefusal(f"no session {order.session_id} goes on at {place}; what to do: `albireo sessions list`")

@@ -18,7 +18,7 @@ from albireo.machine.message.ends import command_id_of, end_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.orders.text import EXPIRES_MS_MAX, OrderText
 from albireo.machine.orders.write.orders import Orders, WriteAsked
-from albireo.model.bounded import Signed64
+from albireo.model.bounded import Signed
 from albireo.model.command import Receipt
 from albireo.model.instant import MS
 from albireo.model.item import KnownItem
@@ -30,7 +30,7 @@ class WriteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
     item: Annotated[OrderText, Meta(min_length=1)]
     """Full or local name at the owner."""
-    value: float | Signed64 | bool | OrderText
+    value: float | Signed | bool | OrderText
     selection: OrderText = ""
     """Id of the selection that the order uses; empty: none."""
 

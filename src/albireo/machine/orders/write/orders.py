@@ -20,7 +20,6 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from albireo.codec import bounds
 from albireo.codec.message import Answer, WriteDone, WriteOrder
 from albireo.codec.record import Audited, CommandAccepted, CommandFinished, CommandRequested, Record, Stream
 from albireo.machine.desk.registry import Registry
@@ -31,7 +30,7 @@ from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.orders.selection.selecting import Selecting, not_selected
 from albireo.machine.orders.text import EXPIRES_MS_MAX, TEXT_CHARS_MAX, OrderText
 from albireo.machine.orders.write.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters, ReceiptTold
-from albireo.model.bounded import INT64_MAX, INT64_MIN, Signed
+from albireo.model.bounded import Signed
 from albireo.model.command import Command, Outcome, Receipt, id_reused
 from albireo.model.instant import MS, Instant, LogTime
 from albireo.model.item import Control, DataItem, KnownItem
@@ -272,7 +271,7 @@ def _is_equal(asked: Value, recorded: Value) -> bool:
 def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
     """The receipt with what its writer left open, and nothing that a record may not have."""
     read_back = receipt.read_back
-    cut = msgspec.structs.replace(
+    return msgspec.structs.replace(
         receipt,
         outcome=receipt.outcome if receipt.outcome.is_final else Outcome.UNKNOWN,
         finished_ns=receipt.finished_ns or moment.wall,
@@ -281,11 +280,6 @@ def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
         read_back=read_back[:TEXT_CHARS_MAX] if isinstance(read_back, str) else read_back,
         cause=receipt.cause if receipt.cause in _CAUSES else "",
     )
-    objection = bounds.objection(cut)
-    if not objection:
-        return cut
-    detail = f"the adapter's receipt can't be recorded: {objection}"
-    return Receipt(command_id=cut.command_id, outcome=Outcome.UNKNOWN, detail=detail, finished_ns=moment.wall)
 
 
 _CAUSES: Final = frozenset(one.value for one in AddCause)
@@ -330,8 +324,6 @@ def value_objection(item: DataItem, value: Value) -> str:
         return f"{value} is not a value that can be written"
     if item.value_type is ValueType.BOOL and value not in (0, 1):
         return f"{item.name} takes true or false, not {value!r}"
-    if item.value_type is ValueType.INT64 and not (isinstance(value, int) and INT64_MIN <= value <= INT64_MAX):
-        return f"{value} is no signed number of 64 bit"
     return ""
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from albireo.codec.crc import crc32c
-from albireo.codec.history import ITEMS, SCHEMAS, FileEntry, FileKind, Hole, Manifest, file_path, partials_path
+from albireo.codec.history import ITEMS, SCHEMAS, FileEntry, FileKind, Hole, Manifest, file_path, is_node, partials_path
 from albireo.machine.history.aggregate import Ints
 from albireo.machine.history.declared import VERSIONS_MAX, DeclaredItems
 from albireo.model.position import EpochHistory
@@ -27,7 +27,6 @@ from albireo.node.history.files.branches import living_rows
 from albireo.node.history.files.entries import TIMES
 from albireo.node.history.files.merging import KEYS, PartialsTail, open_writer
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.rows import unstorable
 
 READ_BYTES: Final = 1 << 20
 GROUP_BYTES_MAX: Final = 256 << 20
@@ -169,7 +168,7 @@ def take_items(aside: Path, entry: FileEntry) -> DeclaredItems:
     except (pa.ArrowException, OSError) as error:
         raise FileRefused("unreadable_file") from error
     rows = [row for row in table.to_pylist() if row["node"] == entry.node]
-    if any(row["item_id"] <= 0 or unstorable(row) for row in rows):
+    if any(row["item_id"] <= 0 or not is_node(row["node"]) for row in rows):
         raise FileRefused("wrong_items")
     if any(many > VERSIONS_MAX for many in Counter(row["item_id"] for row in rows).values()):
         raise FileRefused("too_many_versions")  # Before they are joined, which takes the square of their number.

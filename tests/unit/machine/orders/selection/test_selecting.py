@@ -190,7 +190,7 @@ def test_a_selection_is_over_after_elapsed_time_whatever_the_wall_clock_says(jum
     one.wall_began -= jump * SECOND
     one.pass_time(1)
     assert ends(one) == ["expired"]
-    assert one.root.folds.selections.snapshot() == Selections().snapshot()
+    assert list(one.root.folds.of(Selections)) == []
 
 
 @pytest.mark.parametrize("jump", [-86_400, 86_400])
@@ -334,7 +334,7 @@ def test_an_item_that_is_declared_otherwise_meanwhile_takes_orders_as_it_says_no
 def test_a_restart_of_a_lone_node_ends_what_was_selected() -> None:
     one = restarted()
     assert ends(one) == ["restarted"]
-    assert len(one.root.folds.selections) == 0
+    assert list(one.root.folds.of(Selections)) == []
 
 
 def test_a_suspended_node_goes_on_with_its_selections() -> None:
@@ -444,4 +444,4 @@ def test_folds_and_their_snapshot_tell_the_same() -> None:
     select(one, "s2", item="sign")
     again_ = Folds.restore(one.root.folds.snapshot(), one.root.folds.log_time_ms)
     assert again_.snapshot() == one.root.folds.snapshot()
-    assert len(again_.selections) == 2
+    assert len(again_.of(Selections)) == 2

@@ -7,6 +7,7 @@ import pytest
 from albireo.codec.message import Answer, Ask, FeedState
 from albireo.codec.record import Audited, SelectionEnded
 from albireo.machine.answers.selections import selections_below
+from albireo.machine.fold.commands.selections import SELECTIONS
 from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.command import SELECT_MS
@@ -96,16 +97,16 @@ def test_a_node_above_shows_selections_as_they_begin_and_end() -> None:
     begun = one.end.sequence
     assert select(one) == "ok"
     told(mirror, one.root.folds, begun, one.end)
-    (chosen,) = mirror.selections.values()
+    (chosen,) = mirror.table(SELECTIONS)
     assert (chosen.user, chosen.selection_id) == (ANN, "s1")
     rows = [row for _, row in selections_below(mirror, 0, WallTime(chosen.since_ns + 12 * SECOND))]
     assert [(row.item, row.left_ms, row.stale_since_ns) for row in rows] == [("root:barrier", 18_000, None)]
     above = NodeMirror("root")
     told(above, mirror, WHOLE, mirror.position)
-    assert above.selections == mirror.selections
+    assert list(above.table(SELECTIONS)) == list(mirror.table(SELECTIONS))
     at, before = one.end.sequence, mirror.position.sequence
     deselect(one)
     assert [each.cause for each in one.records(SelectionEnded) if isinstance(each, SelectionEnded)] == ["cancelled"]
     told(mirror, one.root.folds, at, one.end)
     told(above, mirror, before, mirror.position)
-    assert (mirror.selections, above.selections) == ({}, {})
+    assert (len(mirror.table(SELECTIONS)), len(above.table(SELECTIONS))) == (0, 0)
