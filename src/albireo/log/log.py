@@ -338,7 +338,7 @@ class Log:
         return self._stored.read(after_sequence, committed, committed, bytes_max)
 
     def select(self, after_sequence: int, bytes_max: int, streams: Collection[int]) -> tuple[bytes, int]:
-        """As `read`, frames of these streams only, if some are named; and the sequence up to which all were looked at."""
+        """As `read`, frames of these streams only, if any are named, and the sequence to which all were looked at."""
         return self._stored.select(after_sequence, self.committed.sequence, bytes_max, streams)
 
     def read_appended(self, after_sequence: int, bytes_max: int) -> bytes:

@@ -90,7 +90,7 @@ class Folds:
         self.origins = Origins()
         self.messages = MessageFold()
         self._tables: dict[type[TableFold[Any, Any]], TableFold[Any, Any]] = {one: one() for one in declared.FOLDS}
-        self._takers: dict[type[Record], list[TableFold[Any, Any]]] = {}
+        self._takers: dict[type[msgspec.Struct], list[TableFold[Any, Any]]] = {}
         """Folds of tables that a record changes, by its type."""
         for one in self._tables.values():
             for kind in one.records:
