@@ -178,7 +178,7 @@ def caught(play_one: Callable[[int], object], seeds: range) -> int | None:
 
 
 def one_number_for_all_lives(self: Producers, name: str, run: int, *opened: Any) -> ProducerOpened:
-    """The way of 0.1.0: whoever has the name goes on behind the last number."""
+    """Whoever has the name goes on behind the last number."""
     known = self.present(name)
     record = _open(self, name, run, *opened)
     if known is None:

@@ -84,13 +84,8 @@ class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tree() -> Conversation[list[TreeRow]]:
-    """The other nodes; none is known to a node of a version that does not know the question."""
-    try:
-        reply = yield Request(what="tree")
-    except NodeRefused as error:
-        if "unknown question" not in error.reason:
-            raise
-        return []
+    """The other nodes."""
+    reply = yield Request(what="tree")
     return understood("tree", reply.result, list[TreeRow])
 
 
@@ -140,7 +135,7 @@ def items(patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
 
 
 def _of(node: str) -> dict[str, object]:
-    """Arguments that name a node below; a node of an earlier version knows none."""
+    """Arguments that name a node below."""
     return {"node": node} if node else {}
 
 
@@ -235,7 +230,7 @@ def write(
         "reason": reason,
         "expires_ms": milliseconds(expires_s),
     }
-    if selection is not None:  # A node of an earlier version knows none, and has no item that asks for one.
+    if selection is not None:
         arguments["selection"] = selection.selection_id
     reply = yield Request(what="write", arguments=arguments, wait_s=expires_s + GRACE_S)
     return understood("write", reply.result, Receipt)
@@ -288,13 +283,8 @@ def end_session(session: SessionRow | int, user: str, reason: str, node: str) ->
 
 
 def forces() -> Conversation[list[ForcedItem]]:
-    """Forced items of the node that is asked and of those below, by name; a node of 0.1.0 can force none."""
-    try:
-        found = yield from _all_rows("forces", list[ForcedItem])
-    except NodeRefused as error:
-        if "unknown question" not in error.reason:
-            raise
-        return []
+    """Forced items of the node that is asked and of those below, by name."""
+    found = yield from _all_rows("forces", list[ForcedItem])
     for row in (yield from tree()):
         found += yield from _all_rows("forces", list[ForcedItem], node=row.node)
     return sorted(found, key=lambda one: one.item)
@@ -342,7 +332,7 @@ def act(
     arguments: dict[str, Any] = {"action": action.value, "case_id": case_id, "user": user, "comment": comment}
     if node:
         arguments["node"] = yield from node_of(node)
-    if action is Action.ACK and activation > 1:  # The first needs no name, so that a node of 0.1.0 takes it.
+    if action is Action.ACK:
         arguments["activation"] = activation
     if duration_s is not None:
         arguments["duration_ms"] = milliseconds(duration_s)
@@ -380,7 +370,7 @@ class Extent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> dict[str, str]:
-        """The node as an argument; versions before 0.2 know none."""
+        """The node as an argument."""
         return {"node": self.node} if self.node else {}
 
 

@@ -122,13 +122,14 @@ GAPS: Final = _schema(
 )
 """model.value.Gap, and when CORE appended it. Sorted by sequence. `item_ids` are named as the row is written; NO_ITEM
 alone: the source had none. Empty: every item of the node, of the sources `core` and `history`; of another source every
-item that was its own at `node_ns`, by ITEMS: files of version 0.1.0 have such rows (ADR-0188)."""
+item that was its own at `node_ns`, by ITEMS: its declarations were missing as the row was written (ADR-0188)."""
 
 EVENTS: Final = _schema(
     _required("at_ns", pa.int64()),
     _required("kind", pa.string()),
     _required("action", pa.string()),
     _required("user", pa.string()),
+    _required("principal", pa.string()),
     _required("subject", pa.string()),
     _required("detail", pa.string()),
     _optional("case_id", pa.int64()),
@@ -153,11 +154,9 @@ EVENTS: Final = _schema(
 )
 """The event journal: one row per record, sorted by sequence.
 
-`kind` is `case` (action = cause of the transition; the case as it stands after it), `audit` (action, user, subject,
-detail of the entry) or `control` (`epoch_granted`, `node_stopped`). The columns from case_id to value_str are null but
-for cases; `value_str` of an audit entry is its principal, null if it has none: a column of its own would make the files
-of two versions differ (ADR-0154). `detail` of a case is the operator's comment,
-or the node's message where it became active."""
+`kind` is `case` (action = cause of the transition; the case as it stands after it), `audit` (action, user, principal,
+subject, detail of the entry) or `control` (`epoch_granted`, `node_stopped`). The columns from case_id to value_str are
+null but for cases. `detail` of a case is the operator's comment, or the node's message where it became active."""
 
 ITEMS: Final = _schema(
     _required("item_id", pa.int64()),
@@ -174,7 +173,7 @@ ITEMS: Final = _schema(
 """One row per version of an item's declaration; sorted by item_id and valid_from_ns. value_type as in
 model.value.ValueType. `stale_ns`: the item's stale time, which bounds how long a value is held. A version counts from
 `valid_from_ns` (null: nobody knows since when) to `valid_to_ns` (null: it still does): node times of the declarations,
-or of the forgetting. Files of version 0.1.0 lack the last three columns, and have one row per item."""
+or of the forgetting."""
 
 
 class FileKind(StrEnum):
@@ -214,16 +213,16 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
     first_sequence: Count
     last_sequence: Count
     size_bytes: Count
+    content_crc: Number32
+    """CRC-32C of the file."""
+    footer_crc: Number32
+    """CRC-32C of what follows the last page: Parquet's footer, which no page checksum covers."""
     level: Count = 0
     """0: sealed from the hot tail; 1, 2: merged from files of the level below; 9: the only file of a closed day."""
     sealed_ns: Signed = 0
     """Node time up to which the log was complete when the newest row of the file was first sealed."""
     log_id: Name = ""
     """Hexadecimal id of the log its sequences count in."""
-    content_crc: Number32 = 0
-    """CRC-32C of the file; 0: the file is older than this field."""
-    footer_crc: Number32 = 0
-    """CRC-32C of what follows the last page: Parquet's footer, which no page checksum covers; 0: as above."""
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True):

@@ -99,11 +99,10 @@ def _asked_far(place: FarNode, asked: _EventsWanted) -> tuple[_Rows, HistoryCutS
 
 
 def _told(rows: _Rows, names: Mapping[int, str]) -> _Rows:
-    """The rows with the names of items and principals."""
+    """The rows with the names of items."""
     for row in rows:
         item_id = row["item_id"]
         row["item"] = None if item_id is None else names.get(item_id, str(item_id))
-        row["principal"] = (row["value_str"] or "") if row["kind"] == "audit" else ""
     return rows
 
 
@@ -118,7 +117,5 @@ def _what(row: dict[str, Any]) -> str:
 
 
 def _detail(row: dict[str, Any]) -> str:
-    if row["kind"] == "audit":
-        return str(row["detail"])
     value = row["value_str"] if row["value_f64"] is None else row["value_f64"]
     return " ".join(part for part in ("" if value is None else value_text(value), row["detail"]) if part)

@@ -116,10 +116,10 @@ def _own_row(view: dict[str, Any]) -> MemberRow:
         voters=voters,
         refused=view["refused"],
         guards=view["guards"],
-        feature_level=view.get("feature_level", FIRST_LEVEL),
-        log_level=view.get("log_level", FIRST_LEVEL),
-        apart=view.get("apart", ""),
-        topology_hash=view.get("topology_hash", ""),
+        feature_level=view["feature_level"],
+        log_level=view["log_level"],
+        apart=view["apart"],
+        topology_hash=view["topology_hash"],
     )
 
 

@@ -26,8 +26,8 @@ HOT_TIMEOUT_S: Final = 3.0
 
 
 class _HotAnswer(msgspec.Struct, kw_only=True):
-    node: str = ""
-    """Node whose rows they are; an earlier version does not say it, and knows nodes by their whole ids only."""
+    node: str
+    """Node whose rows they are."""
     known_to_ns: int
     gaps: list[Row] = []
     items: list[Row] = []
@@ -103,7 +103,7 @@ class HistoryAccess:
             self.is_live = False
             return HotRows()
         answer = msgspec.convert(reply.result, _HotAnswer)
-        self._node = self._node and (answer.node or self._node)
+        self._node = self._node and answer.node
         samples = pa.ipc.open_stream(pa.py_buffer(reply.raw[0])).read_all() if reply.raw else HotRows().samples
         return HotRows(
             samples=samples,

@@ -56,15 +56,28 @@ def gap_row(header: FrameHeader, index: int, gap: GapFound) -> Row:
 
 
 def event(header: FrameHeader, index: int, *, kind: str, action: str, **more: object) -> Row:
-    row: Row = {"at_ns": header.node_ns, "kind": kind, "action": action, "user": "", "subject": "", "detail": ""}
+    row: Row = {
+        "at_ns": header.node_ns,
+        "kind": kind,
+        "action": action,
+        "user": "",
+        "principal": "",
+        "subject": "",
+        "detail": "",
+    }
     return row | _place(header, index) | more
 
 
 def act_row(header: FrameHeader, index: int, record: Audited | EpochGranted | NodeStopped) -> Row:
     match record:
         case Audited(at_ns=at_ns, user=user, action=action, subject=subject, detail=detail):
-            more: Row = {"at_ns": at_ns, "user": user, "subject": subject, "detail": detail}
-            more["value_str"] = record.principal or None
+            more: Row = {
+                "at_ns": at_ns,
+                "user": user,
+                "principal": record.principal,
+                "subject": subject,
+                "detail": detail,
+            }
             return event(header, index, kind="audit", action=action) | more
         case EpochGranted(epoch=epoch, node=node, reason=reason):
             return event(

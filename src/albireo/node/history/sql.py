@@ -11,7 +11,6 @@ from typing import Any, Final, Self
 from albireo.codec.history import SCHEMAS, FileKind
 from albireo.node.history.errors import HistoryDamaged, QueryRefused
 from albireo.node.history.files.intact import check_whole
-from albireo.node.history.files.parquet import open_file
 from albireo.node.history.files.store import FOLDER, read_manifest
 
 ROWS_MAX: Final = 1_000_000
@@ -33,20 +32,10 @@ class Database:
         """Files whose checksum was not looked at yet; DuckDB looks at none."""
         for kind in FileKind:
             paths = [str(root / entry.path) for entry in manifest.of_kind(kind)]
-            columns = ", ".join(self._columns(kind))
+            columns = ", ".join(SCHEMAS[kind].names)
             source = f"read_parquet({paths!r}, hive_partitioning = true)" if paths else self._nothing(kind)
             more = "" if kind is FileKind.ITEMS or not paths else ", replace(node, '~', '/') AS node, day"
             self._connection.execute(f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM {source}")
-
-    def _columns(self, kind: FileKind) -> list[str]:
-        """Columns of the kind; items of version 0.1.0 have fewer."""
-        names = SCHEMAS[kind].names
-        entries = self._unchecked[kind]
-        if kind is not FileKind.ITEMS or not entries:
-            return names
-        with open_file(self._root, entries[0]) as file:
-            there = file.schema_arrow.names
-        return [name if name in there else f"NULL::BIGINT AS {name}" for name in names]
 
     def _check(self, sql: str) -> None:
         """Compare the files of each kind that the query may read with their checksums, once."""

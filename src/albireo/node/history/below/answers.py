@@ -74,8 +74,6 @@ class HistoryAnswers:
         origin = self._below.of_node(node, log_id)
         if origin is not None:
             return origin.store, origin.hot
-        if any(row["node"] == node for row in self._store.declared.items.values()):
-            return self._store, self._hot  # Items of other nodes that an earlier version filed among its own.
         raise UnknownNode(node, self._below.nodes)
 
     def _hot_samples(self, letter: Letter, ask: Ask, log_id: bytes) -> None:

@@ -284,7 +284,8 @@ class HotTail:
         What is in no file yet of the branch that was left is dropped: its log has it no more either.
         """
         detail = f"records after {position} up to {self.position} are here, and no longer in the log"
-        row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", "user": "", "subject": ""}
+        told = dict.fromkeys(("user", "principal", "subject"), "")
+        row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", **told}
         place: Row = {"detail": detail, "node_ns": self.complete_to_ns, "epoch": self.position.epoch}
         self._chunks = [
             self._until(position.sequence, one) for one in self._chunks if one.first_sequence <= position.sequence

@@ -137,7 +137,7 @@ class _Taker:
 
 
 def _of_this_branch(manifest: Manifest, hole: Hole, epoch: Ints, sequence: Ints) -> NDArray[np.bool_]:
-    """Rows that the log of this history can have had: one of version 0.1.0 has rows of branches that its log left, too.
+    """Rows that the log of this history can have had: the other one may not know yet that its log left a branch.
 
     Of the log of a node below the epochs that began within the hole are not known, but those around it.
     """
@@ -203,7 +203,7 @@ def _check_bytes(aside: Path, entry: FileEntry) -> None:
             crc = crc32c(data, crc)
     if size_bytes != entry.size_bytes:
         raise FileRefused("wrong_size")
-    if entry.content_crc and crc != entry.content_crc:
+    if crc != entry.content_crc:
         raise FileRefused("wrong_crc")
 
 
@@ -238,8 +238,7 @@ def _blocks(file: pq.ParquetFile, entry: FileEntry) -> Iterator[pa.Table]:
         _validate(block)
         keys = [parquet.ints(block, name) for name in KEYS[entry.kind]]
         first, last = (tuple(int(column[at]) for column in keys) for at in (0, -1))
-        is_searched = entry.kind is FileKind.SAMPLES  # In older files of events the row of a fork can be out of place.
-        if is_searched and ((before is not None and first < before) or not _is_sorted(keys)):
+        if (before is not None and first < before) or not _is_sorted(keys):
             raise FileRefused("unsorted")
         sequence = keys[-1]
         if sequence.min() < entry.first_sequence or sequence.max() > entry.last_sequence:
