@@ -112,7 +112,6 @@ LARGEST_MODULES: dict[str, int] = {
     "node/history/query.py": 465,
     "machine/fold/items/dim.py": 461,
     "machine/fold/alarms/cases.py": 460,
-    "machine/message/owner.py": 456,
     "node/member/member.py": 454,
 }
 """The same for modules."""
