@@ -39,6 +39,7 @@ from albireo.machine.kernel.named import HISTORY
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import SECOND, TimePassed
 from albireo.model.position import Position
+from albireo.model.refusal import RefusalCode
 from albireo.node.core.actor import Core
 from albireo.node.core.arguments import CoreArguments
 from albireo.node.core.housekeeping import Retention
@@ -84,7 +85,7 @@ def counts(folds: Folds) -> dict[int, int]:
 def refused(world: World) -> str:
     (one,) = world.take(AppendRefused)
     assert isinstance(one, AppendRefused)
-    return one.reason
+    return one.refusal.code
 
 
 def test_a_batch_is_checked_whole_recorded_as_it_came_and_folded_by_its_head() -> None:
@@ -106,7 +107,7 @@ def test_a_batch_is_checked_whole_recorded_as_it_came_and_folded_by_its_head() -
         (msgspec.structs.replace(entry_of(body, 1), body_crc=1), body),
     ):
         world.letter(b"plc", Append(entries=(entry,)), [sent])
-        assert refused(world) == "malformed"
+        assert refused(world) == RefusalCode.MALFORMED
     append(world, welcome, 2, [1.0])
     world.sync()
     assert world.root.samples_committed == 1, "its numbers are those of the producer, whatever it sends"
@@ -117,7 +118,7 @@ def test_nobody_can_append_what_declares_no_check(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(declared.CONTENTS, (NoteStream.NOTES, PUTS), own)
     world = World()
     puts(world, hello(world), 1)
-    assert refused(world) == "malformed"
+    assert refused(world) == RefusalCode.MALFORMED
 
 
 def test_a_log_below_its_level_holds_none_and_the_producer_keeps_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +126,7 @@ def test_a_log_below_its_level_holds_none_and_the_producer_keeps_its_batch(monke
     monkeypatch.setitem(declared.CONTENTS, (NoteStream.NOTES, PUTS), later)
     world = World()
     puts(world, hello(world), 1)
-    assert refused(world) == "admission"
+    assert refused(world) == RefusalCode.NOT_RECORDING
 
 
 def test_a_replay_folds_the_head_and_a_snapshot_has_it() -> None:

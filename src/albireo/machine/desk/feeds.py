@@ -23,6 +23,7 @@ from albireo.machine.kernel.turn import Turn
 from albireo.machine.tree.mirror import HISTORY, NodeMirror
 from albireo.model.instant import Instant, soonest
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.nodes import is_below
 
 STATE_BYTES: Final = 2 * PIECE_BYTES
@@ -73,34 +74,36 @@ class Feeds:
             return False
         config = self._config
         names = {one.name for one in config.named}
-        objection = reserved_follower(hello.follower, principal, names, config.parent, config.parent_places)
+        refusal = reserved_follower(hello.follower, principal, names, config.parent, config.parent_places)
         if hello.mode == "log" and (hello.follower == config.parent or principal in config.parent_places):
             # Naming no stream means all of them, and a node above is never given those that do not go up.
             streams = tuple(one for one in upward() if not hello.streams or one in hello.streams)
             hello = msgspec.structs.replace(hello, streams=streams)
-            objection = objection or ("" if streams else "none of these streams goes up")
-        objection = objection or self._objection_to(hello)
-        if objection:
-            turn.send(sender, FeedAnswer(verdict="refused", reason=objection))
+            refusal = refusal or (None if streams else Refusal(RefusalCode.ACCESS, "none of these streams goes up"))
+        refusal = refusal or self._refusal_of(hello)
+        if refusal is not None:
+            turn.send(sender, FeedAnswer(verdict="refused", refusal=refusal))
             return False
         feed, facts = self._asked_for(hello, folded_to, turn, is_serving=is_serving)
         answer = feed.hello(sender, hello, facts, now, principal)
         turn.send(sender, answer)
         lacks_some = hello.follower in names and feed is self.leader and answer.verdict == "snapshot"
         if lacks_some:
-            turn.note("limited", "records_let_go", key=hello.follower, follower=hello.follower, lacks=answer.reason)
+            turn.note("limited", "records_let_go", key=hello.follower, follower=hello.follower, to=str(answer.position))
         return lacks_some and hello.follower == config.parent
 
-    def _objection_to(self, hello: FeedHello) -> str:
-        """Reason why the state of another node is not followed here; empty: it is, or none is asked for."""
+    def _refusal_of(self, hello: FeedHello) -> Refusal | None:
+        """Reason why the state of another node is not followed here; None: it is, or none is asked for."""
         if not hello.of:
-            return ""
+            return None
         is_its_own = hello.of == hello.follower or is_below(hello.of, hello.follower)
         if is_its_own and is_below(hello.follower, self._config.node):
-            return f"{hello.of!r} is part of the own subtree of {hello.follower!r}"
+            cause = f"{hello.of!r} is part of the own subtree of {hello.follower!r}"
+            return Refusal(RefusalCode.NOT_POSSIBLE, cause)
         if hello.mode == "state" and hello.of in self._others:
-            return ""
-        return f"nothing is known of {hello.of!r} at {self._config.node}; only states of other nodes are followed here"
+            return None
+        cause = f"nothing is known of {hello.of!r} at {self._config.node}; only states of other nodes are followed here"
+        return Refusal(RefusalCode.UNKNOWN_NODE, cause)
 
     def _asked_for(
         self, hello: FeedHello, folded_to: Position, turn: Turn, *, is_serving: bool

@@ -48,7 +48,7 @@ from albireo.machine.fold import declared, stretch
 from albireo.machine.fold.alarms.cases import Cases
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.elsewhere import Elsewhere
-from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
+from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.commands.commands import Commands
 from albireo.machine.fold.contents import Content
 from albireo.machine.fold.items.dim import Dim
@@ -65,6 +65,7 @@ from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal
 from albireo.model.samples import SampleBatch
 
 F = TypeVar("F", bound=TableFold[Any, Any])
@@ -247,7 +248,7 @@ class Folds:
             return []
         return self.cases.propose(LogTime(self.log_time_ms * MS), wall)
 
-    def act(self, asked: ActionAsked, wall: WallTime) -> list[CaseChanged] | ActionRefused:
+    def act(self, asked: ActionAsked, wall: WallTime) -> list[CaseChanged] | Refusal:
         """An operator's action at a case, as records to append, or why it is refused."""
         return self.cases.act(asked, LogTime(self.log_time_ms * MS), wall)
 

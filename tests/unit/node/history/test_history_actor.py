@@ -24,6 +24,7 @@ from albireo.node.history.files.store import HistoryStore, read_manifest
 from albireo.runtime import ActorContext, Letter, Link, running
 from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored, stored_rows
 from tests.parts.pulled import pulled
+from tests.parts.refusals import refused_with
 from tests.parts.waiting import PATIENCE_S
 
 Story = TypeVar("Story", bound=Callable[..., Coroutine[None, None, None]])
@@ -169,7 +170,7 @@ async def test_rows_are_sealed_acknowledged_and_survive_a_restart(tmp_path: Path
     async with running(server, tmp_path):
         async with running(history(), tmp_path), running(asker := Asker(), tmp_path):
             await server.until_taken()
-            assert (await asker.ask("seal")).error == ""
+            assert refused_with(await asker.ask("seal")) == ""
             await until(lambda: server.durable == server.committed)
             assert stored_rows(tmp_path / "history") == sorted(log.rows)
             log.samples([(1, DAY_ZERO + 99 * SECOND, 1.5, 0)], DAY_ZERO + 99 * SECOND)
@@ -193,7 +194,7 @@ async def test_a_record_out_of_bounds_is_an_event_and_stops_nothing(tmp_path: Pa
     server = LogServer(log)
     async with running(server, tmp_path), running(history(), tmp_path), running(asker := Asker(), tmp_path):
         await server.until_taken()
-        assert (await asker.ask("seal")).error == ""
+        assert refused_with(await asker.ask("seal")) == ""
         await until(lambda: server.durable == server.committed)
     assert stored_rows(tmp_path / "history") == sorted(log.rows)
     (gaps,) = stored(tmp_path / "history", FileKind.GAPS)
@@ -339,10 +340,10 @@ async def test_questions_that_wait_for_the_reading_thread_are_bounded(tmp_path: 
     async with running(LogServer(some_log()), tmp_path), running(historian, tmp_path):
         async with running(asker := Asker(), tmp_path):
             historian._answers._reading = READING_MAX
-            assert str(READING_MAX) in (await asker.ask("history")).error
+            assert str(READING_MAX) in refused_with(await asker.ask("history"))
             historian._answers._reading = 0
             for _ in range(READING_MAX + 1):
-                assert (await asker.ask("history")).error == ""
+                assert refused_with(await asker.ask("history")) == ""
             assert historian._answers._reading == 0
 
 
@@ -352,4 +353,4 @@ async def test_wrong_questions_are_answered_with_a_reason(tmp_path: Path, what: 
     server = LogServer(some_log())
     async with running(server, tmp_path), running(history(), tmp_path), running(asker := Asker(), tmp_path):
         answer = await asker.ask(what, item_ids="x")
-        assert answer.error
+        assert refused_with(answer)
