@@ -299,4 +299,5 @@ def write_items(store: HistoryStore) -> FileEntry:
         last_sequence=0,
         size_bytes=written.size_bytes,
         content_crc=written.crc,
+        footer_crc=written.footer_crc,
     )

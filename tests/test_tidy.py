@@ -34,7 +34,8 @@ FLOORS = (
 
 FLOORS_INSIDE = {
     "machine": (
-        ("producer", "vote", "output", "history", "chp", "fold"),
+        ("producer", "vote", "output", "history", "chp", "table"),
+        ("fold",),
         ("kernel", "access"),
         ("feed", "message"),
         ("pair", "tree"),
@@ -105,7 +106,7 @@ LARGEST_FUNCTIONS: dict[str, int] = {
 """The ten largest functions and the lines each may have; all others stay within FUNCTION_LINES or the least of them."""
 LARGEST_MODULES: dict[str, int] = {
     "client/client.py": 548,
-    "machine/fold/alarms/conditions.py": 522,
+    "machine/fold/alarms/conditions.py": 524,
     "runtime/actor/supervision.py": 499,
     "machine/fold/alarms/cases.py": 478,
     "machine/fold/items/dim.py": 481,
@@ -430,7 +431,6 @@ PUBLIC: dict[str, list[str]] = {
     ],
     "machine/fold": [
         "ActionAsked",
-        "ActionRefused",
         "AlarmConfig",
         "Cases",
         "Conditions",

@@ -62,6 +62,8 @@ ENTRY = FileEntry(
     first_sequence=1,
     last_sequence=9,
     size_bytes=100,
+    content_crc=1,
+    footer_crc=1,
     log_id="00",
 )
 

@@ -9,6 +9,8 @@ from msgspec import inspect as msgspec_inspect
 INTEGERS = (-(2**63), -1, 0, 1, 2**16, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1)
 OPEN = (msgspec_inspect.AnyType, msgspec_inspect.CustomType)
 """Types of a field that holds anything: `Any`, `object`."""
+RANDOM = frozenset({"run", "to_run", "generation", "nonce", "branch_id"})
+"""Random numbers, which have all 64 bits of the wire: they are compared, and nothing is reckoned with them."""
 LISTS_MAX = 100_000
 """Longest list that is made to look for its bound; longer ones take too long."""
 
@@ -20,15 +22,15 @@ def structs(root: Any) -> list[msgspec_inspect.StructType]:
     return [one for one in types if isinstance(one, msgspec_inspect.StructType)]
 
 
-def unbounded(kind: Any, where: str, trusted: frozenset[type]) -> Iterator[str]:
-    """Names of the places in a type, at any depth, that have no bound; the structs in `trusted` are passed over."""
+def unbounded(kind: Any, where: str) -> Iterator[str]:
+    """Names of the places in a type, at any depth, that have no bound."""
     match kind:
         case msgspec_inspect.StructType():
-            if kind.cls not in trusted:
-                for field in kind.fields:
-                    yield from unbounded(field.type, f"{kind.cls.__name__}.{field.name}", trusted)
+            for field in kind.fields:
+                yield from unbounded(field.type, f"{kind.cls.__name__}.{field.name}")
         case msgspec_inspect.IntType():
-            if kind.ge is None and kind.gt is None:
+            is_random = where.rpartition(".")[2] in RANDOM
+            if (kind.ge is None and kind.gt is None) or (kind.le is None and kind.lt is None and not is_random):
                 yield where
         case msgspec_inspect.StrType() | msgspec_inspect.BytesType():
             if kind.max_length is None and getattr(kind, "pattern", None) is None:
@@ -36,19 +38,19 @@ def unbounded(kind: Any, where: str, trusted: frozenset[type]) -> Iterator[str]:
         case msgspec_inspect.VarTupleType() | msgspec_inspect.ListType() | msgspec_inspect.SetType():
             if kind.max_length is None:
                 yield where
-            yield from unbounded(kind.item_type, f"{where}[]", trusted)
+            yield from unbounded(kind.item_type, f"{where}[]")
         case msgspec_inspect.DictType():
             if kind.max_length is None or isinstance(kind.value_type, OPEN):
                 yield where
                 return
-            yield from unbounded(kind.key_type, f"{where} key", trusted)
-            yield from unbounded(kind.value_type, f"{where} value", trusted)
+            yield from unbounded(kind.key_type, f"{where} key")
+            yield from unbounded(kind.value_type, f"{where} value")
         case msgspec_inspect.TupleType():
             for index, one in enumerate(kind.item_types):
-                yield from unbounded(one, f"{where}[{index}]", trusted)
+                yield from unbounded(one, f"{where}[{index}]")
         case msgspec_inspect.UnionType():
             for one in kind.types:
-                yield from unbounded(one, where, trusted)
+                yield from unbounded(one, where)
         case (
             msgspec_inspect.BoolType()
             | msgspec_inspect.FloatType()

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from albireo.codec.crc import crc32c
 from albireo.codec.history import MANIFEST_NAME, SCHEMAS, FileEntry, FileKind, Manifest, encode_manifest
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
@@ -44,7 +45,7 @@ def sample(sequence: int, item_id: int, value: float, at_ns: int = BEGAN, qualit
 
 def event(sequence: int, action: str, at_ns: int = BEGAN) -> dict[str, Any]:
     columns = dict.fromkeys(SCHEMAS[FileKind.EVENTS].names)
-    told = {"kind": "case", "action": action, "user": "", "subject": "", "detail": ""}
+    told = {"kind": "case", "action": action, "user": "", "principal": "", "subject": "", "detail": ""}
     return {**columns, **told, "at_ns": at_ns, "node_ns": at_ns, "epoch": 1, "sequence": sequence}
 
 
@@ -75,6 +76,8 @@ def write_history(
                 first_sequence=0,
                 last_sequence=0,
                 size_bytes=0,
+                content_crc=crc32c((root / path).read_bytes()),
+                footer_crc=1,
             )
         )
     manifest = Manifest(node=node, position=Position(2, upto), files=tuple(files))

@@ -4,7 +4,9 @@ from typing import Any
 
 from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.record import Record, SessionBegan, SessionEnded
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.events import LettersDrained
+from tests.parts.refusals import refused_with
 from tests.unit.machine.root.test_root import World
 
 ANNA, MES = "anna@desk", "mes-1"
@@ -35,13 +37,13 @@ def asked(
 
 def present(world: World) -> list[tuple[int, str, str]]:
     """Who is present: id, principal, address."""
-    return [(one.session_id, one.principal, one.address) for one in world.root.folds.sessions]
+    return [(one.session_id, one.principal, one.address) for one in world.root.folds.of(SessionFold)]
 
 
 def rows(world: World, **arguments: object) -> Any:
     """Sessions as an actor of the node is told them, which is not present itself."""
     answer = world.ask("sessions", **arguments)
-    assert answer.error == "", answer.error
+    assert refused_with(answer) == "", refused_with(answer)
     return answer.result
 
 

@@ -73,7 +73,7 @@ def test_a_full_history_lets_go_of_what_lies_before_the_log_and_the_grant_goes_t
 
 
 @pytest.mark.parametrize("count", [1, EPOCHS_MAX - 1])
-def test_one_that_is_not_full_keeps_everything_as_0_1_0_wants_it(count: int) -> None:
+def test_one_that_is_not_full_keeps_everything(count: int) -> None:
     history = EpochHistory(tuple(EpochEntry(epoch, epoch, 1) for epoch in range(1, count + 1)))
     granted = history.granted(EpochEntry(count + 1, count + 1, 1), begin_sequence=count)
     assert len(granted.entries) == count + 1

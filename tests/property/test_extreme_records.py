@@ -1,11 +1,7 @@
-"""Records with extreme values: what admission refuses, and that nothing in a log stops folds or history.
-
-A log may hold more than admission takes today, because version 0.1.0 had no bounds.
-"""
+"""Records with extreme values: what admission refuses, and that nothing in a log stops folds or history."""
 
 import types
 import typing
-from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from albireo.codec import bounds, record, samples
+from albireo.codec import record, samples
 from albireo.codec.crc import crc32c
+from albireo.codec.errors import DecodeError
 from albireo.codec.history import BUCKET_NS, FileKind
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused
 from albireo.codec.message_records import (
@@ -170,47 +167,18 @@ REACHED = TimeRange(-TIME_LIMIT_NS + 2 * BUCKET_NS, TIME_LIMIT_NS - 2 * BUCKET_N
 MINUTE = TimeRange(DAY_ZERO, DAY_ZERO + 60 * SECOND)
 
 
+def is_within(*records: Record) -> bool:
+    """True: a frame of these records can be read."""
+    try:
+        record.decode_records(record.encode_records(1, 1, list(records)), len(records))
+    except DecodeError:
+        return False
+    return True
+
+
 def test_every_kind_of_record_has_an_example_within_bounds() -> None:
     assert set(EXAMPLES) == set(typing.get_args(Record))
-    assert [bounds.objection(one) for _, one in EXAMPLES.values()] == [""] * len(EXAMPLES)
-
-
-def places(value: msgspec.Struct) -> list[tuple[str, ...]]:
-    """Paths to the fields of a record that hold a number, a text or a list."""
-    found: list[tuple[str, ...]] = []
-    for name in value.__struct_fields__:
-        inner = getattr(value, name)
-        if isinstance(inner, msgspec.Struct):
-            found += [(name, *path) for path in places(inner)]
-        elif isinstance(inner, int | str | tuple) and not isinstance(inner, bool | Enum):
-            found.append((name,))
-    return found
-
-
-def with_field(value: Any, path: Sequence[str], content: object) -> Any:
-    name, *rest = path
-    inner = with_field(getattr(value, name), rest, content) if rest else content
-    return msgspec.structs.replace(value, **{name: inner})
-
-
-@pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
-def test_every_number_text_and_list_of_every_kind_is_bounded(kind: type[Record]) -> None:
-    _, example = EXAMPLES[kind]
-    for path in places(example):
-        content = example
-        for name in path:
-            content = getattr(content, name)
-        if isinstance(content, str):
-            beyond: list[object] = ["x" * (TEXT_CHARS_MAX + 1)]
-        elif isinstance(content, tuple):
-            beyond = [(0,) * (bounds.ENTRIES_MAX + 1), (2**63,), (-1, 5)]
-        elif path[-1] in ("run", "branch_id"):
-            beyond = [-1, 2**64]
-        else:
-            beyond = [2**63, -(2**63) - 1]
-        for one in beyond:
-            changed = with_field(example, path, one)
-            assert path[-1] in bounds.objection(changed), (path, one)
+    assert all(is_within(one) for _, one in EXAMPLES.values())
 
 
 def fields_of(hint: Any) -> st.SearchStrategy[Any]:
@@ -224,8 +192,10 @@ def fields_of(hint: Any) -> st.SearchStrategy[Any]:
     if hint is Life:
         return st.builds(Life, st.integers(1, 3), st.just(1))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        hints = typing.get_type_hints(hint)
+        hints = typing.get_type_hints(hint, include_extras=True)
         return st.builds(hint, **{name: fields_of(hints[name]) for name in hint.__struct_fields__})
+    if typing.get_origin(hint) is typing.Annotated:
+        return fields_of(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return st.one_of(*(fields_of(one) for one in typing.get_args(hint)))
     if typing.get_origin(hint) is tuple:
@@ -266,7 +236,8 @@ def test_a_log_of_any_records_is_folded_sealed_and_read_back(data: st.DataObject
         log.records(EXAMPLES[type(one)][0], [one], DAY_ZERO)
     for frame in log.frames:
         folds.replay(frame)
-    assert folds.unreadable == 0
+    taken = [one for one in drawn if is_within(one)]
+    assert folds.unreadable == len(drawn) - len(taken)
     Folds.restore(folds.snapshot(), folds.log_time_ms)
     with TemporaryDirectory() as folder:
         hot, history = sealed(Path(folder), log)
@@ -275,9 +246,9 @@ def test_a_log_of_any_records_is_folded_sealed_and_read_back(data: st.DataObject
         items = len(history.items())
     unreadable = [row for row in events if row["action"] == "unreadable"]
     assert len(unreadable) == hot.unreadable
-    declared = {one.item_id for one in drawn if isinstance(one, ItemDeclared)}
-    made = sum(isinstance(one, STORED) for one in drawn)
-    lost_items = sum(isinstance(one, ItemDeclared) for one in drawn) - len(declared - {1})
+    declared = {one.item_id for one in taken if isinstance(one, ItemDeclared)}
+    made = len(drawn) - len(taken) + sum(isinstance(one, STORED) for one in taken)
+    lost_items = sum(isinstance(one, ItemDeclared) for one in taken) - len(declared - {1})
     assert made - lost_items <= gaps + len(events) + items <= made + 1
 
 
@@ -296,9 +267,13 @@ def test_a_producer_s_gap_is_refused_or_can_be_stored(gaps: list[GapFound]) -> N
     entry = AppendEntry(Stream.SAMPLES, Kind.RECORDS, len(gaps), crc32c(body))
     world.letter(b"plc", Append(entries=(entry,)), [body])
     world.sync()
-    refused = [one.reason for one in world.take(AppendRefused) if isinstance(one, AppendRefused)]
+    refused = [one.refusal.code for one in world.take(AppendRefused) if isinstance(one, AppendRefused)]
     own = [one for one in gaps if one.source == "p1" and set(one.item_ids) <= set(welcome.item_ids)]
-    is_refused = len(own) < len(gaps) or any(bounds.objection(one) for one in gaps)
+    is_refused = (
+        len(own) < len(gaps)
+        or not is_within(*gaps)
+        or not all(abs(ns) < 2**62 for one in gaps for ns in (one.from_ns, one.to_ns))
+    )
     assert refused == (["malformed"] if is_refused else [])
     assert len(world.take(Appended)) == (not is_refused)
     assert len(world.records(GapFound)) == (0 if is_refused else len(gaps))
@@ -377,5 +352,5 @@ def test_a_case_of_the_largest_integer_has_a_value_that_an_integer_can_have() ->
     for frame in log.frames:
         folds.replay(frame)
     (raised,) = folds.propose(DAY_ZERO)  # type: ignore[arg-type]  # a wall time
-    assert bounds.objection(raised) == ""
+    assert is_within(raised)
     assert raised.case.value == 2**63 - 1

@@ -18,6 +18,7 @@ from albireo.model.instant import MS, SECOND, LogTime
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from tests.parts.history import batch_of
+from tests.parts.tables import header_at
 from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.orders.force.test_forcing import hello, order, shown
 from tests.unit.machine.root.test_root import World, append
@@ -129,11 +130,16 @@ def force(item_id: int, for_ms: int) -> ItemForced:
 acts: st.SearchStrategy[list[Callable[[Forces, int], object]]] = st.lists(
     st.one_of(
         st.builds(
-            lambda item_id, for_ms: lambda forces, at: forces.fold_forced(force(item_id, for_ms), LogTime(at * MS)),
+            lambda item_id, for_ms: lambda forces, at: forces.fold(force(item_id, for_ms), at, header_at(at)),
             st.integers(1, 5),
             st.integers(1, 50),
         ),
-        st.builds(lambda item_id: lambda forces, _: forces.fold_ended((item_id,)), st.integers(1, 5)),
+        st.builds(
+            lambda item_id: (
+                lambda forces, at: forces.fold(ForceEnded(item_id=item_id, cause="released"), at, header_at(at))
+            ),
+            st.integers(1, 5),
+        ),
     ),
     max_size=200,
 )
@@ -151,7 +157,10 @@ def test_the_next_end_and_what_is_overdue_are_those_of_a_list(
     assert forces.deadline() == (min(ends.values()) * MS if ends else None)
     found = [one.item_id for one in forces.overdue(LogTime(at_ms * MS), (3,), 10)]
     assert sorted(found) == [one for one in sorted(ends) if ends[one] <= at_ms and one != 3]
-    assert Forces.restore(forces.snapshot()).snapshot() == forces.snapshot()
+    again = Forces()
+    again.restore(forces.table.snapshot())
+    assert again.table.snapshot() == forces.table.snapshot()
+    assert again.deadline() == forces.deadline()
 
 
 def test_more_items_than_the_table_reaches_pass_as_they_came() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from albireo.codec.message import Ask
 from albireo.codec.record import SessionBegan
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.orders.session.sessions import SILENCE_NS
 from albireo.model.instant import SECOND
 from tests.parts.present import causes, present, said
@@ -77,11 +78,11 @@ def test_one_of_a_kind_goes_on_and_replay_tells_the_same(
     for place, at in asked_ns.items():
         if one.now - at < SILENCE_NS and (is_paired or not run):
             assert kinds[PLACES[place]] == 1, "who asked a moment ago is present"
-    assert all(one.root.sessions.objection(sender) for sender in turned_away)
+    assert all(one.root.sessions.refusal_of(sender) for sender in turned_away)
     assert len(one.records(SessionBegan)) == len(found) + len(causes(one))
     folds = Folds()
     folds.replay_all(one.frames)
-    assert folds.sessions.snapshot() == one.root.folds.sessions.snapshot()
+    assert folds.of(SessionFold).table.snapshot() == one.root.folds.of(SessionFold).table.snapshot()
     for _ in range(SILENCE_NS // SECOND + 1):
         one.pass_time(SECOND)
     assert present(one) == []

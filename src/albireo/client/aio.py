@@ -20,12 +20,13 @@ from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
 from albireo.client.inbox import Inbox
-from albireo.client.live import Changes, ItemCase, StateChange
+from albireo.client.live import Changes, ItemCase
 from albireo.client.message.aio_messaging import AsyncMessagingClient
 from albireo.client.producer import CLOSE_S, Desk, Receipts
 from albireo.client.questions import Request
 from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
 from albireo.client.target import AnyKeys, AnyTarget, target_of
+from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case
 from albireo.model.command import SELECT_MS, ItemSelection, Receipt

@@ -14,14 +14,16 @@ from typing import Final
 import msgspec
 
 from albireo.client.engine import log
-from albireo.client.errors import ClientError, SessionOver
+from albireo.client.errors import ClientError, session_over
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedState
 from albireo.machine.feed.follower import Deliver, Digested, Noted
 from albireo.machine.feed.roaming import Fed
-from albireo.machine.feed.viewing import Effects, StatePieces, Viewing, decode_state
+from albireo.machine.feed.viewing import Effects, StateChange, StatePieces, Viewing, decode_state
+from albireo.machine.fold.alarms.cases import CASES
+from albireo.machine.fold.items.forces import FORCES
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.case import Case
@@ -29,19 +31,11 @@ from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
-from albireo.model.tree.session import OVER
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.lines import LineNews
 
 STATES_MAX: Final = 64
 """Deltas that wait for a reader of whole deltas; a slower one begins anew with a snapshot."""
-
-
-class StateChange(msgspec.Struct, frozen=True, eq=False):
-    """One delta of the live state, decoded."""
-
-    state: FeedState
-    batches: Sequence[SampleBatch]
 
 
 class ItemCase(Case, frozen=True, kw_only=True, gc=False):
@@ -258,8 +252,8 @@ class StateView:
         if news.is_up is not None:
             self._perform(self._machine.step((LineUp if news.is_up else LineDown)(news.line), now), ())
         elif isinstance(message, FeedAnswer | FeedData | FeedState | FeedAlive):
-            if isinstance(message, FeedAnswer) and message.reason.startswith(OVER):
-                self.ended(SessionOver("watch", message.reason))
+            if isinstance(message, FeedAnswer) and (over := session_over("watch", message)) is not None:
+                self.ended(over)
             size_bytes = sum(len(part) for part in news.raw)
             self._perform(self._machine.step(Fed(news.line, message, size_bytes), now), news.raw)
         elif message is not None:
@@ -295,17 +289,19 @@ class StateView:
 
     def _delivered(self, state: FeedState, raw: Sequence[bytes | memoryview]) -> None:
         try:
-            batches: Sequence[SampleBatch] = decode_state(state, raw)
+            piece = decode_state(state, raw)
         except DecodeError as error:
             log.warning("live view: a delta can't be read, so it begins anew: %s", error)
             self._perform(self._machine.restart(boot_ns()), ())
             return
-        whole = self._pieces.add(state, batches)
+        for fault in piece.tables.faults:
+            log.warning("live view: rows can't be read, so they are not shown: %s", fault)
+        whole = self._pieces.add(piece)
         if whole is None:
             self._perform(self._machine.step(Digested(state.position), boot_ns()), ())
             return
-        state, batches = whole
-        readings, cases = self._taken(state, batches)
+        state = whole.state
+        readings, cases = self._taken(whole)
         self._hear(is_live=True)
         told = Changes(
             items=list(state.items),
@@ -318,14 +314,14 @@ class StateView:
         )
         for watching in self._watching:
             watching.put(self._node, told)
-        change = StateChange(state, batches)
-        are_kept = [one.put(change) for one in self._states]
+        are_kept = [one.put(whole) for one in self._states]
         self._perform(self._machine.step(Digested(state.position), boot_ns()), ())
         if not all(are_kept):
             self._perform(self._machine.restart(boot_ns()), ())
 
-    def _taken(self, state: FeedState, batches: Sequence[SampleBatch]) -> tuple[list[Reading], list[ItemCase]]:
+    def _taken(self, told: StateChange) -> tuple[list[Reading], list[ItemCase]]:
         """Take the delta into the tables; the readings and cases in it."""
+        state = told.state
         if state.is_snapshot:
             self._items.clear()
             self._named.clear()
@@ -338,18 +334,22 @@ class StateView:
         for known in state.items:
             self._items[known.item_id] = known
             self._named[known.item_id] = (known.full_name, known.item.unit)
-        if state.forces or state.released:
-            begun = {self._named[one.item_id][0] for one in state.forces if one.item_id in self._named}
-            ended = {self._named[one][0] for one in state.released if one in self._named}
+        forces = told.tables.of(FORCES)
+        if forces.rows or forces.gone:
+            begun = {self._named[one.item_id][0] for one in forces.rows if one.item_id in self._named}
+            ended = {self._named[one][0] for one in forces.gone if one in self._named}
             self._forced = (self._forced | begun) - ended
-        cases = [self._named_case(case) for case in state.cases]
+        found = told.tables.of(CASES)
+        cases = [self._named_case(case) for case in found.rows]
+        for case_id in found.gone:
+            self._cases.pop(case_id, None)
         for case in cases:
             if case.lifecycle_status == "closed":
                 self._cases.pop(case.case_id, None)
             else:
                 self._cases[case.case_id] = case
         without_value = frozenset(state.without_value)
-        readings = [one for batch in batches for one in self._read(batch, without_value)]
+        readings = [one for batch in told.batches for one in self._read(batch, without_value)]
         self._readings.update((one.item_id, one) for one in readings)
         return readings, cases
 

@@ -22,6 +22,7 @@ from albireo.model.command import ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem, KnownItem, Reading
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.node_names import nodes_meant
 from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
@@ -84,13 +85,8 @@ class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tree() -> Conversation[list[TreeRow]]:
-    """The other nodes; none is known to a node of a version that does not know the question."""
-    try:
-        reply = yield Request(what="tree")
-    except NodeRefused as error:
-        if "unknown question" not in error.reason:
-            raise
-        return []
+    """The other nodes."""
+    reply = yield Request(what="tree")
     return understood("tree", reply.result, list[TreeRow])
 
 
@@ -126,8 +122,8 @@ def _surely_called(pattern: str, nodes: Sequence[str]) -> list[str]:
     """
     if found := _called(pattern, nodes):
         return found
-    told = f"no node is called {pattern!r} here; what to do: name one by its id or the end of it; there are: "
-    raise NodeRefused("tree", told + (", ".join(nodes) or "none"))
+    remedy = f"name one by its id or the end of it; there are: {', '.join(nodes) or 'none'}"
+    raise NodeRefused("tree", Refusal(RefusalCode.UNKNOWN_NODE, f"no node is called {pattern!r} here", remedy))
 
 
 def items(patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
@@ -140,7 +136,7 @@ def items(patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
 
 
 def _of(node: str) -> dict[str, object]:
-    """Arguments that name a node below; a node of an earlier version knows none."""
+    """Arguments that name a node below."""
     return {"node": node} if node else {}
 
 
@@ -177,14 +173,8 @@ def _all_rows(what: str, shape: type[list[_Row]], **arguments: object) -> Conver
     found: list[_Row] = []
     cursor = ""
     while True:
-        try:
-            piece = {**arguments, "cursor": cursor, "rows_max": PIECE_ENTRIES_MAX}
-            reply = yield Request(what=what, arguments=piece)
-        except NodeRefused as error:
-            if cursor or "unknown field" not in error.reason:
-                raise
-            reply = yield Request(what=what, arguments=dict(arguments))  # Versions before 0.2 give it whole.
-            return understood(what, reply.result, shape)
+        piece = {**arguments, "cursor": cursor, "rows_max": PIECE_ENTRIES_MAX}
+        reply = yield Request(what=what, arguments=piece)
         rows = understood(what, reply.result, _Rows)
         found += understood(what, rows.rows, shape)
         cursor = rows.next
@@ -235,7 +225,7 @@ def write(
         "reason": reason,
         "expires_ms": milliseconds(expires_s),
     }
-    if selection is not None:  # A node of an earlier version knows none, and has no item that asks for one.
+    if selection is not None:
         arguments["selection"] = selection.selection_id
     reply = yield Request(what="write", arguments=arguments, wait_s=expires_s + GRACE_S)
     return understood("write", reply.result, Receipt)
@@ -288,13 +278,8 @@ def end_session(session: SessionRow | int, user: str, reason: str, node: str) ->
 
 
 def forces() -> Conversation[list[ForcedItem]]:
-    """Forced items of the node that is asked and of those below, by name; a node of 0.1.0 can force none."""
-    try:
-        found = yield from _all_rows("forces", list[ForcedItem])
-    except NodeRefused as error:
-        if "unknown question" not in error.reason:
-            raise
-        return []
+    """Forced items of the node that is asked and of those below, by name."""
+    found = yield from _all_rows("forces", list[ForcedItem])
     for row in (yield from tree()):
         found += yield from _all_rows("forces", list[ForcedItem], node=row.node)
     return sorted(found, key=lambda one: one.item)
@@ -342,7 +327,7 @@ def act(
     arguments: dict[str, Any] = {"action": action.value, "case_id": case_id, "user": user, "comment": comment}
     if node:
         arguments["node"] = yield from node_of(node)
-    if action is Action.ACK and activation > 1:  # The first needs no name, so that a node of 0.1.0 takes it.
+    if action is Action.ACK:
         arguments["activation"] = activation
     if duration_s is not None:
         arguments["duration_ms"] = milliseconds(duration_s)
@@ -380,7 +365,7 @@ class Extent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> dict[str, str]:
-        """The node as an argument; versions before 0.2 know none."""
+        """The node as an argument."""
         return {"node": self.node} if self.node else {}
 
 

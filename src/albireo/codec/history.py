@@ -18,13 +18,15 @@ import re
 from datetime import date, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import pyarrow as pa
+from msgspec import Meta
 
 from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
+from albireo.model.bounded import ENTRIES_MAX, Count, Name, Number32, Signed, Text
 from albireo.model.feature import STORE_FORMAT
 from albireo.model.position import EpochEntry, Position
 
@@ -120,13 +122,14 @@ GAPS: Final = _schema(
 )
 """model.value.Gap, and when CORE appended it. Sorted by sequence. `item_ids` are named as the row is written; NO_ITEM
 alone: the source had none. Empty: every item of the node, of the sources `core` and `history`; of another source every
-item that was its own at `node_ns`, by ITEMS: files of version 0.1.0 have such rows (ADR-0188)."""
+item that was its own at `node_ns`, by ITEMS: its declarations were missing as the row was written (ADR-0188)."""
 
 EVENTS: Final = _schema(
     _required("at_ns", pa.int64()),
     _required("kind", pa.string()),
     _required("action", pa.string()),
     _required("user", pa.string()),
+    _required("principal", pa.string()),
     _required("subject", pa.string()),
     _required("detail", pa.string()),
     _optional("case_id", pa.int64()),
@@ -151,11 +154,9 @@ EVENTS: Final = _schema(
 )
 """The event journal: one row per record, sorted by sequence.
 
-`kind` is `case` (action = cause of the transition; the case as it stands after it), `audit` (action, user, subject,
-detail of the entry) or `control` (`epoch_granted`, `node_stopped`). The columns from case_id to value_str are null but
-for cases; `value_str` of an audit entry is its principal, null if it has none: a column of its own would make the files
-of two versions differ (ADR-0154). `detail` of a case is the operator's comment,
-or the node's message where it became active."""
+`kind` is `case` (action = cause of the transition; the case as it stands after it), `audit` (action, user, principal,
+subject, detail of the entry) or `control` (`epoch_granted`, `node_stopped`). The columns from case_id to value_str are
+null but for cases. `detail` of a case is the operator's comment, or the node's message where it became active."""
 
 ITEMS: Final = _schema(
     _required("item_id", pa.int64()),
@@ -172,7 +173,7 @@ ITEMS: Final = _schema(
 """One row per version of an item's declaration; sorted by item_id and valid_from_ns. value_type as in
 model.value.ValueType. `stale_ns`: the item's stale time, which bounds how long a value is held. A version counts from
 `valid_from_ns` (null: nobody knows since when) to `valid_to_ns` (null: it still does): node times of the declarations,
-or of the forgetting. Files of version 0.1.0 lack the last three columns, and have one row per item."""
+or of the forgetting."""
 
 
 class FileKind(StrEnum):
@@ -198,30 +199,30 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One file that counts."""
 
     kind: FileKind
-    path: str
+    path: Text
     """Relative to the history folder, with forward slashes."""
-    node: str
+    node: Name
     """Node whose items these are: `root/north`, not the folder's spelling."""
-    day: str
+    day: Name
     """UTC day of the append, `YYYY-MM-DD`; empty for items."""
-    rows: int
-    min_source_ns: int
+    rows: Count
+    min_source_ns: Signed
     """Smallest time in the file: source_ns of samples, first_ns of partials, from_ns of gaps, at_ns of events."""
-    max_source_ns: int
+    max_source_ns: Signed
     """Largest time in the file: source_ns, last_ns, to_ns, at_ns."""
-    first_sequence: int
-    last_sequence: int
-    size_bytes: int
-    level: int = 0
+    first_sequence: Count
+    last_sequence: Count
+    size_bytes: Count
+    content_crc: Number32
+    """CRC-32C of the file."""
+    footer_crc: Number32
+    """CRC-32C of what follows the last page: Parquet's footer, which no page checksum covers."""
+    level: Count = 0
     """0: sealed from the hot tail; 1, 2: merged from files of the level below; 9: the only file of a closed day."""
-    sealed_ns: int = 0
+    sealed_ns: Signed = 0
     """Node time up to which the log was complete when the newest row of the file was first sealed."""
-    log_id: str = ""
+    log_id: Name = ""
     """Hexadecimal id of the log its sequences count in."""
-    content_crc: int = 0
-    """CRC-32C of the file; 0: the file is older than this field."""
-    footer_crc: int = 0
-    """CRC-32C of what follows the last page: Parquet's footer, which no page checksum covers; 0: as above."""
 
 
 class Retired(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,21 +240,21 @@ class Hole(msgspec.Struct, frozen=True, kw_only=True):
     (`group_of`), the newest first.
     """
 
-    first_sequence: int
-    last_sequence: int
-    from_ns: int
+    first_sequence: Count
+    last_sequence: Count
+    from_ns: Signed
     """Node time of the last record taken before the hole."""
-    to_ns: int
+    to_ns: Signed
     """Node time of the first record taken behind the hole."""
     behind: Position
     """Position of the first record taken behind the hole."""
-    gap: str = ""
+    gap: Text = ""
     """Path of the gaps file that tells readers of the hole: one row, merged with no other. Also the hole's name."""
-    upto: str = ""
+    upto: Text = ""
     """Oldest group that is copied, like every newer one; empty: none yet."""
-    missed: tuple[str, ...] = ()
+    missed: Annotated[tuple[Text, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Groups that could not be copied, and are tried again."""
-    reason: str = "overflow"
+    reason: Text = "overflow"
     """Reason of the gap: `let_go` where a node below let go of its records before they were copied into the log."""
     is_settled: bool = False
     """True: whoever was asked lacks these records too, and nobody is asked for them any more."""
@@ -303,7 +304,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """Grows when rows below `position` are added or cut off, or a hole goes; whoever has read files up to there reads
     anew."""
     enclosed: Enclosed | None = None
-    """Place in the log above from which the records of a node below came; None: it is the history of the node itself."""
+    """Place in the log above from which records of a node below came; None: it is the history of the node itself."""
     crc: int = 0
     """CRC-32C of this manifest's JSON with crc 0."""
 

@@ -13,7 +13,7 @@ from typing import Annotated, Final, Union, get_args
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.bounds import ENTRIES_MAX, MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
+from albireo.codec.bounds import MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, PeerMessage, RangeSent, VoteMessage
 from albireo.codec.register_block import RegisterMessage
@@ -21,12 +21,11 @@ from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.codec.tree.letters import TreeMessage
 from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.model import bounded
-from albireo.model.case import Case
-from albireo.model.command import Receipt, Selection
-from albireo.model.force import Force
+from albireo.model.bounded import ENTRIES_MAX
+from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
-from albireo.model.tree.session import Session
+from albireo.model.refusal import Refusal
 from albireo.model.value import Value
 
 
@@ -141,22 +140,21 @@ class Successor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class AppendRefused(Message, frozen=True, tag="append_refused"):
     """Nothing of the message from `producer_sequence` on was taken.
 
-    `reason`: `gap` (send `wanted` first), `unknown_producer` (say hello again), `admission` (disk full; try later),
-    `malformed` (CRC, length, stream; the batch is dropped and counted), `superseded` (for good: a later program has the
-    name; stop). To a hello, with `run` and a `detail` for people, for good: `malformed` (a name or size), `not_owner`,
-    `full` (a table), `forgotten` (this program's life), `access` (a role is missing; of a batch a hello tells more).
+    Codes: `gap` (send `wanted` first), `unknown_producer` (say hello again), `not_recording` (try later), `not_holder`
+    (ask the other member), `malformed` (CRC, length, stream; the batch is dropped and counted), `access` (of a batch: a
+    hello is refused for good then). For good, to a program's `run`: `superseded` (a later one has the name), and to a
+    hello `malformed` (a name or size), `not_owner`, `full` (a table), `forgotten` (this program's life), `access`.
     """
 
     producer_id: bounded.Count
     producer_sequence: bounded.Count
-    reason: bounded.Name
+    refusal: Refusal
     wanted: bounded.Count = 0
+    is_final: bool = False
+    """True: the program of this `run` is refused for good."""
     run: bounded.Word = 0
-    """Run of the hello, where a hello is refused for good; reason `superseded`: run that is."""
     successor: Successor | None = None
-    """Reason `superseded`: life that has the name."""
-    detail: bounded.Text = ""
-    """Cause and remedy, for people; not empty: a hello of this `run` is refused, for good."""
+    """Code `superseded`: life that has the name."""
 
 
 class WriteOrder(Message, frozen=True, tag="write_order"):
@@ -248,13 +246,13 @@ class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
 
 
 class FeedAnswer(FeedMessage, frozen=True, tag="feed_answer"):
-    """`verdict`: resume, truncate, fork, snapshot, behind, refused."""
+    """`verdict`: resume, truncate, fork, snapshot, behind, refused; the last two have a `refusal`."""
 
     verdict: bounded.Name
     position: Position = Position()
     log_id: bounded.LogId = b""
     history: Epochs = ()
-    reason: bounded.Text = ""
+    refusal: Refusal | None = None
 
 
 class FeedData(FeedMessage, frozen=True, tag="feed_data"):
@@ -265,6 +263,20 @@ class FeedData(FeedMessage, frozen=True, tag="feed_data"):
     last: Position
     previous: Position
     """Last position sent before `first` through this filter, by which the follower finds gaps."""
+
+
+TABLES_MAX: Final = 64
+"""Most tables of one state."""
+TableKey = bounded.Count | bounded.Name
+
+
+class TablePart(msgspec.Struct, frozen=True, array_like=True):
+    """Changes of one table (machine/table)."""
+
+    rows: msgspec.Raw
+    """Rows that came or changed, each in the shape of its table; only who knows the table looks into them."""
+    gone: Annotated[tuple[TableKey, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    """Keys of rows that are not there any more."""
 
 
 class FeedState(FeedMessage, frozen=True, tag="feed_state"):
@@ -278,24 +290,14 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     goes_on: bool = False
     """`piece` is one of a delta, all with the same positions; the follower is at `position` once it does not go on."""
     items: Annotated[tuple[KnownItem, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    cases: Annotated[tuple[Case, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Open cases that changed; closed ones come once with lifecycle_status closed."""
-    receipts: Annotated[tuple[Receipt, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    forces: Annotated[tuple[Force, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    released: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Ids of items that are not forced any more; `forces` began or changed."""
-    sessions: Annotated[tuple[Session, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    ended: Annotated[tuple[bounded.Count, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Ids of sessions that are over; `sessions` began or changed."""
-    selections: Annotated[tuple[Selection, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    deselected: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Ids of items that are not selected any more; `selections` began."""
+    tables: Annotated[dict[bounded.Name, TablePart], Meta(max_length=TABLES_MAX)] = {}
+    """Changes of tables, by name; who does not know a table passes over it."""
     value_parts: Annotated[tuple[tuple[bounded.Register, bounded.Number32], ...], Meta(max_length=PARTS_MAX)] = ()
     """(value type, row count) of each raw part: sample columns as in codec.samples. Under a bad quality a value is
     the last usable one."""
     without_value: Annotated[tuple[bounded.Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Ids of items in those parts that had no usable value yet: what stands there for it means nothing."""
-    stale_since_ns: bounded.Signed64 | None = None
+    stale_since_ns: bounded.Signed | None = None
     """Wall time since which whoever says this hears nothing of the node that it is about; 0: never; none: it does."""
 
 
@@ -349,11 +351,16 @@ class Ask(Message, frozen=True, tag="ask"):
 
 
 class Answer(Message, frozen=True, tag="answer"):
-    """`result` is JSON-like; `error` non-empty means refused, with the remedy in words. Raw parts may follow."""
+    """`result` is JSON-like, unless there is a `refusal` in its place. Raw parts may follow."""
 
     request_id: bounded.Signed
     result: object = None
-    error: bounded.Verdict = ""
+    refusal: Refusal | None = None
+
+    @property
+    def outcome(self) -> object:
+        """The result, or the refusal."""
+        return self.result if self.refusal is None else self.refusal
 
 
 class Logged(Message, frozen=True, tag="log"):

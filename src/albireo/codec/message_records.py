@@ -7,10 +7,26 @@
 They are part of `codec.record.Record`. Spec: docs/messages.md; ADR-0183.
 """
 
-import msgspec
+from typing import Annotated
 
-from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
+import msgspec
+from msgspec import Meta
+
+from albireo.model.bounded import ENTRIES_MAX, Count, Name, Signed, Text
+from albireo.model.refusal import Refusal
+from albireo.model.tree.message import (
+    BODY_BYTES_MAX,
+    REPLY_BYTES_MAX,
+    AddCause,
+    Life,
+    MessageName,
+    MessageOutcome,
+)
 from albireo.model.value import Value
+
+Body = Annotated[bytes, Meta(max_length=BODY_BYTES_MAX)]
+Reply = Annotated[bytes, Meta(max_length=REPLY_BYTES_MAX)]
+Numbers = Annotated[tuple[Count, ...], Meta(max_length=ENTRIES_MAX)]
 
 
 class MessageEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,18 +34,26 @@ class MessageEnd(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: MessageOutcome
     cause: AddCause = AddCause.NONE
-    detail: str = ""
+    detail: Text = ""
+    code: Name = ""
+    """Code of the refusal, whose cause is the detail; empty: its owner did not refuse it."""
+    remedy: Text = ""
     read_back: Value | None = None
-    accepted_ns: int = 0
+    accepted_ns: Signed = 0
     """Wall time at the owner when it took the body; 0: not known to have done so."""
-    begun_ns: int = 0
+    begun_ns: Signed = 0
     """Wall time at the owner when it began to carry it out; 0: not known to have begun."""
-    selected_ns: int = 0
+    selected_ns: Signed = 0
     """Wall time at the owner at which the selection began that the order used; 0: none."""
-    ended_ns: int = 0
+    ended_ns: Signed = 0
     """Wall time at the node that says it."""
-    reply: bytes | None = None
+    reply: Reply | None = None
     """Answer of the receiver that took it; None: nothing, or it is kept no more."""
+
+    @property
+    def refusal(self) -> Refusal:
+        """Words of the end as a refusal, which it is if it has a code."""
+        return Refusal(self.code, self.detail, self.remedy)
 
 
 class MessageFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +64,7 @@ class LifeBegun(MessageFact, frozen=True, kw_only=True, tag="life_begun"):
     """A tenure of this node's messages begins: the first of a new life, or one that provably goes on with the last."""
 
     life: Life
-    epoch: int
+    epoch: Count
     """Epoch of the tenure; that of the life: nothing proves that the store is the one that was written last."""
 
 
@@ -48,20 +72,20 @@ class MessageRequested(MessageFact, frozen=True, kw_only=True, tag="message"):
     """Somebody here wants another node to have or to do something."""
 
     name: MessageName
-    guid: str
+    guid: Text
     """Drawn here; the owner can only know it by having had the body."""
-    command_id: str
+    command_id: Text
     """Id that whoever asked gave it; a retry with the same id is the same message."""
-    kind: str
-    body: bytes
-    expires_ms: int
-    user: str = ""
-    principal: str = ""
+    kind: Text
+    body: Body
+    expires_ms: Signed
+    user: Text = ""
+    principal: Text = ""
     """Who asked (model.principal)."""
-    reason: str = ""
-    requested_ns: int = 0
+    reason: Text = ""
+    requested_ns: Signed = 0
     """Wall time at the origin."""
-    subject: str = ""
+    subject: Text = ""
     """Words for people: what it is about. The body is deleted once it has ended."""
 
 
@@ -76,20 +100,20 @@ class MessageEnded(MessageFact, frozen=True, kw_only=True, tag="message_ended"):
     """The origin knows the outcome, or corrects one that was `unknown`; the body is deleted."""
 
     name: MessageName
-    guid: str
+    guid: Text
     end: MessageEnd
     is_settled: bool = True
     """False: unknown, and the owner is still asked."""
-    told_ns: int = 0
+    told_ns: Signed = 0
     """Wall time at the origin when its name was told first; 0: not known to have been told."""
 
 
 class OwnerHeard(MessageFact, frozen=True, kw_only=True, tag="owner_heard"):
     """The owner of messages is in another life than before, so what an earlier one did with them can't be proven."""
 
-    owner: str
+    owner: Name
     life: Life
-    unsent: tuple[int, ...] = ()
+    unsent: Numbers = ()
     """Numbers, of this node's present life, of open messages whose body never left."""
 
 
@@ -97,20 +121,20 @@ class MessageAccepted(MessageFact, frozen=True, kw_only=True, tag="message_accep
     """The owner has the body; from here on it may have been carried out."""
 
     name: MessageName
-    guid: str
-    kind: str
-    body: bytes
-    user: str = ""
-    principal: str = ""
-    reason: str = ""
-    command_id: str = ""
+    guid: Text
+    kind: Text
+    body: Body
+    user: Text = ""
+    principal: Text = ""
+    reason: Text = ""
+    command_id: Text = ""
     """Id that whoever asked gave it at the origin."""
-    subject: str = ""
-    requested_ns: int = 0
+    subject: Text = ""
+    requested_ns: Signed = 0
     """Wall time at the origin."""
-    accepted_ns: int = 0
+    accepted_ns: Signed = 0
     """Wall time at the owner."""
-    left_ms: int = 0
+    left_ms: Signed = 0
     """Time until its deadline, counted from this record."""
 
 
@@ -124,8 +148,8 @@ class MessageLeased(MessageFact, frozen=True, kw_only=True, tag="message_leased"
     """One receiver of this owner's inbox may have the body from here on."""
 
     name: MessageName
-    receiver: str
-    lease: int
+    receiver: Text
+    lease: Count
     """Number that counts the leases of this message; whoever says that it is taken names it."""
 
 
@@ -133,22 +157,22 @@ class MessageDone(MessageFact, frozen=True, kw_only=True, tag="message_done"):
     """The owner knows what became of a message that it accepted."""
 
     name: MessageName
-    guid: str
+    guid: Text
     end: MessageEnd
-    lease: int = 0
+    lease: Count = 0
     """Number of the lease by which a receiver took it; 0: none did."""
 
 
 class LowTold(MessageFact, frozen=True, kw_only=True, tag="message_low"):
     """The owner heard that its origin has a final outcome of every message below `low`, so they may be forgotten."""
 
-    origin: str
-    owner: str
+    origin: Name
+    owner: Name
     life: Life
-    low: int
-    inbox: str = ""
+    low: Count
+    inbox: Name = ""
     """Inbox whose messages are meant; empty: orders."""
-    since: int = 0
+    since: Count = 0
     """Lowest epoch of a life of the origin with open messages; earlier lives are over."""
 
 

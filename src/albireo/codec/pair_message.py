@@ -153,7 +153,7 @@ class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
 
     beat: Count
     """Number that rises by one; a heartbeat that is not higher is a copy from another path, or a replay."""
-    sent: Annotated[Instant, Meta(ge=INT64_MIN)]
+    sent: Annotated[Instant, Meta(ge=INT64_MIN, le=INT64_MAX)]
     """Instant on the sender's clock; comes back in the answer."""
     state: Name
     epoch: Count
@@ -198,7 +198,7 @@ class HeartbeatAnswered(Between, frozen=True, kw_only=True, tag="pair_heartbeat_
     """Answer: the heartbeat of `to_run` sent at `echo` was heard."""
 
     to_run: Word
-    echo: Annotated[Instant, Meta(ge=INT64_MIN)]
+    echo: Annotated[Instant, Meta(ge=INT64_MIN, le=INT64_MAX)]
     following_epoch: Count
     """Epoch that the sender follows; 0: it follows nobody."""
     is_promised: bool

@@ -7,8 +7,7 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.bounds import ENTRIES_MAX
-from albireo.model.bounded import Name
+from albireo.model.bounded import ENTRIES_MAX, Name
 
 PIECE_ENTRIES_MAX: Final = 1_000
 """Most rows of a piece; some 2 ms of a turn."""
@@ -50,3 +49,10 @@ class InPieces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         found = list(islice(rows, count + 1))
         following = str(found[count - 1][0]) if len(found) > count else ""
         return [row for _, row in found[:count]], following
+
+    def told(self, rows: Iterator[tuple[int, Entry]]) -> object:
+        """The answer of these rows: a piece with its next cursor, or all of them."""
+        if not self.is_piece:
+            return [row for _, row in rows]
+        found, following = self.piece(rows)
+        return {"next": following, "rows": found}

@@ -20,6 +20,7 @@ from albireo.codec.frame import BODY_BYTES_MAX, RECORDS_MAX
 from albireo.codec.message_records import (
     MessageRecord,
 )
+from albireo.model.bounded import Count, Ids, LogId, Name, Number32, Register, Signed, Text, Word
 from albireo.model.case import Case
 from albireo.model.command import Command, Receipt, Selection
 from albireo.model.feature import FIRST_LEVEL
@@ -69,7 +70,7 @@ class CaseChanged(msgspec.Struct, frozen=True, kw_only=True, tag="case"):
     """A case as it stands after a transition. `case.case_id` 0: raised by this very record. Stream CASES."""
 
     case: Case
-    cause: str
+    cause: Name
     """Transition as one verb: `raised`, `cleared`, `activated`, `acked`, `shelved`, ... (model.case.Cause)."""
 
 
@@ -82,7 +83,7 @@ class CommandRequested(msgspec.Struct, frozen=True, kw_only=True, tag="command")
 class CommandAccepted(msgspec.Struct, frozen=True, kw_only=True, tag="accepted"):
     """The order may be sent from here on, so the write may have happened. Stream COMMAND."""
 
-    command_id: str
+    command_id: Text
 
 
 class CommandFinished(msgspec.Struct, frozen=True, kw_only=True, tag="receipt"):
@@ -94,12 +95,12 @@ class CommandFinished(msgspec.Struct, frozen=True, kw_only=True, tag="receipt"):
 class Audited(msgspec.Struct, frozen=True, kw_only=True, tag="audit"):
     """Somebody did something. Stream AUDIT."""
 
-    at_ns: int
-    user: str
-    action: str
-    subject: str
-    detail: str = ""
-    principal: str = ""
+    at_ns: Signed
+    user: Text
+    action: Text
+    subject: Text
+    detail: Text = ""
+    principal: Text = ""
     """Name of the key, or the local user, behind it (model.principal); `user` is what was claimed. Empty: anybody on a
     link without keys, the node itself, or a version that did not record it."""
 
@@ -107,26 +108,26 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True, tag="audit"):
 class ProducerOpened(msgspec.Struct, frozen=True, kw_only=True, tag="producer"):
     """A name of a producer is a new life's from here on, and every earlier life of the name is over. Stream CONTROL."""
 
-    producer_id: int
+    producer_id: Count
     """Number of the life."""
-    name: str
-    run: int = 0
-    principal: str = ""
+    name: Text
+    run: Word = 0
+    principal: Text = ""
     """Who opened it (model.principal), to whom the name belongs; empty: not known, or anybody."""
 
 
 class ProducerForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="producer_forgotten"):
     """A name of a producer, with all its lives, is not known any more. Stream CONTROL."""
 
-    producer_id: int
+    producer_id: Count
     """Number of its last life."""
-    name: str
+    name: Text
 
 
 class ItemForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="item_forgotten"):
     """Items are not known any more; their ids are never given again. Stream STATE."""
 
-    item_ids: tuple[int, ...]
+    item_ids: Ids
 
 
 class ItemForced(Force, frozen=True, kw_only=True, tag="forced"):
@@ -137,8 +138,8 @@ class ItemForced(Force, frozen=True, kw_only=True, tag="forced"):
 class ForceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="force_ended"):
     """An item is not forced any more: samples of it stand under its own id again. Stream STATE."""
 
-    item_id: int
-    cause: str
+    item_id: Number32
+    cause: Name
     """`released`, `expired`, `retired`: nobody declares the item any more, or it has another type; `not_replicated`:
     the samples of this pair are not replicated any more."""
 
@@ -150,9 +151,9 @@ class ItemSelected(Selection, frozen=True, kw_only=True, tag="selected"):
 class SelectionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="select_ended"):
     """An item is not selected any more. Stream COMMAND."""
 
-    item_id: int
-    selection_id: str
-    cause: str
+    item_id: Number32
+    selection_id: Text
+    cause: Name
     """`operated`: the order that used it stands right behind this record; `cancelled`; `ended`, by an admin; `expired`;
     `restarted`: the node that began to lead read it from a store, so nobody can tell how old it is."""
 
@@ -160,46 +161,46 @@ class SelectionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="select_ende
 class SessionBegan(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
     """A principal is present from here on; the session's id is the sequence of this record. Stream STATE."""
 
-    principal: str
-    address: str
+    principal: Name
+    address: Name
     """Address that it speaks from; empty: not known."""
-    role: str
+    role: Name
     """Word of its role at this node (model.access)."""
-    since_ns: int
+    since_ns: Signed
     """Wall time at this node."""
 
 
 class SessionRoleChanged(msgspec.Struct, frozen=True, kw_only=True, tag="session_role"):
     """The principal of a session has another role from here on. Stream STATE."""
 
-    session_id: int
-    role: str
+    session_id: Count
+    role: Name
 
 
 class SessionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="session_ended"):
     """A session is over. Stream STATE."""
 
-    session_id: int
-    cause: str
+    session_id: Count
+    cause: Name
     """`link`, `ended`, `takeover` or `start` (model.tree.session.EndCause)."""
-    by: str = ""
+    by: Text = ""
     """Who ended it; empty: nobody did, or somebody without a name."""
-    reason: str = ""
+    reason: Text = ""
 
 
 class EpochGranted(msgspec.Struct, frozen=True, kw_only=True, tag="epoch"):
     """First record of an epoch; a standalone node grants itself one at each start. Stream CONTROL."""
 
-    epoch: int
-    branch_id: int
-    node: str
-    reason: str
+    epoch: Count
+    branch_id: Word
+    node: Name
+    reason: Text
 
 
 class NodeStopped(msgspec.Struct, frozen=True, kw_only=True, tag="stopped"):
     """Last record of a clean stop; its absence is how the next start knows of a node_down gap. Stream CONTROL."""
 
-    at_ns: int
+    at_ns: Signed
 
 
 class Marked(msgspec.Struct, frozen=True, kw_only=True, tag="mark"):
@@ -209,41 +210,41 @@ class Marked(msgspec.Struct, frozen=True, kw_only=True, tag="mark"):
 class LowWater(msgspec.Struct, frozen=True, kw_only=True, tag="low_water"):
     """Records of `stream` below `sequence` are gone by retention. Stream CONTROL."""
 
-    stream: int
-    sequence: int
-    reason: str
+    stream: Register
+    sequence: Count
+    reason: Text
 
 
 class FeatureRaised(msgspec.Struct, frozen=True, kw_only=True, tag="feature"):
     """The log may hold records of this feature level from here on, because every member knows it. Stream CONTROL."""
 
-    level: int
+    level: Count
 
 
 class AccessGranted(msgspec.Struct, frozen=True, kw_only=True, tag="access_granted"):
     """A principal has a role at a node and below, in the place of the one it had there. Stream CONTROL."""
 
-    principal: str
-    role: str
+    principal: Text
+    role: Name
     """Word of the role (model.access)."""
-    node: str = ""
+    node: Text = ""
     """Topmost node; empty: every node."""
 
 
 class AccessRevoked(msgspec.Struct, frozen=True, kw_only=True, tag="access_revoked"):
     """A principal has lost the role that it was given at `node`; empty: every role. Stream CONTROL."""
 
-    principal: str
-    node: str = ""
+    principal: Text
+    node: Text = ""
 
 
 class OriginDeclared(msgspec.Struct, frozen=True, kw_only=True, tag="origin"):
     """Records of this log of a node below lie here from now on, in envelopes with this index. Stream CONTROL."""
 
-    index: int
+    index: Count
     """Number of the origin in this log, above 0; never used for another one."""
-    node: str
-    origin_log: bytes
+    node: Name
+    origin_log: LogId
     """Id of the origin's log: a wiped store of the same node is another origin."""
 
 
@@ -253,9 +254,9 @@ class OriginForked(msgspec.Struct, frozen=True, kw_only=True, tag="origin_forked
     What lies here of it above the position is a branch that was left; what comes from now on is the one that lives.
     """
 
-    index: int
-    epoch: int
-    sequence: int
+    index: Count
+    epoch: Count
+    sequence: Count
 
 
 class OriginGap(msgspec.Struct, frozen=True, kw_only=True, tag="origin_gap"):
@@ -264,15 +265,15 @@ class OriginGap(msgspec.Struct, frozen=True, kw_only=True, tag="origin_gap"):
     It stands right before the envelope with the first record behind them.
     """
 
-    index: int
-    first: int
+    index: Count
+    first: Count
     """Sequence of the first record that is missing."""
-    epoch: int
-    sequence: int
+    epoch: Count
+    sequence: Count
     """Position of the first record behind them."""
-    from_ns: int
+    from_ns: Signed
     """Wall time at the origin of the last record before them; 0: there is none."""
-    to_ns: int
+    to_ns: Signed
     """Wall time at the origin of the first record behind them."""
 
 

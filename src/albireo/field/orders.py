@@ -18,6 +18,7 @@ import msgspec
 
 from albireo.codec.message import WriteOrder
 from albireo.field.contract import Written
+from albireo.model.bounded import TEXT_CHARS_MAX
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND, Instant, WallTime
 
@@ -69,12 +70,16 @@ class WriteOrders:
         return self._waiting.popleft() if self._waiting else None
 
     def finish(self, order: WriteOrder, written: Written, ack_guid: str, now: Instant, at_ns: WallTime) -> Receipt:
-        """Store the outcome of an order that was taken, and give its receipt."""
+        """Store the outcome of an order that was taken, and give its receipt.
+
+        Texts are cut: CORE takes no receipt with a longer one, and the outcome would stay unknown.
+        """
+        read_back = written.read_back
         receipt = Receipt(
             command_id=order.command_id,
             outcome=written.outcome,
-            detail=written.detail,
-            read_back=written.read_back,
+            detail=written.detail[:TEXT_CHARS_MAX],
+            read_back=read_back[:TEXT_CHARS_MAX] if isinstance(read_back, str) else read_back,
             finished_ns=at_ns,
             ack_guid=ack_guid,
         )

@@ -4,9 +4,12 @@ Spec: OPC UA Part 9, 5.5 to 5.8 (active, acked, latched, suppressed, out of serv
 """
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
+from albireo.model.bounded import Count, Number32, Signed, Text
 from albireo.model.item import Condition
 from albireo.model.value import Value
 
@@ -30,11 +33,11 @@ class Shelving(StrEnum):
 class Case(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # Holds no references back; 20,000 may be open.
     """State of one case; every change of it is a record of the stream `cases`."""
 
-    case_id: int
+    case_id: Count
     """Sequence of the record that raised the case."""
-    item_id: int
+    item_id: Number32
     condition: Condition
-    severity: int
+    severity: Annotated[int, Meta(ge=0, le=1_000)]
     lifecycle_status: LifecycleStatus = LifecycleStatus.NEW
     is_active: bool = True
     """True: the condition holds now, its delays over."""
@@ -42,25 +45,25 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, gc=False):  # Holds no ref
     is_latched: bool = False
     """True: an operator has to reset the case before it can close."""
     shelving: Shelving = Shelving.UNSHELVED
-    unshelve_at: int | None = None
+    unshelve_at: Signed | None = None
     """Log time (ns) at which a timed shelve ends."""
     is_suppressed: bool = False
     is_out_of_service: bool = False
     is_chattering: bool = False
-    activations: int = 1
+    activations: Count = 1
     """Number of times that the case became active since it was raised."""
-    raised_ns: int = 0
+    raised_ns: Signed = 0
     """Wall time of the sample that raised the case."""
-    changed_ns: int = 0
+    changed_ns: Signed = 0
     """Wall time of the last transition."""
     value: Value | None = None
     """Value at the last activation."""
-    actor: str = ""
+    actor: Text = ""
     """Operator who made the last transition of an operator."""
-    comment: str = ""
+    comment: Text = ""
     is_unasked: bool = False
     """True: suppressed since it became active, so nobody was asked to acknowledge it."""
-    message: str = ""
+    message: Text = ""
     """Text of the node on the last activation, such as why an adapter is lost."""
     is_forced: bool = False
     """True: a value to which the item was forced made it active, or normal again, at the last such change."""

@@ -5,32 +5,20 @@ to be selected first: somebody has the item to himself for a moment, looks at it
 """
 
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
+from albireo.model.bounded import Name, Number32, Signed, Text
 from albireo.model.value import Value
 
-ID_REUSED: Final = "was given to an order with another"
-"""Words of the refusal of an id that names an order already; a client knows the refusal by them."""
 SELECT_MS: Final = 30_000
 """Time of a selection if nobody says how long."""
 SELECT_MS_MAX: Final = 300_000
 """Longest time of a selection: nobody else can order meanwhile."""
 SELECTIONS_MAX: Final = 1_000
 """Most items of a node that are selected at once."""
-
-
-def id_reused(command_id: str, other: str) -> str:
-    """Refusal of an id that names another order already.
-
-    Args:
-        other: word for what differs.
-    """
-    return (
-        f"command id {command_id!r} {ID_REUSED} {other}, and nothing of this order is done; "
-        "what to do: give every order an id of its own (a UUID)"
-    )
 
 
 class Outcome(StrEnum):
@@ -59,51 +47,51 @@ class Outcome(StrEnum):
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """An order to write one item."""
 
-    command_id: str
+    command_id: Text
     """UUID drawn by whoever orders; a retry with the same id is the same command."""
-    item_id: int
+    item_id: Number32
     value: Value
-    user: str
-    reason: str = ""
-    requested_ns: int = 0
+    user: Text
+    reason: Text = ""
+    requested_ns: Signed = 0
     """Wall time at the node that accepted the request."""
-    expires_ms: int = 10_000
+    expires_ms: Signed = 10_000
     """Log time after which it must not be sent any more."""
-    principal: str = ""
+    principal: Name = ""
     """Name of the key, or the local user, behind the order (model.principal); `user` is what was claimed."""
-    selected_ns: int = 0
+    selected_ns: Signed = 0
     """Wall time at which the selection began that the order used; 0: it used none."""
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """Outcome of a command."""
 
-    command_id: str
+    command_id: Text
     outcome: Outcome
-    detail: str = ""
+    detail: Text = ""
     read_back: Value | None = None
-    finished_ns: int = 0
-    ack_guid: str = ""
+    finished_ns: Signed = 0
+    ack_guid: Text = ""
     """Drawn by the node that executed it: the proof of delivery."""
-    cause: str = ""
+    cause: Text = ""
     """Cause in the words of AddCause (model.tree.message); empty: the usual one of the outcome."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """An item is selected."""
 
-    item_id: int
-    selection_id: str
+    item_id: Number32
+    selection_id: Text
     """Drawn by whoever selects; the order that uses the selection names it."""
-    user: str
+    user: Text
     """Who was claimed to select it."""
-    principal: str
+    principal: Name
     """Name of the key, or the local user, behind it (model.principal)."""
-    since_ns: int
+    since_ns: Signed
     """Wall time at the node that owns the item."""
-    for_ms: int
+    for_ms: Annotated[int, Meta(ge=0, le=SELECT_MS_MAX)]
     """Elapsed time after which it ends by itself."""
-    reason: str = ""
+    reason: Text = ""
 
 
 class ItemSelection(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,11 @@
 """Force: a value that somebody puts in the place of what an item's device measures, for a time."""
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
+from albireo.model.bounded import Name, Number32, Signed, Text
 from albireo.model.value import Value
 
 FORCES_MAX: Final = 10_000
@@ -17,20 +19,20 @@ MEASURED: Final = "/measured"
 class Force(msgspec.Struct, frozen=True, kw_only=True):
     """An item is forced to a value."""
 
-    item_id: int
-    measured_id: int
+    item_id: Number32
+    measured_id: Number32
     """Item to which the samples of `item_id` go as long as this lasts."""
     value: Value
-    user: str
+    user: Text
     """Who was claimed to order it."""
-    reason: str
-    since_ns: int
+    reason: Text
+    since_ns: Signed
     """Wall time at the node that took the order."""
-    for_ms: int
+    for_ms: Annotated[int, Meta(ge=0, le=FORCE_MS_MAX)]
     """Log time after which it ends by itself, counted from its record."""
-    principal: str = ""
+    principal: Name = ""
     """Name of the key, or the local user, behind the order (model.principal)."""
-    command_id: str = ""
+    command_id: Text = ""
     """Command id of the message that ordered it; empty: it was ordered here."""
 
 

@@ -2,10 +2,12 @@
 
 import math
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
+from albireo.model.bounded import Count, LongText, Name
 from albireo.model.value import ItemId, Value, ValueType
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}(/[A-Za-z][A-Za-z0-9_.\-]{0,63})?$"
@@ -55,9 +57,9 @@ class AlarmSettings(
     lo_lo: float | None = None
     hysteresis: float = 0.0
     """Distance inside a limit at which a raised condition clears; engineering units."""
-    on_delay_ms: int = 0
+    on_delay_ms: Count = 0
     """Time for which the value must be beyond the limit itself before a case is raised."""
-    off_delay_ms: int = 0
+    off_delay_ms: Count = 0
     """Time for which the value must be back inside by the hysteresis before a case clears."""
     rate_per_s: float | None = None
     """Largest change per second between two samples, either way."""
@@ -69,11 +71,11 @@ class AlarmSettings(
     """Value of a bool item that is in alarm."""
     is_device_state: bool = False
     """True: the off-normal case of this item means that a whole device is lost."""
-    severity: int = 500
+    severity: Count = 500
     """Severity 1..1000 (OPC UA Part 5, 6.4.2)."""
     is_latched: bool = False
     """True: the case stays until an operator resets it, even when the condition is gone and acknowledged."""
-    suppressed_by: str = ""
+    suppressed_by: LongText = ""
     """Local name of a bool item; while that one is true (equipment off) the alarms of this item are suppressed."""
 
     def __post_init__(self) -> None:
@@ -96,12 +98,12 @@ class DataItem(
 ):  # Holds no references back; a node and its copies have 100,000 of them.
     """An item as its owner declares it. Full name: `<node>:<name>`."""
 
-    name: str
+    name: LongText
     value_type: ValueType
-    adapter: str = ""
+    adapter: LongText = ""
     """Name of the adapter that owns the item; empty for items of the node itself."""
-    unit: str = ""
-    description: str = ""
+    unit: LongText = ""
+    description: LongText = ""
     is_writable: bool = False
     minimum: float | None = None
     """Least value of a set point; a write below it is refused."""
@@ -113,16 +115,16 @@ class DataItem(
     """Values that it can count before it begins again, in engineering units; negative if its scale is. A change that
     passing the end explains within `rate_per_s` is no rate."""
     alarm: AlarmSettings | None = None
-    was: str = ""
+    was: LongText = ""
     """Local name that the item had before. If nobody declares that any more its id goes over, and with it history and
-    cases. Said by whoever declares the item, and never on record, where the id says it."""
+    cases. LongText by whoever declares the item, and never on record, where the id says it."""
 
 
 class KnownItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """An item with the id that CORE allotted."""
 
-    item_id: ItemId
-    node: str
+    item_id: Annotated[ItemId, Meta(ge=0, le=2**32 - 1)]
+    node: Name
     item: DataItem
     is_retired: bool = False
     """True: nobody declares it any more. It keeps its id and its history, and has no rules; left out of its bytes else,

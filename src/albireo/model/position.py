@@ -29,7 +29,7 @@ ENDLESS: Final = 2**63 - 1
 """Last sequence of an epoch that may still be written."""
 EPOCHS_MAX: Final = 60_000
 """Number of entries from which an epoch history lets go of those below the log's beginning; a store header has room for
-some more. None goes before: version 0.1.0 takes two histories for strangers if one lacks the first entries."""
+some more. None goes before, so that a store that was away for long is still compared with it."""
 
 
 EPOCHS_MOST: Final = 64_000

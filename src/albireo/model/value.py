@@ -8,6 +8,8 @@ from typing import Final, NewType
 
 import msgspec
 
+from albireo.model.bounded import Count, Ids, Signed, Text
+
 ItemId = NewType("ItemId", int)
 """Number of an item (u32), allotted by CORE at first sight of (node, name), never reused. 0 is no item."""
 
@@ -21,7 +23,7 @@ class ValueType(IntEnum):
     STRING = 4
 
 
-Value = float | int | bool | str
+Value = float | Signed | bool | Text
 """A single value, used at the edges only (a command, a row of a table)."""
 
 
@@ -32,17 +34,17 @@ EXACT: Final = 2.0**53
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
     """An interval in which samples were or may have been lost; written by whoever lost them."""
 
-    source: str
+    source: Text
     """Name of the adapter that lost them, or `core` or `history`."""
-    reason: str
+    reason: Text
     """`device_lost`, `adapter_down`, `node_down`, `overflow`, `refused`, `log_damage`; `committed_lost`: a forced
     promotion, or a lost disk, took them out of the log again; `not_replicated`: the other member has them;
     `let_go`: a node below deleted them, beyond its limits, before the node above had them."""
-    from_ns: int
+    from_ns: Signed
     """Wall time of the last sample known to be there."""
-    to_ns: int
+    to_ns: Signed
     """Wall time of the first sample after the gap."""
-    item_ids: tuple[int, ...] = ()
+    item_ids: Ids = ()
     """Items concerned; empty: every item of `source`, of `core` and `history` every item there is."""
-    lost: int | None = None
+    lost: Count | None = None
     """Number of samples dropped; None: nobody can know it."""

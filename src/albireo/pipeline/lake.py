@@ -66,11 +66,11 @@ def opened_lake(directory: Path, complete_to_ns: int) -> Lake:
     """
     from_day = stored.day_of(complete_to_ns - (DAYS_MAX - 1) * tables.DAY_NS)
 
-    def whole(table: tables.Table, columns: list[str] | None = None) -> pa.Table:
+    def whole(table: tables.LakeTable, columns: list[str] | None = None) -> pa.Table:
         since = [("day", ">=", from_day)] if table.partition_by else None
         return _read(directory, table, columns, since)
 
-    def rows(table: tables.Table, by: str, *, last_first: bool = False) -> list[Row]:
+    def rows(table: tables.LakeTable, by: str, *, last_first: bool = False) -> list[Row]:
         found: list[Row] = whole(table).to_pylist()
         return sorted(found, key=lambda row: row[by], reverse=last_first)
 
@@ -127,7 +127,7 @@ def trend_rows(lake: Lake, item_ids: Sequence[int]) -> tuple[str, dict[int, list
     return said, {item_id: thinned(one) for item_id, one in rows.items()}
 
 
-def _candidates(lake: Lake, item_ids: Sequence[int]) -> list[tuple[tables.Table, str, int]]:
+def _candidates(lake: Lake, item_ids: Sequence[int]) -> list[tuple[tables.LakeTable, str, int]]:
     """The rollups from the finest on, with the most rows that these items can have in each."""
     hours = lake.hours.filter(pc.is_in(lake.hours["item_id"], pa.array(item_ids, pa.int64())))
     seconds = pc.sum(pc.min_element_wise(hours["rows"], 3600)).as_py() or 0
@@ -156,7 +156,7 @@ def _joined(rows: Sequence[Row]) -> Row:
     }
 
 
-def _read(directory: Path, table: tables.Table, columns: list[str] | None, filters: Any) -> pa.Table:
+def _read(directory: Path, table: tables.LakeTable, columns: list[str] | None, filters: Any) -> pa.Table:
     opened = delta.opened_table(directory / table.name)
     found: pa.Table
     if opened is None:

@@ -32,7 +32,7 @@ from albireo.pipeline.runs import RUNS, RunsTable, number_of, read_runs, staged_
 from albireo.pipeline.session import spark_session
 from albireo.pipeline.source import HistoryFolder, named_failures, read_manifest
 from albireo.pipeline.staging import StagingWork, stage_all
-from albireo.pipeline.tables import Table
+from albireo.pipeline.tables import LakeTable
 from albireo.pipeline.touched import is_declared_otherwise, late_rows
 
 Progress = Callable[[int, int, str], None]
@@ -68,7 +68,7 @@ class _Begun(msgspec.Struct, frozen=True, kw_only=True):
     plan: WorkPlan | None
     """None: there is nothing new."""
 
-    def has(self, table: Table) -> bool:
+    def has(self, table: LakeTable) -> bool:
         """Whether the table has this run already: the run before had the same input and was ended on its way."""
         return self.states[table.name].run == self.run
 
@@ -225,7 +225,7 @@ def _committed(begun: _Begun, todo: WorkPlan, out: Path, staged: dict[str, list[
     return {name: count for name, (_, count) in committed.items()}
 
 
-def _change(begun: _Begun, todo: WorkPlan, table: Table, staged: Sequence[StagedFile]) -> Change:
+def _change(begun: _Begun, todo: WorkPlan, table: LakeTable, staged: Sequence[StagedFile]) -> Change:
     return Change(
         run=begun.run,
         mark=todo.mark,
@@ -274,7 +274,7 @@ class _Spark(contextlib.ExitStack):
         self.close()
 
 
-def _table_path(out: Path, table: Table) -> Path:
+def _table_path(out: Path, table: LakeTable) -> Path:
     return out / "tables" / table.name
 
 

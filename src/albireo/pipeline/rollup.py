@@ -30,7 +30,7 @@ from albireo.codec.history import NO_ITEM
 from albireo.machine.history.declared import WHOLE_NODE
 from albireo.machine.history.trace import HOLD_NS
 from albireo.model import quality as q
-from albireo.pipeline.tables import Table, bounded, conforming, day, floored, timestamp
+from albireo.pipeline.tables import LakeTable, bounded, conforming, day, floored, timestamp
 
 EXACT_BELOW: Final = 2**53
 """Size of an integer from which not every double is exact."""
@@ -278,7 +278,7 @@ def held(points: DataFrame, known_to_ns: int) -> DataFrame:
     )
 
 
-def rollup(points: DataFrame, width_ns: int, table: Table, *, from_ns: int, is_dense: bool) -> DataFrame:
+def rollup(points: DataFrame, width_ns: int, table: LakeTable, *, from_ns: int, is_dense: bool) -> DataFrame:
     """One row per item and bucket from `from_ns` on.
 
     Args:
@@ -306,7 +306,7 @@ def rollup(points: DataFrame, width_ns: int, table: Table, *, from_ns: int, is_d
     return conforming(_finished(kept.drop("alike_to_ns"), width_ns), table)
 
 
-def coarser(rollup: DataFrame, width_ns: int, table: Table) -> DataFrame:
+def coarser(rollup: DataFrame, width_ns: int, table: LakeTable) -> DataFrame:
     """Wider buckets from a dense rollup whose width divides `width_ns`: nothing but sums, extremes, first and last."""
     bucket = floored(F.col("bucket_ns"), width_ns)
     has_rows = F.when(F.col("rows") > 0, F.col("bucket_ns"))

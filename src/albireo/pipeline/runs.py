@@ -16,9 +16,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from albireo.pipeline import delta
 from albireo.pipeline.delta import StagedFile, TableState, Watermark
 from albireo.pipeline.errors import OutputUnusable
-from albireo.pipeline.tables import Table
+from albireo.pipeline.tables import LakeTable
 
-RUNS: Final = Table(
+RUNS: Final = LakeTable(
     name="_runs",
     columns="""
         run bigint, table string, version bigint, rows bigint, is_everything boolean, epoch bigint, sequence bigint,

@@ -136,7 +136,7 @@ def items_of(history: HistoryFolder) -> pa.Table:
     check(history, entries)
     found = [stored.ITEMS.empty_table()]
     for entry in entries:
-        with named_damage(history, entry):  # Files of 0.1.0 lack columns; the schema gives them nulls.
+        with named_damage(history, entry):
             found.append(pq.read_table(history.path(entry), schema=stored.ITEMS))
     return pa.concat_tables(found)
 
@@ -159,7 +159,7 @@ def check(history: HistoryFolder, entries: Sequence[FileEntry]) -> None:
         SourceDamaged: a file is not as it was written.
     """
     for entry in entries:
-        if entry.path in history.intact or not entry.content_crc:
+        if entry.path in history.intact:
             continue
         path, crc = history.path(entry), 0
         try:

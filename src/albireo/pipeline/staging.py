@@ -29,7 +29,7 @@ from albireo.pipeline.delta import StagedFile, TableState
 from albireo.pipeline.plan import WorkPart, WorkPlan
 from albireo.pipeline.report import alarms, coverage
 from albireo.pipeline.source import HistoryFolder, frame, items_of, literal, local_frame
-from albireo.pipeline.tables import Table
+from albireo.pipeline.tables import LakeTable
 from albireo.pipeline.touched import hold_steps
 
 
@@ -47,7 +47,7 @@ class StagingWork(msgspec.Struct, frozen=True, kw_only=True):
     """Folder of the tables."""
     staging: Path
 
-    def has(self, table: Table) -> bool:
+    def has(self, table: LakeTable) -> bool:
         """Whether the table has this run already."""
         return self.states[table.name].run == self.run
 
@@ -124,13 +124,13 @@ def stage_whole(work: StagingWork, begin: Callable[[str], None]) -> dict[str, li
     return staged | {table.name: _stage(work, one.coalesce(1), table) for table, one in missing.items()}
 
 
-def _gap_frames(work: StagingWork) -> dict[Table, DataFrame]:
+def _gap_frames(work: StagingWork) -> dict[LakeTable, DataFrame]:
     if not work.history.entries(FileKind.GAPS):
         return {}
     return {tables.GAPS: coverage.gap_table(_gaps(work), frame(work.spark, work.history, FileKind.ITEMS))}
 
 
-def _alarm_frames(work: StagingWork) -> dict[Table, DataFrame]:
+def _alarm_frames(work: StagingWork) -> dict[LakeTable, DataFrame]:
     changes = alarms.transitions(frame(work.spark, work.history, FileKind.EVENTS))
     known_to_ns, first_ns = work.plan.known_to_ns, _first_known_ns(work)
     if not work.history.entries(FileKind.EVENTS):  # The rate has rows of times without an alarm, too.
@@ -265,11 +265,11 @@ def _first_known_ns(work: StagingWork) -> int:
     return min(first, work.plan.known_to_ns)
 
 
-def _stage(work: StagingWork, rows: DataFrame, table: Table) -> list[StagedFile]:
+def _stage(work: StagingWork, rows: DataFrame, table: LakeTable) -> list[StagedFile]:
     return delta.stage(rows, work.staging / table.name, table.partition_by)
 
 
-def _staged_frame(work: StagingWork, table: Table) -> DataFrame:
+def _staged_frame(work: StagingWork, table: LakeTable) -> DataFrame:
     """Rows that this run has staged for `table`."""
     folder = work.staging / table.name
     if not any(folder.rglob("*.parquet")):
@@ -277,7 +277,7 @@ def _staged_frame(work: StagingWork, table: Table) -> DataFrame:
     return work.spark.read.schema(table.schema).parquet(literal(folder))
 
 
-def _table_frame(work: StagingWork, table: Table, day: str) -> DataFrame:
+def _table_frame(work: StagingWork, table: LakeTable, day: str) -> DataFrame:
     """Rows of one day of a table as it was before the run."""
     files = delta.day_files(work.tables / table.name, work.states[table.name], day)
     if not files:

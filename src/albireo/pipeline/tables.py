@@ -35,7 +35,7 @@ _TYPES: Final[dict[str, DataType]] = {
 }
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class LakeTable(msgspec.Struct, frozen=True, kw_only=True):
     """One table."""
 
     name: str
@@ -77,14 +77,14 @@ is_end_hole           what holds at its end is a gap, and no sample
 *_i64                 the same value of an integer item, exactly; null below 2^53, where the double is exact
 """
 
-ROLLUP_1S: Final = Table(name="rollup_1s", columns=_ROLLUP, partition_by=("day",))
+ROLLUP_1S: Final = LakeTable(name="rollup_1s", columns=_ROLLUP, partition_by=("day",))
 """Only seconds with samples: in one without, the end value of the last row before it holds."""
-ROLLUP_1MIN: Final = Table(name="rollup_1min", columns=_ROLLUP, partition_by=("day",))
+ROLLUP_1MIN: Final = LakeTable(name="rollup_1min", columns=_ROLLUP, partition_by=("day",))
 """Every minute from an item's first sample on in which anything is known of it."""
-ROLLUP_1H: Final = Table(name="rollup_1h", columns=_ROLLUP, partition_by=("day",))
+ROLLUP_1H: Final = LakeTable(name="rollup_1h", columns=_ROLLUP, partition_by=("day",))
 """Every hour from an item's first sample on in which anything is known of it."""
 
-AVAILABILITY: Final = Table(
+AVAILABILITY: Final = LakeTable(
     name="availability",
     columns="""
         item_id bigint, start timestamp, rows bigint, known_ns bigint, good_ns bigint, uncertain_ns bigint,
@@ -95,7 +95,7 @@ AVAILABILITY: Final = Table(
 """One item on one day: how long its value was good. `availability` = good / known, 0..1. known_ns: from its first
 sample (or midnight) to the end of what is known (or midnight), without the time in which nothing was known any more."""
 
-ITEMS_SCD: Final = Table(
+ITEMS_SCD: Final = LakeTable(
     name="items_scd",
     columns="""
         item_id bigint, node string, name string, value_type bigint, unit string, description string, adapter string,
@@ -104,13 +104,13 @@ ITEMS_SCD: Final = Table(
 )
 """Items with their versions: one row per declaration, from when (null: nobody knows) to when (null: still) it counted.
 Times of the node. stale_ns: longest time for which a value is held; null: 31 days."""
-ITEMS: Final = Table(
+ITEMS: Final = LakeTable(
     name="items",
     columns="""
         item_id bigint, node string, name string, value_type bigint, unit string, description string, adapter string
     """,
 )
-GAPS: Final = Table(
+GAPS: Final = LakeTable(
     name="gaps",
     columns="""
         node string, source string, reason string, from_ns bigint, to_ns bigint, start timestamp, duration_s double,
@@ -119,7 +119,7 @@ GAPS: Final = Table(
 )
 """Gaps, where samples were or may have been lost. items: number of items; lost: samples, null where unknown."""
 
-ALARM_CASES: Final = Table(
+ALARM_CASES: Final = LakeTable(
     name="alarm_cases",
     columns="""
         case_id bigint, item_id bigint, condition string, severity bigint, raised_ns bigint, start timestamp,
@@ -131,7 +131,7 @@ ALARM_CASES: Final = Table(
 """One row per case. annunciations: activations an operator could see (not shelved, suppressed or out of service).
 has_asked: it asked to be acknowledged; one that was raised while suppressed may never have. time_to_ack_ns: from when
 it asked to its first acknowledgement. active_since_ns: last activation."""
-ALARM_RATE: Final = Table(
+ALARM_RATE: Final = LakeTable(
     name="alarm_rate",
     columns="""
         window_ns bigint, start timestamp, annunciations bigint, urgent bigint, high bigint, medium bigint, low bigint,
@@ -139,11 +139,11 @@ ALARM_RATE: Final = Table(
     """,
 )
 """Annunciations per 10 minutes, windows without one included. urgent .. low: severity 801.., 601.., 401.., 1.. ."""
-ALARM_FLOODS: Final = Table(
+ALARM_FLOODS: Final = LakeTable(
     name="alarm_floods",
     columns="start_ns bigint, start timestamp, end_ns bigint, annunciations bigint, peak bigint",
 )
-ALARM_ACTORS: Final = Table(
+ALARM_ACTORS: Final = LakeTable(
     name="alarm_actors",
     columns="""
         rank bigint, item_id bigint, condition string, annunciations bigint, share double, cumulated_share double,
@@ -151,7 +151,7 @@ ALARM_ACTORS: Final = Table(
     """,
 )
 """Items and conditions by annunciations: those that alarm most."""
-ALARM_STANDING: Final = Table(
+ALARM_STANDING: Final = LakeTable(
     name="alarm_standing",
     columns="""
         case_id bigint, item_id bigint, condition string, severity bigint, since_ns bigint, start timestamp,
@@ -159,7 +159,7 @@ ALARM_STANDING: Final = Table(
     """,
 )
 """Cases still active at the end of what is known; stale: for more than 24 h."""
-ALARM_CHATTER: Final = Table(
+ALARM_CHATTER: Final = LakeTable(
     name="alarm_chatter",
     columns="""
         item_id bigint, condition string, episodes bigint, activations bigint, first_ns bigint, start timestamp,
@@ -186,7 +186,7 @@ WHOLE_TABLES: Final = (
 TABLES: Final = TIMED_TABLES + WHOLE_TABLES
 
 
-def conforming(frame: DataFrame, table: Table) -> DataFrame:
+def conforming(frame: DataFrame, table: LakeTable) -> DataFrame:
     """The frame with the table's columns in the table's order; a difference of name or type is our bug."""
     found = {field.name: field.dataType for field in frame.schema.fields}
     wanted = {field.name: field.dataType for field in table.schema.fields}

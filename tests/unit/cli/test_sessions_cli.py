@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from albireo.cli import cli
 from albireo.client import AccessRefused, Client, NodeRefused, SessionOver, SessionRow, aconnect, connect
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.model.access import AccessRole
 from tests.parts.core_pair import aside
 from tests.parts.lone import LoneNode
@@ -51,7 +52,7 @@ def test_commands_of_one_user_are_one_session_that_is_listed_and_ended(tmp_path:
         table = run(tmp_path, "list").stdout
         assert f"{rows[0]['node']}:{rows[0]['session_id']}" in table and LOCAL in table
         nowhere = run(tmp_path, "list", "nowhere")
-        assert nowhere.exit_code == 1 and "no node is called 'nowhere' here" in nowhere.stderr
+        assert nowhere.exit_code == 2 and "no node is called 'nowhere' here" in nowhere.stderr
         ended = told(tmp_path, "end", str(rows[0]["session_id"]), "--reason", "over", "--user", "anna")
         assert ended == {"session": str(rows[0]["session_id"]), "ended": True}
         for name, words in (
@@ -116,7 +117,7 @@ def test_through_the_door_a_session_has_its_address_and_its_client_is_told_of_it
             assert await aside(both_present) == [("anna@desk", "127.0.0.1", "view"), ("mes-1", "127.0.0.1", "view")]
             await aside(ended)
             await of_the_async_client()
-            everybody = {one.principal for one in node.core.root.folds.sessions}
+            everybody = {one.principal for one in node.core.root.folds.of(SessionFold)}
             assert everybody <= {"anna@desk", "mes-1", LOCAL}, "no actor of the node is present"
 
     asyncio.run(story())

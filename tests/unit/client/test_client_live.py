@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from albireo.client import Changes, aconnect, connect
-from albireo.client.live import STATES_MAX, StateChange, StateInbox, Watching
+from albireo.client.live import STATES_MAX, StateInbox, Watching
 from albireo.codec.message import FeedState
+from albireo.machine.feed.viewing import StateChange
+from albireo.machine.table.told import TableChanges
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
@@ -37,7 +39,8 @@ def test_declarations_come_with_what_is_taken_next_and_wake_nobody() -> None:
 def test_a_reader_of_deltas_begins_with_a_snapshot_and_again_after_it_was_too_slow() -> None:
     def change(number: int, *, is_snapshot: bool = False) -> StateChange:
         at = Position(1, number)
-        return StateChange(FeedState(epoch=1, position=at, previous=at, is_snapshot=is_snapshot), ())
+        state = FeedState(epoch=1, position=at, previous=at, is_snapshot=is_snapshot)
+        return StateChange(state, (), TableChanges(state, {}))
 
     reader = StateInbox()
     assert reader.put(change(1)), "it goes on to wait for its snapshot"

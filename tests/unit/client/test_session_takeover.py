@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from albireo.client import aconnect
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.producer.asking import KEEP_NS
 from albireo.model.instant import SECOND
 from tests.parts.core_pair import plant, until
@@ -21,8 +22,8 @@ async def taken_over(home: Path, *, is_silent: bool) -> None:
         await made.wait_for("active", "ready")
         client = await aconnect(made.lines, timeout_s=PATIENCE_S)
         await client.status()
-        await until(lambda: len(made.cores[1].root.folds.sessions) == 1, "the passive member has it too")
-        (before,) = made.cores[1].root.folds.sessions
+        await until(lambda: len(made.cores[1].root.folds.of(SessionFold)) == 1, "the passive member has it too")
+        (before,) = made.cores[1].root.folds.of(SessionFold)
         await made.wait_until_level()
         await made.kill(0)
         await made.wait_for("", "solo")
@@ -30,7 +31,7 @@ async def taken_over(home: Path, *, is_silent: bool) -> None:
             await client.status()
         sessions = made.cores[1].root.sessions
         await until(lambda: not any(one.is_returning for one in sessions._present.values()), "it came back")
-        assert list(made.cores[1].root.folds.sessions) == [before]
+        assert list(made.cores[1].root.folds.of(SessionFold)) == [before]
         await client.close()
 
 

@@ -1,8 +1,9 @@
 """Orders: each id at most once, and a bounded queue."""
 
-from albireo.codec.message import WriteOrder
+from albireo.codec.message import WriteDone, WriteOrder, decode, encode
 from albireo.field.contract import Written
 from albireo.field.orders import ORDERS_MAX, RECEIPTS_MAX, REPEAT_NS, WriteOrders
+from albireo.model.bounded import TEXT_CHARS_MAX
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import Instant, WallTime
 
@@ -66,3 +67,14 @@ def test_recent_receipts_are_those_that_core_may_have_missed() -> None:
     carried_out(orders, "old", now=0)
     carried_out(orders, "new", now=REPEAT_NS)
     assert [one.command_id for one in orders.recent(Instant(REPEAT_NS))] == ["new"]
+
+
+def test_an_endless_text_of_an_adapter_is_cut_so_that_core_takes_the_receipt() -> None:
+    orders, long = WriteOrders(), "x" * (TEXT_CHARS_MAX + 1)
+    orders.put(order("a"))
+    taken = orders.take()
+    assert taken is not None
+    written = Written(outcome=Outcome.MISMATCHED, detail=long, read_back=long)
+    receipt = orders.finish(taken, written, "guid", Instant(0), WallTime(0))
+    assert decode(encode(WriteDone(receipt=receipt)))[0] == WriteDone(receipt=receipt)
+    assert (len(receipt.detail), receipt.read_back) == (TEXT_CHARS_MAX, long[:TEXT_CHARS_MAX])

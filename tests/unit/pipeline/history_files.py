@@ -90,6 +90,7 @@ class HistoryWriter:
             last_sequence=span[4],
             size_bytes=target.stat().st_size,
             content_crc=crc32c(target.read_bytes()),
+            footer_crc=0,  # Spark looks at the whole.
             log_id=LOG_ID,
         )
         self.entries.append(entry)

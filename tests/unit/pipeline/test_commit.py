@@ -15,11 +15,11 @@ from albireo.pipeline import delta
 from albireo.pipeline.commit import CHECKPOINT_EVERY, Change, TableFiles, check, commit, tended
 from albireo.pipeline.delta import StagedFile, TableState, Watermark, read_state
 from albireo.pipeline.errors import OutputUnusable, SchemaDiffers, TableChanged
-from albireo.pipeline.tables import Table
+from albireo.pipeline.tables import LakeTable
 from albireo.sim.engine.disk import PowerCut, SimDisk
 from tests.long_form import IS_LONG
 
-TABLE = Table(name="rows", columns="item_id bigint, value double, day string", partition_by=("day",))
+TABLE = LakeTable(name="rows", columns="item_id bigint, value double, day string", partition_by=("day",))
 OUT = Path("/out")
 NOW_MS = 1_772_000_000_000
 DAY_MS = 86_400_000
@@ -38,7 +38,7 @@ def staged(folder: Path, day: str, values: Sequence[float]) -> list[StagedFile]:
 
 
 def change(run: int, files: Sequence[StagedFile], *, from_day: str | None = None, columns: str = "") -> Change:
-    table = Table(name="rows", columns=columns or TABLE.columns, partition_by=TABLE.partition_by)
+    table = LakeTable(name="rows", columns=columns or TABLE.columns, partition_by=TABLE.partition_by)
     return Change(
         run=run,
         mark=MARK,

@@ -64,6 +64,8 @@ def entry(day: int, first: int, last: int, kind: FileKind = FileKind.SAMPLES, be
         first_sequence=first,
         last_sequence=last,
         size_bytes=1,
+        content_crc=1,
+        footer_crc=1,
         log_id=LOG_ID,
     )
 

@@ -42,7 +42,7 @@ class Loader(html.parser.HTMLParser):
             assert not name.startswith("on")
 
 
-def store(directory: Path, table: tables.Table, rows: Sequence[Row] | pa.Table) -> None:
+def store(directory: Path, table: tables.LakeTable, rows: Sequence[Row] | pa.Table) -> None:
     """Rows as a Delta table; columns that are not given are null."""
     schema = to_arrow_schema(table.schema, timezone="UTC")
     given = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows))

@@ -54,7 +54,7 @@ def held(points: DataFrame, known_to_ns: int) -> DataFrame:
     [(tables.SECOND_NS, tables.ROLLUP_1S, False), (tables.MINUTE_NS, tables.ROLLUP_1MIN, True)],
 )
 def test_rollup_of_samples_is_what_duckdb_computes(
-    spark: SparkSession, seed: int, width_ns: int, one: tables.Table, is_dense: bool
+    spark: SparkSession, seed: int, width_ns: int, one: tables.LakeTable, is_dense: bool
 ) -> None:
     """Quality changes, gaps, late and repeated rows, not-finite values, equal times, a midnight, rows after the end."""
     rows, gaps = samples_of(seed), gaps_of(seed, 100_000)

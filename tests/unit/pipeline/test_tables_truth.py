@@ -147,7 +147,7 @@ def test_large_integers_keep_their_digits(twice: Path, name: str) -> None:
 
 
 def test_a_gap_is_that_of_whom_its_source_had_then(twice: Path) -> None:
-    """Item 5 was p1's when p1 lost its device, and is p2's now; two gaps name no items, as 0.1.0 wrote them."""
+    """Item 5 was p1's when p1 lost its device, and is p2's now; two gaps name no items: declarations were missing."""
     hours = [row for row in read(twice, "rollup_1h") if row["item_id"] == 5]
     lost = [row["bucket_ns"] - DAY0 for row in hours if row["lost_ns"]]
     assert min(lost) == HOUR

@@ -18,7 +18,6 @@ from albireo.runtime.link.key_files import (
     KNOWN_SECRETS,
     LOCK_FILE,
     OWN_FILE,
-    ROLES_FILE,
     TRUSTED_FILE,
     new_pair,
     public_key,
@@ -308,7 +307,7 @@ def test_a_program_views_until_it_is_given_a_role_and_both_its_keys_have_it(tmp_
     keys = Keys.new(tmp_path / "k", SERVER)
     first, following = new_pair().public, new_pair().public
     keys.trust(DESK, first)
-    assert keys.roles == {DESK: RoleGrant(AccessRole.VIEW)} and not (keys.directory / ROLES_FILE).exists()
+    assert keys.roles == {DESK: RoleGrant(AccessRole.VIEW)}
     keys.trust(DESK, first, ENGINEER)
     keys.trust(DESK, following)
     assert keys.roles == {DESK: ENGINEER} == Keys.load(keys.directory).roles
@@ -321,11 +320,9 @@ def test_a_program_views_until_it_is_given_a_role_and_both_its_keys_have_it(tmp_
 def test_a_name_that_is_trusted_anew_does_not_find_its_old_role(tmp_path: Path) -> None:
     keys = Keys.new(tmp_path / "k", SERVER)
     keys.trust(DESK, new_pair().public, ENGINEER)
-    left_behind = (keys.directory / ROLES_FILE).read_bytes()
     keys.revoke(DESK)
     assert keys.roles == {}
-    (keys.directory / ROLES_FILE).write_bytes(left_behind)  # By software that knows no roles.
-    assert Keys.load(keys.directory).roles == {}
+    assert Keys.load(keys.directory).roles == {} and keys.trust_list.roles == ()
     keys.trust(DESK, new_pair().public)
     assert keys.roles == {DESK: RoleGrant(AccessRole.VIEW)}
 
@@ -348,7 +345,7 @@ def test_a_changed_role_is_seen_and_a_damaged_file_changes_nothing(tmp_path: Pat
     assert not running.refresh() and running.roles is before
     keys.trust(DESK, other, RoleGrant(AccessRole.ADMIN))
     assert running.refresh() and running.roles == {DESK: RoleGrant(AccessRole.ADMIN)}
-    (keys.directory / ROLES_FILE).write_text("{")
+    (keys.directory / TRUSTED_FILE).write_text("{")
     with pytest.raises(KeysRefused, match="is damaged"):
         running.refresh()
     assert running.roles == {DESK: RoleGrant(AccessRole.ADMIN)}
@@ -357,7 +354,7 @@ def test_a_changed_role_is_seen_and_a_damaged_file_changes_nothing(tmp_path: Pat
 def test_a_role_that_only_a_later_version_knows_is_view(tmp_path: Path) -> None:
     keys = Keys.new(tmp_path / "k", SERVER)
     keys.trust(DESK, new_pair().public, ENGINEER)
-    file = keys.directory / ROLES_FILE
+    file = keys.directory / TRUSTED_FILE
     file.write_text(file.read_text().replace("engineer", "auditor"))
     assert Keys.load(keys.directory).roles == {DESK: RoleGrant(AccessRole.VIEW, "root/north")}
 

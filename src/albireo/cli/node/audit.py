@@ -121,8 +121,7 @@ def _entries(directory: Path, header: StoreHeader, first_sequence: int) -> list[
 
 
 def _read(rows: Sequence[dict[str, Any]]) -> Iterator[AuditEntry]:
-    names = [name for name in AuditEntry.__struct_fields__ if name != "principal"]
-    return (AuditEntry(**{name: row[name] for name in names}, principal=row["value_str"] or "") for row in rows)
+    return (AuditEntry(**{name: row[name] for name in AuditEntry.__struct_fields__}) for row in rows)
 
 
 def _compare(told: _Head, heads: Sequence[str]) -> None:

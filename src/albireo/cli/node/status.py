@@ -76,11 +76,9 @@ def _votes(client: Client) -> Any:
 def _views(client: Client, pair: dict[str, Any], place: Place) -> list[dict[str, Any]]:
     """The pair as this member sees it, and as the other does if it answers."""
     try:
-        other = _others_view(client, pair, place)
+        return [pair, _others_view(client, pair, place)]
     except ClientError:
         return [pair]
-    # Another version of the program may say less; then what was heard of it has to do.
-    return [pair, other] if set(pair) <= set(other) else [pair]
 
 
 def _others_view(client: Client, pair: dict[str, Any], place: Place) -> dict[str, Any]:

@@ -161,9 +161,9 @@ def _status_of(place: Place) -> tuple[dict[str, Any] | None, "list[TreeRow]", st
         with node_client(place) as client:
             status = gather(client, place)
             if isinstance(place, Path):
-                with contextlib.suppress(ClientError):  # A boot of another version does not know the question.
+                with contextlib.suppress(ClientError):
                     told: Any = client.ask("topology", of="boot", timeout_s=2.0)
-                    status["topology_hash"] = told.get("hash", "")
+                    status["topology_hash"] = told["hash"]
             return status, client.tree(), ""
     except Failure as failure:
         return None, [], failure.message

@@ -17,7 +17,7 @@ class ChildHello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     """True: this is the link for the log, which may be full; the other one is for all that must not wait."""
     topology_hash: bounded.Name = ""
     """Hash of the topology that this node runs."""
-    wall_ns: bounded.Signed64 = 0
+    wall_ns: bounded.Signed = 0
     """Wall clock of the node."""
     run: bounded.LogId = b""
     """Random number of the run of its process."""
@@ -31,5 +31,5 @@ class ParentHello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     member: bounded.Seat = 0
     topology_hash: bounded.Name = ""
     """Hash of the topology that the parent runs."""
-    wall_ns: bounded.Signed64 = 0
+    wall_ns: bounded.Signed = 0
     """Wall clock of the parent."""

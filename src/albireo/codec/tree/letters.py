@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from albireo.model.bounded import Count, Name, Signed64, Text, Word
+from albireo.model.bounded import Count, Name, Signed, Text, Word
 from albireo.model.tree.message import (
     BODY_BYTES_MAX,
     EXPIRES_MS_MAX,
@@ -65,7 +65,7 @@ class BodySent(FromOrigin, frozen=True, kw_only=True, tag="message_body"):
     reason: ShortText = ""
     command_id: ShortText = ""
     subject: ShortText = ""
-    requested_ns: Signed64 = 0
+    requested_ns: Signed = 0
 
 
 class OverAsked(FromOrigin, frozen=True, kw_only=True, tag="message_over"):
@@ -95,8 +95,8 @@ class AcceptedSaid(FromOwner, frozen=True, kw_only=True, tag="message_taken"):
     """The body is on record at the owner, and there is no outcome yet."""
 
     guid: Name
-    accepted_ns: Signed64 = 0
-    begun_ns: Signed64 = 0
+    accepted_ns: Signed = 0
+    begun_ns: Signed = 0
 
 
 class OutcomeSaid(FromOwner, frozen=True, kw_only=True, tag="message_outcome"):
@@ -106,11 +106,13 @@ class OutcomeSaid(FromOwner, frozen=True, kw_only=True, tag="message_outcome"):
     outcome: Outcome
     cause: AddCause = AddCause.NONE
     detail: Text = ""
-    read_back: float | Signed64 | bool | Text | None = None
-    accepted_ns: Signed64 = 0
-    begun_ns: Signed64 = 0
-    selected_ns: Signed64 = 0
-    ended_ns: Signed64 = 0
+    code: Name = ""
+    remedy: Text = ""
+    read_back: float | Signed | bool | Text | None = None
+    accepted_ns: Signed = 0
+    begun_ns: Signed = 0
+    selected_ns: Signed = 0
+    ended_ns: Signed = 0
     reply: Reply | None = None
 
 

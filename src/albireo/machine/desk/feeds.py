@@ -20,6 +20,7 @@ from albireo.machine.kernel.turn import Turn
 from albireo.machine.tree.mirror import HISTORY, NodeMirror
 from albireo.model.instant import Instant, soonest
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.nodes import is_below
 
 STATE_BYTES: Final = 2 * PIECE_BYTES
@@ -70,10 +71,10 @@ class Feeds:
         if not self._is_complete:
             return False
         above = (self._config.parent, self._config.parent_places)
-        objection = reserved_follower(hello.follower, principal, *above, is_named=hello.is_named)
-        objection = objection or self._objection_to(hello)
-        if objection:
-            turn.send(sender, FeedAnswer(verdict="refused", reason=objection))
+        refusal = reserved_follower(hello.follower, principal, *above, is_named=hello.is_named)
+        refusal = refusal or self._refusal_of(hello)
+        if refusal is not None:
+            turn.send(sender, FeedAnswer(verdict="refused", refusal=refusal))
             return False
         feed, facts = self._asked_for(hello, folded_to, turn, is_serving=is_serving)
         answer = feed.hello(sender, hello, facts, now, principal)
@@ -81,16 +82,18 @@ class Feeds:
         is_of_parent = hello.is_named and hello.follower == self._config.parent
         return is_of_parent and feed is self.leader and answer.verdict == "snapshot"
 
-    def _objection_to(self, hello: FeedHello) -> str:
-        """Reason why the state of another node is not followed here; empty: it is, or none is asked for."""
+    def _refusal_of(self, hello: FeedHello) -> Refusal | None:
+        """Reason why the state of another node is not followed here; None: it is, or none is asked for."""
         if not hello.of:
-            return ""
+            return None
         is_its_own = hello.of == hello.follower or is_below(hello.of, hello.follower)
         if is_its_own and is_below(hello.follower, self._config.node):
-            return f"{hello.of!r} is part of the own subtree of {hello.follower!r}"
+            cause = f"{hello.of!r} is part of the own subtree of {hello.follower!r}"
+            return Refusal(RefusalCode.NOT_POSSIBLE, cause)
         if hello.mode == "state" and hello.of in self._others:
-            return ""
-        return f"nothing is known of {hello.of!r} at {self._config.node}; only states of other nodes are followed here"
+            return None
+        cause = f"nothing is known of {hello.of!r} at {self._config.node}; only states of other nodes are followed here"
+        return Refusal(RefusalCode.UNKNOWN_NODE, cause)
 
     def _asked_for(
         self, hello: FeedHello, folded_to: Position, turn: Turn, *, is_serving: bool

@@ -245,7 +245,7 @@ class Follower:
         if self.phase is not FollowPhase.ASKING:
             return []
         if answer.verdict in ("refused", "behind"):
-            return [Noted(answer.verdict, answer.reason)]
+            return [Noted(answer.verdict, str(answer.refusal))]
         is_other_log = self.log_id not in (b"", answer.log_id)
         history = EpochHistory.told(answer.history)
         if history is None:

@@ -33,6 +33,7 @@ from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
 from albireo.model.principal import ANYBODY, UNKEYED, kind_of
+from albireo.model.refusal import Refusal, RefusalCode
 
 FOLLOWERS_MAX: Final = 1_024
 FOLLOWERS_OF_ONE_MAX: Final = 16
@@ -160,17 +161,25 @@ class Followed:
         return self.scanned if self.durable >= self.previous else self.durable.sequence
 
 
-def crowded(served: Sequence[str], principal: str) -> str:
-    """Reason why no more followers of a principal are served; empty: there is room.
+def crowded(served: Sequence[str], principal: str) -> Refusal | None:
+    """Reason why no more followers of a principal are served; None: there is room.
 
     Args:
         served: principals of those that are served already.
     """
     if len(served) >= FOLLOWERS_MAX:
-        return f"{FOLLOWERS_MAX} followers are served already; stop one of them"
+        return Refusal(RefusalCode.FULL, f"{FOLLOWERS_MAX} followers are served already", "stop one of them")
     if kind_of(principal) not in UNKEYED and served.count(principal) >= FOLLOWERS_OF_ONE_MAX:
-        return f"{FOLLOWERS_OF_ONE_MAX} followers of {principal} are served already; stop one of them"
-    return ""
+        cause = f"{FOLLOWERS_OF_ONE_MAX} followers of {principal} are served already"
+        return Refusal(RefusalCode.FULL, cause, "stop one of them")
+    return None
+
+
+def bad_follower(hello: FeedHello) -> Refusal | None:
+    """Reason why nobody follows under this name; None: somebody may."""
+    if 0 < len(hello.follower) <= NAME_CHARS_MAX:
+        return None
+    return Refusal(RefusalCode.MALFORMED, f"a name of {len(hello.follower)} characters, not 1..{NAME_CHARS_MAX}")
 
 
 class Leader:
@@ -193,15 +202,15 @@ class Leader:
     def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant, principal: str = ANYBODY) -> FeedAnswer:
         """Answer a hello; from then on the follower is served, unless the verdict is refused or behind. It takes the
         place of the same principal's follower of that name."""
-        verdict, position, reason = _verdict(hello, facts)
+        verdict, position, refusal = _verdict(hello, facts)
         if verdict not in ("refused", "behind"):
             who = (principal, hello.follower)
             for other in [f.to for f in self.followers.values() if (f.principal, f.hello.follower) == who]:
                 del self.followers[other]
             others = [one.principal for one in self.followers.values()]
-            full = crowded(others, principal) if hello.follower != HOLDS_RETENTION else ""
-            if full:
-                verdict, reason = "refused", full
+            refusal = crowded(others, principal) if hello.follower != HOLDS_RETENTION else None
+            if refusal is not None:
+                verdict = "refused"
             else:
                 self.followers[to] = followed = Followed(
                     to, hello, position, now, principal, self._rates.get(hello.follower, 0) if hello.is_named else 0
@@ -209,7 +218,7 @@ class Leader:
                 self.credit_cut += followed.credit.given != hello.credit_bytes
                 self._beat.added(to, now)
         return FeedAnswer(
-            verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, reason=reason
+            verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, refusal=refusal
         )
 
     def _note_durable(self, name: str, sequence: int) -> None:
@@ -333,31 +342,37 @@ class Leader:
         return self._named_durable.get(name, 0)
 
 
-def _verdict(hello: FeedHello, facts: LogFacts) -> tuple[str, Position, str]:
-    if not 0 < len(hello.follower) <= NAME_CHARS_MAX:
-        return "refused", Position(), f"a name of {len(hello.follower)} characters, not 1..{NAME_CHARS_MAX}"
+def _verdict(hello: FeedHello, facts: LogFacts) -> tuple[str, Position, Refusal | None]:
+    if (bad := bad_follower(hello)) is not None:
+        return "refused", Position(), bad
     if hello.mode not in ("log", "state"):
-        return "refused", Position(), f"mode {hello.mode!r} is neither log nor state"
+        return "refused", Position(), Refusal(RefusalCode.MALFORMED, f"mode {hello.mode!r} is neither log nor state")
     fresh = not hello.log_id and hello.position.sequence == 0
     if hello.mode == "state":
-        return ("resume" if fresh else "snapshot"), Position(), ""
+        return ("resume" if fresh else "snapshot"), Position(), None
     if not fresh and hello.log_id and hello.log_id != facts.log_id:
-        return "refused", Position(), "another log: this follower belongs to another node or its store was replaced"
+        return "refused", Position(), _OTHER_LOG
     try:
         shared = _shared(hello, facts.history)
     except ValueError as error:
-        return "refused", Position(), str(error)
+        return "refused", Position(), Refusal(RefusalCode.MALFORMED, str(error))
     held, may_rewind = hello.position, facts.is_acting or hello.is_named
     if held.sequence > shared and may_rewind:
-        position = facts.history.position(shared)
-        return "fork", position, f"records above {position} are not part of this log: a new branch begins there"
+        return "fork", facts.history.position(shared), None  # Records above it are not part of this log.
     if held.sequence > min(shared, facts.committed.sequence):
-        return "behind", facts.committed, "the follower knows more than this leader has committed"
+        return "behind", facts.committed, _BEHIND
     if held.sequence + 1 >= facts.first_sequence:
-        return "resume", held, ""
+        return "resume", held, None
     if not may_rewind:
-        return "behind", facts.committed, "those records are pruned here, and only who leads gives a snapshot"
-    return "snapshot", facts.history.position(facts.first_sequence - 1), "too old: those records are pruned"
+        return "behind", facts.committed, _PRUNED
+    return "snapshot", facts.history.position(facts.first_sequence - 1), None
+
+
+_OTHER_LOG: Final = Refusal(
+    RefusalCode.NOT_POSSIBLE, "another log: this follower belongs to another node or its store was replaced"
+)
+_BEHIND: Final = Refusal(RefusalCode.BEHIND, "the follower knows more than this leader has committed")
+_PRUNED: Final = Refusal(RefusalCode.BEHIND, "those records are pruned here, and only who leads gives a snapshot")
 
 
 def _shared(hello: FeedHello, history: EpochHistory) -> int:

@@ -32,9 +32,11 @@ from albireo.machine.feed.follower import (
 )
 from albireo.machine.feed.follower import Effect as FollowerEffect
 from albireo.machine.feed.roaming import Fed
+from albireo.machine.fold import declared
 from albireo.machine.producer.seeking import AskRole, Chose, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
 from albireo.machine.producer.seeking import Effect as SeekerEffect
 from albireo.machine.producer.sending import Heard, SayTo
+from albireo.machine.table.told import TableChanges
 from albireo.model.instant import Instant, TimePassed
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
@@ -121,48 +123,43 @@ class Viewing:
         return done
 
 
-LISTS: Final = (
-    "items",
-    "cases",
-    "receipts",
-    "forces",
-    "released",
-    "sessions",
-    "ended",
-    "selections",
-    "deselected",
-    "value_parts",
-    "without_value",
-)
-"""Fields of a state of which each piece has a part."""
+LISTS: Final = ("items", "value_parts", "without_value")
+"""Fields of a state of which each piece has a part, beside its tables."""
+
+
+class StateChange(msgspec.Struct, frozen=True, eq=False):
+    """One delta of the live state, decoded."""
+
+    state: FeedState
+    batches: Sequence[SampleBatch]
+    tables: TableChanges
 
 
 class StatePieces:
     """Pieces of a state that goes on, until it is there as one."""
 
     def __init__(self) -> None:
-        self._states: list[FeedState] = []
-        self._batches: list[SampleBatch] = []
+        self._pieces: list[StateChange] = []
 
-    def add(self, state: FeedState, batches: Sequence[SampleBatch]) -> tuple[FeedState, Sequence[SampleBatch]] | None:
+    def add(self, piece: StateChange) -> StateChange | None:
         """Take a piece; None: more are to come."""
-        if state.piece == 0:
-            if not state.goes_on:
-                return state, batches
-            self._states, self._batches = [], []
-        self._states.append(state)
-        self._batches += batches
-        if state.goes_on:
+        if piece.state.piece == 0:
+            self._pieces = []
+        self._pieces.append(piece)
+        if piece.state.goes_on:
             return None
-        states, whole = self._states, self._batches
-        self._states, self._batches = [], []
+        (first, *others), self._pieces = self._pieces, []
+        if not others:
+            return first
+        states, tables = [first.state, *(one.state for one in others)], first.tables
         lists = {name: tuple(entry for one in states for entry in getattr(one, name)) for name in LISTS}
-        joined = msgspec.structs.replace(state, piece=0, **lists)
-        return joined, whole
+        tables.add([one.tables for one in others])
+        batches = [batch for one in (first, *others) for batch in one.batches]
+        return StateChange(msgspec.structs.replace(piece.state, piece=0, tables={}, **lists), batches, tables)
 
 
-def decode_state(state: FeedState, raw: Sequence[bytes | memoryview]) -> list[SampleBatch]:
-    """The sample columns beside a `FeedState`.
+def decode_state(state: FeedState, raw: Sequence[bytes | memoryview]) -> StateChange:
+    """Decode a `FeedState`, its tables, and the sample columns beside it.
 
     Raises:
         DecodeError: the parts do not fit their description.
@@ -170,9 +167,10 @@ def decode_state(state: FeedState, raw: Sequence[bytes | memoryview]) -> list[Sa
     if len(raw) != len(state.value_parts):
         raise DecodeError(0, f"{len(raw)} parts, {len(state.value_parts)} described")
     try:
-        return [
+        batches = [
             samples.decode(part, ValueType(value_type), count)
             for part, (value_type, count) in zip(raw, state.value_parts, strict=True)
         ]
     except ValueError as error:
         raise DecodeError(0, str(error)) from error
+    return StateChange(state, batches, TableChanges(state, declared.shapes() if state.tables else {}))

@@ -4,9 +4,8 @@ A subclass names its columns once, in `fields`, with type and first value. The p
 nothing of how the columns grew, so two folds with equal rows pack to equal bytes.
 """
 
-import struct
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final, TypeVar
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -23,12 +22,7 @@ NEVER: Final = np.iinfo(np.int64).max
 OLDEST: Final = np.iinfo(np.int64).min // 2
 """A time before all others, still far enough from the end of int64 to be subtracted from; as a source time: none."""
 
-SLICE_ROWS: Final = 1_000
-"""Structs encoded in one slice of a snapshot: about a millisecond."""
-_LENGTH: Final = struct.Struct("<I")
-
 Any1 = NDArray[np.generic]
-T = TypeVar("T")
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -105,50 +99,3 @@ def time_between(later: NDArray[np.int64], earlier: NDArray[np.int64]) -> NDArra
     """Exact differences of source times, which int64 can't hold; none of `earlier` is above `later`, or it wraps."""
     difference: NDArray[np.uint64] = later.view(np.uint64) - earlier.view(np.uint64)
     return difference
-
-
-# A snapshot is a row of slices, each a length and a msgpack value. A fold copies its state first (fast), then its
-# slices are made one after another (slow), so that CORE may do other work between two of them.
-
-
-def sliced(value: object) -> bytes:
-    """One slice."""
-    data = msgspec.msgpack.encode(value)
-    return _LENGTH.pack(len(data)) + data
-
-
-def list_slices(values: Sequence[object]) -> Iterator[bytes]:
-    """A long list as slices of SLICE_ROWS."""
-    for first in range(0, len(values), SLICE_ROWS):
-        yield sliced(values[first : first + SLICE_ROWS])
-
-
-def unsliced(data: bytes | memoryview, as_type: type[T]) -> T:
-    """The value of one slice.
-
-    Raises:
-        DecodeError: not a value of this type.
-    """
-    try:
-        return msgspec.msgpack.decode(data, type=as_type)
-    # NB: text that is not UTF-8 is a UnicodeDecodeError, which msgspec does not wrap.
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DecodeError(0, f"snapshot: {error}") from error
-
-
-def read_slices(data: bytes | memoryview) -> Iterator[memoryview]:
-    """The msgpack value of each slice.
-
-    Raises:
-        DecodeError: a slice is cut short.
-    """
-    view, offset = memoryview(data), 0
-    while offset < len(view):
-        begins = offset + _LENGTH.size
-        if begins > len(view):
-            raise DecodeError(offset, "the length of a slice is cut short")
-        (length,) = _LENGTH.unpack_from(view, offset)
-        offset = begins + length
-        if offset > len(view):
-            raise DecodeError(begins, f"a slice of {length} bytes is cut short")
-        yield view[begins:offset]

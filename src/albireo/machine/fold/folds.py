@@ -8,7 +8,7 @@ Spec: design/log-and-feed.md, The loop of CORE, Snapshots.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Final, assert_never
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -32,7 +32,6 @@ from albireo.codec.record import (
     ItemDeclared,
     ItemForced,
     ItemForgotten,
-    ItemSelected,
     Kind,
     LowWater,
     Marked,
@@ -43,41 +42,39 @@ from albireo.codec.record import (
     ProducerForgotten,
     ProducerOpened,
     Record,
-    SelectionEnded,
-    SessionBegan,
-    SessionEnded,
-    SessionRoleChanged,
     Stream,
 )
-from albireo.machine.fold import stretch
+from albireo.codec.slices import unsliced
+from albireo.machine.fold import declared, stretch
 from albireo.machine.fold.alarms.cases import Cases
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.elsewhere import Elsewhere
-from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
-from albireo.machine.fold.columns import unsliced
+from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.commands.commands import Commands
-from albireo.machine.fold.commands.selections import Selections
 from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.letters.letters import INBOX, OUTBOX, MessageFold
 from albireo.machine.fold.origins import Enveloped, Origins, read_envelope
 from albireo.machine.fold.people.access import AccessFold
 from albireo.machine.fold.people.audit import AuditChain
-from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
+from albireo.machine.table.fold import TableFold
+from albireo.machine.table.told import AnyTable
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal
 from albireo.model.samples import SampleBatch
 
+F = TypeVar("F", bound=TableFold[Any, Any])
 Content = SampleBatch | Enveloped | Sequence[Record]
 _SECTIONS: Final = (
-    *("dim", "conditions", "cases", "elsewhere", "commands", "producers", "audit", "access", "origins", "forces"),
-    *("selections", "sessions", OUTBOX, INBOX, "feature"),
+    *("dim", "conditions", "cases", "elsewhere", "commands", "producers", "audit", "access", "origins"),
+    *(OUTBOX, INBOX, "feature"),
 )
-"""Sections of a snapshot, one for each fold; the last is the feature level."""
+"""Sections of a snapshot, one for each fold; the last is the feature level. Tables have sections besides."""
 
 
 class Folds:
@@ -94,9 +91,12 @@ class Folds:
         self.access = AccessFold()
         self.origins = Origins()
         self.messages = MessageFold()
-        self.forces = Forces()
-        self.selections = Selections()
-        self.sessions = SessionFold()
+        self._tables: dict[type[TableFold[Any, Any]], TableFold[Any, Any]] = {one: one() for one in declared.FOLDS}
+        self._takers: dict[type[Record], list[TableFold[Any, Any]]] = {}
+        """Folds of tables that a record changes, by its type."""
+        for one in self._tables.values():
+            for kind in one.records:
+                self._takers.setdefault(kind, []).append(one)
         self.log_time_ms = 0
         self.feature_level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""
@@ -184,19 +184,17 @@ class Folds:
             case ItemDeclared():
                 self.dim.fold_item(record, sequence)
             case ItemForced() | ForceEnded():
-                self._fold_force(record, sequence, log_time)
-            case ItemSelected() | SelectionEnded():
-                self.selections.fold(record, log_time, sequence)
-            case SessionBegan() | SessionRoleChanged() | SessionEnded():
-                self.sessions.fold(record, sequence)
+                self._move_series(record, sequence)
             case ItemForgotten(item_ids=item_ids):
-                self.forces.fold_ended(item_ids, sequence)
-                self.selections.fold_forgotten(item_ids, sequence)
-                self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)))
+                self.cases.forget(self.conditions.forget(self.dim.forget(item_ids, sequence)), sequence)
             case CaseChanged():
                 self.cases.fold(record, sequence)
-            case CommandRequested() | CommandAccepted() | CommandFinished():
-                self._fold_command(record, sequence, header, log_time)
+            case CommandRequested():
+                self.commands.fold_requested(record, sequence, log_time)
+            case CommandAccepted():
+                self.commands.fold_accepted(record, sequence, header.epoch, header.node_ns)
+            case CommandFinished():
+                self.commands.fold_finished(record, sequence)
             case ProducerOpened():
                 self.producers.fold_opened(record, header.node_ns, header.epoch)
             case ProducerForgotten():
@@ -214,37 +212,26 @@ class Folds:
             case GapFound() | EpochGranted() | NodeStopped() | Marked() | LowWater():
                 pass  # Facts for followers; no fold of CORE needs them.
             case _:
-                assert_never(record)
+                assert type(record) in self._takers, f"no fold takes {record}"
+        for table in self._takers.get(type(record), ()):
+            table.fold(record, sequence, header)
 
-    def _fold_command(
-        self,
-        record: CommandRequested | CommandAccepted | CommandFinished,
-        sequence: int,
-        header: FrameHeader,
-        log_time: LogTime,
-    ) -> None:
-        match record:
-            case CommandRequested():
-                self.commands.fold_requested(record, sequence, log_time)
-            case CommandAccepted():
-                self.commands.fold_accepted(record, sequence, header.epoch, header.node_ns)
-            case CommandFinished():
-                self.commands.fold_finished(record, sequence)
-
-    def _fold_force(self, record: ItemForced | ForceEnded, sequence: int, log_time: LogTime) -> None:
-        """Fold the beginning or the end of a force: the measured series goes on from the item, or the item from it."""
-        force, is_forced = self.forces.find(record.item_id), isinstance(record, ItemForced)
+    def _move_series(self, record: ItemForced | ForceEnded, sequence: int) -> None:
+        """Let the measured series go on from the item as a force begins, and the item from it as the force ends."""
+        force, is_forced = self.of(Forces).find(record.item_id), isinstance(record, ItemForced)
         measured_id = record.measured_id if isinstance(record, ItemForced) else force and force.measured_id
         index, other = self.dim.index_of(record.item_id), self.dim.index_of(measured_id or 0)
         if index is not None and other is not None and (force is None or not is_forced):
             source, target = (index, other) if is_forced else (other, index)
             self.dim.go_on_from(source, target, sequence)
-        if isinstance(record, ItemForced):
-            self.forces.fold_forced(record, log_time, sequence)
-        else:
-            self.forces.fold_ended((record.item_id,), sequence)
         if index is not None:
             self.conditions.force(index, is_forced=is_forced)
+
+    def of(self, which: type[F]) -> F:
+        """The fold of a table."""
+        found = self._tables[which]
+        assert isinstance(found, which)
+        return found
 
     def forget_pending(self) -> None:
         """Nothing is appended above the committed records: a new tenure begins."""
@@ -253,9 +240,8 @@ class Folds:
 
     def deadline(self) -> LogTime | None:
         """Log time at which a fold changes although no record comes."""
-        return soonest(
-            self.conditions.deadline(), self.cases.deadline(), self.commands.deadline(), self.forces.deadline()
-        )
+        tables = (one.deadline() for one in self._tables.values())
+        return soonest(self.conditions.deadline(), self.cases.deadline(), self.commands.deadline(), *tables)
 
     def propose(self, wall: WallTime) -> list[CaseChanged]:
         """Case transitions that the committed state asks for and no record tells yet; one slice of them."""
@@ -263,7 +249,7 @@ class Folds:
             return []
         return self.cases.propose(LogTime(self.log_time_ms * MS), wall)
 
-    def act(self, asked: ActionAsked, wall: WallTime) -> list[CaseChanged] | ActionRefused:
+    def act(self, asked: ActionAsked, wall: WallTime) -> list[CaseChanged] | Refusal:
         """An operator's action at a case, as records to append, or why it is refused."""
         return self.cases.act(asked, LogTime(self.log_time_ms * MS), wall)
 
@@ -275,29 +261,15 @@ class Folds:
     def state_piece(self, asked: StateAsked) -> StatePiece | None:
         """The next piece of a delta, for the state feed; see `StateSource`.
 
-        A viewer that may show what is forgotten, an item or an ended session, gets the whole state: that comes seldom.
+        A viewer that may show what is forgotten, an item or a row, gets the whole state: that comes seldom.
         """
+        tables: list[AnyTable] = [self.cases.table, self.commands.table, *(one.table for one in self._tables.values())]
         since = asked.since
-        is_told = since >= max(self.dim.forgotten_at, self.sessions.forgotten_at)
-        cases = self.cases.changed_since(since) if is_told else None
-        if cases is None and since >= 0:
+        if WHOLE < since < max(self.dim.forgotten_at, *(one.forgotten_at for one in tables)):
             if asked.after != START:
                 return None
             since = WHOLE
-        changed = Changed(
-            since,
-            self.dim,
-            lambda: list(self.cases) if cases is None else cases,
-            lambda: [
-                (one.changed_at, one.receipt)
-                for one in self.commands.changed_since(max(0, since))
-                if one.receipt is not None
-            ],
-            lambda: self.forces.changed_since(since),
-            sessions=lambda: self.sessions.changed_since(since),
-            selections=lambda: self.selections.changed_since(since),
-        )
-        return cut(asked, changed)
+        return cut(asked, Changed(since, self.dim, tables))
 
     def snapshot_slices(self) -> Iterator[tuple[str, bytes]]:
         """The folds as they are now, in slices (section, bytes).
@@ -311,6 +283,7 @@ class Folds:
             ("origins", self.origins.snapshot_slices()),
             (OUTBOX, self.messages.outbox.snapshot_slices()),
             (INBOX, self.messages.inbox.snapshot_slices()),
+            *((one.shape.name, one.table.snapshot_slices()) for one in self._tables.values()),
         )
         whole = (
             ("elsewhere", self.elsewhere.snapshot()),
@@ -318,9 +291,6 @@ class Folds:
             ("producers", self.producers.snapshot()),
             ("audit", self.audit.snapshot()),
             ("access", self.access.snapshot()),
-            ("forces", self.forces.snapshot()),
-            ("selections", self.selections.snapshot()),
-            ("sessions", self.sessions.snapshot()),
             ("feature", msgspec.msgpack.encode(self.feature_level)),
         )
         return chain(((name, one) for name, slices in sliced for one in slices), whole)
@@ -351,9 +321,9 @@ class Folds:
         self.access = AccessFold.restore(sections["access"])
         self.origins = Origins.restore(sections["origins"])
         self.messages = MessageFold.restore(sections[OUTBOX], sections[INBOX])
-        self.forces = Forces.restore(sections["forces"])
-        self.selections = Selections.restore(sections["selections"])
-        self.sessions = SessionFold.restore(sections["sessions"])
+        for one in self._tables.values():
+            if one.shape.name in sections:  # A version that did not have the table yet may have taken the snapshot.
+                one.restore(sections[one.shape.name])
         self.feature_level = unsliced(sections["feature"], int)
         self.log_time_ms = log_time_ms
         return self

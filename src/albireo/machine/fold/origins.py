@@ -25,8 +25,8 @@ from albireo.codec.record import (
     OriginGap,
     Stream,
 )
+from albireo.codec.slices import list_slices, read_slices, sliced, unsliced
 from albireo.codec.tree.envelope import open_envelope
-from albireo.machine.fold.columns import list_slices, read_slices, sliced, unsliced
 from albireo.model.item import KnownItem
 from albireo.model.position import BEGINNING, EpochEntry, Position
 

@@ -28,7 +28,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.record import ProducerForgotten, ProducerOpened
-from albireo.machine.fold.columns import unsliced
+from albireo.codec.slices import unsliced
 from albireo.model.position import Position
 from albireo.model.principal import ANYBODY
 

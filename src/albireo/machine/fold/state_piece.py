@@ -1,32 +1,27 @@
 """State piece: what changed of a node since a position, cut so that no message and no turn is long.
 
-    items and values by row --> cases by number --> receipts by the record that told of them --> forces by item
-        --> sessions by id --> selections by item
+    items and values by row --> the rows of each table, by key
 
 A cursor says how far the pieces of one delta have gone; nothing is kept of the state as it was when the delta began.
 What changes behind the cursor has changed after the position that the delta leads to, so it is in the next delta. A
-value comes with the declaration of its item or behind it, and a case behind all of them.
+value comes with the declaration of its item or behind it, and rows of tables behind all of them.
 
 Spec: design/log-and-feed.md, Feed, mode `state`; ADR-0200.
 """
 
-from collections.abc import Callable, Sequence
-from operator import itemgetter
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec import samples
-from albireo.codec.message import FeedState
+from albireo.codec.message import FeedState, TableKey, TablePart
 from albireo.machine.fold.items.dim import Dim, Rows
 from albireo.machine.fold.items.live import VACANT
-from albireo.model.case import Case
-from albireo.model.command import Receipt, Selection
-from albireo.model.force import Force
+from albireo.machine.table.told import AnyTable, cut_table
 from albireo.model.position import Position
-from albireo.model.tree.session import Session
 from albireo.model.value import ValueType
 
 PIECE_BYTES: Final = 32 << 10
@@ -39,16 +34,15 @@ WHOLE: Final = -1
 """Stands for the sequence since which everything is a change."""
 
 Raw = bytes | memoryview
-Entry = TypeVar("Entry")
 
 
 class StateCursor(msgspec.Struct, frozen=True, array_like=True):
     """How far the pieces of a delta have gone."""
 
     stage: int = 0
-    """0: rows of items, 1: cases, 2: receipts, 3: forces, 4: sessions, 5: selections."""
-    at: int = -1
-    """Last row, case number, sequence of a receipt, item of a force, session, or item of a selection that went."""
+    """0: rows of items; above: the tables, in their order."""
+    at: TableKey | None = None
+    """Last row, or key, that went; None: none did."""
 
 
 START: Final = StateCursor()
@@ -97,20 +91,9 @@ class Changed(msgspec.Struct, frozen=True, eq=False):
 
     since: int
     dim: Dim
-    cases: Callable[[], Sequence[Case]]
-    receipts: Callable[[], Sequence[tuple[int, Receipt]]] = tuple
-    """Receipts with the sequence of the record that told of each."""
-    forces: Callable[[], Sequence[tuple[int, Force | None]]] = tuple
-    """Forces by item; None: it was released."""
+    tables: Sequence[AnyTable]
     stale_since_ns: int | None = None
     """As in `FeedState`."""
-    sessions: Callable[[], Sequence[tuple[int, Session | None]]] = tuple
-    """Sessions by id; None: it ended."""
-    selections: Callable[[], Sequence[tuple[int, Selection | None]]] = tuple
-    """Selections by item; None: it ended."""
-
-    def cases_by_id(self) -> list[tuple[int, Case]]:
-        return [(one.case_id, one) for one in self.cases()]
 
 
 def cut(asked: StateAsked, changed: Changed) -> StatePiece:
@@ -118,19 +101,17 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
     room, stage, at = asked.bytes_max, asked.after.stage, asked.after.at
     rows, after = _PieceRows(changed.dim, changed.since), None
     if stage == 0:
-        room, last = rows.take(at, room)
+        room, last = rows.take(-1 if at is None else cast(int, at), room)
         after = None if last is None else StateCursor(0, last)
-    lists = (changed.cases_by_id, changed.receipts, changed.forces, changed.sessions, changed.selections)
-    taken: list[Sequence[tuple[int, Any]]] = [() for _ in lists]
-    for number, listed in enumerate(lists, 1):
+    tables: dict[str, TablePart] = {}
+    for number, table in enumerate(changed.tables, 1):
         if after is None and number >= stage:
-            behind = at if number == stage else -1
-            entries = sorted((one for one in listed() if one[0] > behind), key=itemgetter(0))
-            fitting, room = _fitting(entries, room, is_first=room == asked.bytes_max)
-            taken[number - 1] = fitting
-            if len(fitting) < len(entries):
-                after = StateCursor(number, fitting[-1][0] if fitting else behind)
-    cases, receipts, forces, sessions, selections = taken
+            behind = at if number == stage else None
+            found = cut_table(table, changed.since, behind, room, is_first=room == asked.bytes_max)
+            room = found.room
+            if found.part is not None:
+                tables[table.shape.name] = found.part
+            after = None if found.is_all else StateCursor(number, found.last)
     batches = changed.dim.batches(rows.changed)
     state = FeedState(
         epoch=asked.epoch,
@@ -138,14 +119,7 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         previous=asked.previous,
         is_snapshot=changed.since < 0,
         items=tuple(changed.dim.item_at(place) for place in rows.declared.tolist()),
-        cases=tuple(case for _, case in cases),
-        receipts=tuple(receipt for _, receipt in receipts),
-        forces=tuple(force for _, force in forces if force is not None),
-        released=tuple(item_id for item_id, force in forces if force is None),
-        sessions=tuple(session for _, session in sessions if session is not None),
-        ended=tuple(session_id for session_id, session in sessions if session is None),
-        selections=tuple(selection for _, selection in selections if selection is not None),
-        deselected=tuple(item_id for item_id, selection in selections if selection is None),
+        tables=tables,
         value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         without_value=ids_without_value(changed.dim, rows.changed),
         piece=asked.number,
@@ -211,16 +185,6 @@ class _PieceRows:
             if used > room:
                 break
         return sizes
-
-
-def _fitting(entries: Sequence[Entry], room: int, *, is_first: bool) -> tuple[Sequence[Entry], int]:
-    """The first entries that find room, one of them in any case if nothing else is in the piece; the room left."""
-    for count, one in enumerate(entries):
-        size = len(_encoder.encode(one))
-        if size > room and (count or not is_first):
-            return entries[:count], 0
-        room = max(0, room - size)
-    return entries, room
 
 
 _encoder: Final = msgspec.msgpack.Encoder()

@@ -52,16 +52,12 @@ class DeclaredItems:
 
     @classmethod
     def of_rows(cls, rows: Iterable[Mapping[str, object]]) -> "DeclaredItems":
-        """From rows of codec.history.ITEMS, those of an item in the order of their beginnings.
-
-        A file of version 0.1.0 has no times and no stale times: one row per item, of whose begin nobody knows.
-        """
+        """From rows of codec.history.ITEMS, those of an item in the order of their beginnings."""
         found: dict[int, tuple[Row, ...]] = {}
         for row in rows:
-            whole: Row = {"stale_ns": None, "valid_from_ns": None, "valid_to_ns": None, **row}
             item_id = row["item_id"]
             assert isinstance(item_id, int)
-            found[item_id] = (*found.get(item_id, ()), whole)
+            found[item_id] = (*found.get(item_id, ()), dict(row))
         return cls(found)
 
     @property

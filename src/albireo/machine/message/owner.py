@@ -325,6 +325,8 @@ class OwnerSide:
                 outcome=end.outcome,
                 cause=end.cause,
                 detail=end.detail,
+                code=end.code,
+                remedy=end.remedy,
                 read_back=end.read_back,
                 accepted_ns=end.accepted_ns,
                 begun_ns=end.begun_ns,

@@ -11,8 +11,8 @@ does not come, `Unanswered` says so: whether the action was done cannot be known
 Lines below `members` are those of the members, of which the seeker chooses one; others lead to parts of a member that
 have a link of their own. Answers to a question that was given up, or from a line that was left, are dropped.
 
-A client that has asked something is present at the node (machine/orders/session): while it goes on it says so to the member
-that acts, by the question `session`, whose answer nobody waits for.
+A client that has asked something is present at the node (machine/orders/session): while it goes on it says so to the
+member that acts, by the question `session`, whose answer nobody waits for.
 
 Spec: docs/node-protocol.md; design/pair.md, Parts; ADR-0156, ADR-0206.
 """

@@ -190,6 +190,8 @@ class FollowedStates:
             self._followed(follower, follower.step(LinkUp(), moment.now), (), moment, turn)
             return
         self.trouble = ""
+        if wish.mirror.trouble:
+            self._tell_trouble(f"state: {wish.mirror.trouble}", turn)
         self._followed(follower, follower.step(Digested(state.position), moment.now), (), moment, turn)
 
     def _tell_trouble(self, why: str, turn: Turn) -> None:

@@ -13,7 +13,7 @@ Spec: design/tree.md, Links.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from albireo.codec import samples
 from albireo.codec.message import FeedState
-from albireo.machine.feed.viewing import decode_state
-from albireo.machine.fold.columns import SLICE_ROWS
+from albireo.codec.slices import SLICE_ROWS
+from albireo.machine.feed.viewing import StateChange, decode_state
+from albireo.machine.fold.declared import shapes
 from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.state_piece import (
     START,
@@ -33,23 +34,19 @@ from albireo.machine.fold.state_piece import (
     cut,
     ids_without_value,
 )
+from albireo.machine.table.shape import GONE_MAX, K, R, TableShape
+from albireo.machine.table.table import Table
+from albireo.machine.table.told import AnyTable, TableChange
 from albireo.model import quality as q
-from albireo.model.case import Case
-from albireo.model.command import SELECTIONS_MAX, Selection
-from albireo.model.force import Force
 from albireo.model.item import KnownItem
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
-from albireo.model.tree.session import SESSIONS_MAX, Session
 from albireo.model.value import ValueType
 
 EPOCH: Final = 1
 """Epoch of a mirror's positions."""
 HISTORY: Final = EpochHistory().granted(EpochEntry(EPOCH, 1, 0))
 """Epochs of a mirror's positions, as its followers are told them."""
-CLOSED_MAX: Final = 1_000
-"""Closed cases of which viewers are still told, and ended sessions; who lacks older ones takes the whole state."""
-
 
 DeclaredItems = Callable[[int], KnownItem | None]
 """Gives a declaration that is kept already, by id: one that is told again is not kept twice."""
@@ -65,9 +62,8 @@ class KeptState(msgspec.Struct, frozen=True):
     """Type, number and columns (codec/samples.py) of the values of each type."""
     without_value: tuple[int, ...] = ()
     """As in `FeedState`."""
-    cases: tuple[Case, ...] = ()
-    """Open ones."""
-    forces: tuple[Force, ...] = ()
+    tables: dict[str, msgspec.Raw] = {}
+    """Rows of tables, by name."""
 
 
 class _Marked(msgspec.Struct, frozen=True, eq=False):
@@ -85,27 +81,16 @@ class _Marked(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Mirrored:
-    """Items, values, cases, forces, sessions and selections of the node."""
+    """Items, values and tables of the node."""
 
     def __init__(self) -> None:
         self.dim = Dim()
-        self.open: dict[int, Case] = {}
-        self.changed_at: dict[int, int] = {}
-        """Change that brought each case as it is, by id; of open cases and of those in `closed`."""
-        self.closed: dict[int, Case] = {}
-        """Cases closed lately by id, the one closed first coming first."""
-        self.forces: dict[int, Force] = {}
-        self._forced_at: dict[int, int] = {}
-        """Change that forced or released each item, by id."""
-        self.sessions: dict[int, Session] = {}
-        self._present_at: dict[int, int] = {}
-        """Change that brought each session as it is, by id; of those that go on and of those in `_ended`."""
-        self._ended: dict[int, None] = {}
-        """Ids of sessions that ended lately, the one that ended first coming first."""
-        self.selections: dict[int, Selection] = {}
-        self._selected_at: dict[int, int] = {}
-        """Change that selected each item, or ended that, by id."""
+        self.tables: dict[str, AnyTable] = {
+            name: Table(shape, GONE_MAX) for name, shape in shapes().items() if shape.is_shown_above
+        }
         self.refused = 0
+        self.trouble = ""
+        """Last reason why rows are not shown; empty: all are."""
         self._marked: list[_Marked] = []
 
     def mark(self, change: int) -> None:
@@ -127,36 +112,23 @@ class _Mirrored:
             live.changed_at[one.rows] = change
         self._marked.clear()
 
-    def take(
-        self, node: str, state: FeedState, batches: Iterable[SampleBatch], declared: DeclaredItems, change: int
-    ) -> int:
+    def take(self, node: str, told: StateChange, declared: DeclaredItems, change: int) -> int:
         """Take what a state brings; returns the last change of which something was forgotten."""
+        state = told.state
         for item in state.items:
             if item.node == node:
                 before = declared(item.item_id)
                 self.dim.enter(before if before == item else _of_node(node, item), change)
             else:
                 self.refused += 1
-        for batch in batches:
+        for batch in told.batches:
             self._store(batch, state.without_value, change)
-        forgotten_at = 0
-        for case in state.cases:
-            forgotten_at = max(forgotten_at, self._note(case, change))
-        for force in state.forces:
-            self._force(force, change)
-        for item_id in state.released:
-            self.forces.pop(item_id, None)
-            self._forced_at[item_id] = change
-        for session in state.sessions:
-            self._present(session, change)
-        for session_id in state.ended:
-            forgotten_at = max(forgotten_at, self._end(session_id, change))
-        for selection in state.selections:
-            self._select(selection, change)
-        for item_id in state.deselected:
-            if self.selections.pop(item_id, None) is not None:
-                self._selected_at[item_id] = change
-        return forgotten_at
+        for fault in told.tables.faults:
+            self.refused += 1
+            self.trouble = fault
+        for name, found in told.tables.found.items():
+            self._take(name, found, change)
+        return max(one.forgotten_at for one in self.tables.values())
 
     def take_kept(self, kept: KeptState, batches: Iterable[SampleBatch], change: int) -> None:
         """Take what a process before kept, with no value that looks live."""
@@ -164,59 +136,14 @@ class _Mirrored:
             quality = np.where(_looks_live(batch.quality), q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE, batch.quality)
             marked = msgspec.structs.replace(batch, quality=quality.astype(np.uint32))
             self._store(marked, kept.without_value, change)
-        for case in kept.cases:
-            self._note(case, change)
-        for force in kept.forces:
-            self._force(force, change)
+        for name, rows in kept.tables.items():
+            if name in self.tables:
+                self._take(name, TableChange(self.tables[name].shape.decode(rows)), change)
 
-    def _select(self, selection: Selection, change: int) -> None:
-        item_id = selection.item_id
-        if (item_id not in self.selections and len(self.selections) >= SELECTIONS_MAX) or self.dim.by_id(
-            item_id
-        ) is None:
-            self.refused += 1
-            return
-        self.selections[item_id] = selection
-        self._selected_at[item_id] = change
-
-    def _present(self, session: Session, change: int) -> None:
-        number = session.session_id
-        if number not in self.sessions and len(self.sessions) >= SESSIONS_MAX:
-            self.refused += 1
-            return
-        self.sessions[number] = session
-        self._present_at[number] = change
-        self._ended.pop(number, None)
-
-    def _end(self, number: int, change: int) -> int:
-        if self.sessions.pop(number, None) is None:
-            return 0
-        self._ended[number] = None
-        self._present_at[number] = change
-        if len(self._ended) <= CLOSED_MAX:
-            return 0
-        oldest = next(iter(self._ended))
-        del self._ended[oldest]
-        return self._present_at.pop(oldest)
-
-    def _note(self, case: Case, change: int) -> int:
-        number = case.case_id
-        self.changed_at[number] = change
-        self.closed.pop(number, None)
-        if case.lifecycle_status != "closed":
-            self.open[number] = case
-            return 0
-        self.open.pop(number, None)
-        self.closed[number] = case
-        if len(self.closed) <= CLOSED_MAX:
-            return 0
-        oldest = next(iter(self.closed))
-        del self.closed[oldest]
-        return self.changed_at.pop(oldest)
-
-    def _force(self, force: Force, change: int) -> None:
-        self.forces[force.item_id] = force
-        self._forced_at[force.item_id] = change
+    def _take(self, name: str, told: TableChange[Any, Any], change: int) -> None:
+        if (table := self.tables.get(name)) is not None and (left_out := table.take(told.rows, told.gone, change)):
+            self.refused += left_out
+            self.trouble = f"more than {table.shape.rows_max} {name}: the others are not shown"
 
     def _store(self, batch: SampleBatch, without_value: Sequence[int], change: int) -> None:
         """Store the rows of known items, the last of each, with the last usable values."""
@@ -234,26 +161,6 @@ class _Mirrored:
         taken = msgspec.structs.replace(batch, quality=np.where(has_value, q.GOOD, q.BAD).astype(np.uint32))
         dim.store(taken, index, np.full(len(rows), change))
         dim.live.quality[index], dim.live.has_value[index] = batch.quality, has_value
-
-    def cases_since(self, change: int) -> list[Case]:
-        changed = [number for number, at in self.changed_at.items() if at > change]
-        return [self.open.get(one) or self.closed[one] for one in changed]
-
-    def forces_since(self, change: int) -> list[tuple[int, Force | None]]:
-        """Forces that began or changed after `change`, by item; None: it was released."""
-        return [(one, self.forces.get(one)) for one, at in self._forced_at.items() if at > change]
-
-    def sessions_since(self, change: int) -> list[tuple[int, Session | None]]:
-        """Sessions that began or changed after `change`, by id; None: it ended."""
-        if change == WHOLE:
-            return list(self.sessions.items())
-        return [(one, self.sessions.get(one)) for one, at in self._present_at.items() if at > change]
-
-    def selections_since(self, change: int) -> list[tuple[int, Selection | None]]:
-        """Selections that began after `change`, by item; None: it ended."""
-        if change == WHOLE:
-            return list(self.selections.items())
-        return [(one, self.selections.get(one)) for one, at in self._selected_at.items() if at > change]
 
 
 def _of_node(node: str, item: KnownItem) -> KnownItem:
@@ -277,7 +184,9 @@ class NodeMirror:
         """Wall time since which nothing was heard of the node, here or where its state comes from; 0: never in this
         run; None: the state is live."""
         self.refused = 0
-        """Number of declarations of other nodes' items, and of sessions and selections beyond bounds: none is taken."""
+        """Number of declarations of other nodes' items, and of rows out of bounds."""
+        self.passed_over = 0
+        """Most tables of one state that are not known here: they are passed over."""
         self._changes = 1
         self._whole_at = 1
         """Change since which what is told can be told as changes; a viewer that is behind it takes the whole state."""
@@ -293,25 +202,14 @@ class NodeMirror:
     def dim(self) -> Dim:
         return self._table.dim
 
-    @property
-    def cases(self) -> dict[int, Case]:
-        """Open cases by id."""
-        return self._table.open
+    def table(self, shape: TableShape[K, R]) -> Table[K, R]:
+        """Rows of a table, as far as they are shown."""
+        return cast(Table[K, R], self._table.tables[shape.name])
 
     @property
-    def forces(self) -> dict[int, Force]:
-        """Forced items by id."""
-        return self._table.forces
-
-    @property
-    def sessions(self) -> dict[int, Session]:
-        """Sessions by id."""
-        return self._table.sessions
-
-    @property
-    def selections(self) -> dict[int, Selection]:
-        """Selected items by id."""
-        return self._table.selections
+    def trouble(self) -> str:
+        """Reason why some rows of a table are not shown; empty: all are."""
+        return self._table.trouble
 
     @property
     def position(self) -> Position:
@@ -327,13 +225,14 @@ class NodeMirror:
         Raises:
             DecodeError: the parts do not fit their description; nothing was taken.
         """
-        batches = decode_state(state, raw)
+        told = decode_state(state, raw)
+        self.passed_over = max(self.passed_over, told.tables.passed_over)
         self._changes += 1
         if state.piece == 0:
             self._coming = _Mirrored() if state.is_snapshot else None
         table = self._coming or self._table
         shown = self.dim.by_id
-        forgotten_at = table.take(self.node, state, batches, lambda one: declared(one) or shown(one), self._changes)
+        forgotten_at = table.take(self.node, told, lambda one: declared(one) or shown(one), self._changes)
         self.refused, table.refused = self.refused + table.refused, 0
         self._is_marked = False
         if not state.goes_on:
@@ -364,10 +263,11 @@ class NodeMirror:
             parts = tuple((b.value_type, len(b), samples.encode(b)) for b in self.dim.batches(rows))
             if parts:
                 yield KeptState(self.node, since, parts, without_value=ids_without_value(self.dim, rows))
-        cases, forces = tuple(self.cases.values()), tuple(self.forces.values())
-        for first in range(0, max(len(cases), len(forces)), SLICE_ROWS):
-            some = slice(first, first + SLICE_ROWS)
-            yield KeptState(self.node, since, cases=cases[some], forces=forces[some])
+        for table in [one for one in self._table.tables.values() if one.shape.is_kept_above]:
+            kept = list(table)
+            for first in range(0, len(kept), SLICE_ROWS):
+                some = msgspec.msgpack.encode(kept[first : first + SLICE_ROWS])
+                yield KeptState(self.node, since, tables={table.shape.name: msgspec.Raw(some)})
 
     def take_kept(self, kept: KeptState) -> None:
         """Take what a process before kept. No value looks live, until the node is heard and its state comes.
@@ -389,13 +289,4 @@ class NodeMirror:
             if asked.after != START:
                 return None
             since = WHOLE
-        changed = Changed(
-            since,
-            table.dim,
-            lambda: list(table.open.values()) if since == WHOLE else table.cases_since(since),
-            forces=lambda: table.forces_since(since),
-            stale_since_ns=self.stale_since_ns,
-            sessions=lambda: table.sessions_since(since),
-            selections=lambda: table.selections_since(since),
-        )
-        return cut(asked, changed)
+        return cut(asked, Changed(since, table.dim, list(table.tables.values()), self.stale_since_ns))

@@ -9,14 +9,12 @@ from typing import Final
 
 import msgspec
 
-from albireo.model.bounded import Count, Name, Signed64
+from albireo.model.bounded import Count, Name, Signed
 
 SESSIONS_MAX: Final = 1_000
 """Most sessions of a node, as many as keys can be trusted; whoever comes then is served as ever, without a session."""
 LOCALHOST: Final = "localhost"
 """Address of everybody who speaks over a socket in the data directory."""
-OVER: Final = "your session was ended by "
-"""Begin of the refusal that the client of an ended session is told."""
 
 
 class EndCause(StrEnum):
@@ -43,7 +41,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """Address of the machine that it speaks from, without a port; LOCALHOST; empty: not known."""
     role: Name
     """Word of the role that it has at the node (model.access)."""
-    since_ns: Signed64
+    since_ns: Signed
     """Wall time at the node."""
 
 

@@ -7,9 +7,8 @@ import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
-from albireo.codec.bounds import ENTRIES_MAX
 from albireo.machine.history.declared import Row
-from albireo.model.bounded import INT64_MAX, INT64_MIN, Name, Number32, Signed64
+from albireo.model.bounded import ENTRIES_MAX, INT64_MAX, INT64_MIN, Name, Number32, Signed
 from albireo.node.history.errors import QueryRefused
 from albireo.node.history.files import hot
 from albireo.node.history.files.hot import HotContent
@@ -37,8 +36,8 @@ class HotQuestion(NodeQuestion, frozen=True, kw_only=True, forbid_unknown_fields
 
     item_ids: Annotated[tuple[Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
     """Items asked for; empty: all."""
-    from_ns: Signed64 = INT64_MIN
-    to_ns: Signed64 = INT64_MAX
+    from_ns: Signed = INT64_MIN
+    to_ns: Signed = INT64_MAX
 
 
 ITEMS_ASKED_MAX: Final = 10_000
@@ -53,8 +52,8 @@ _ItemIds = Annotated[tuple[Number32, ...], Meta(max_length=ITEMS_ASKED_MAX)]
 class PieceQuestion(NodeQuestion, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Arguments that every question for a piece has."""
 
-    from_ns: Signed64
-    to_ns: Signed64
+    from_ns: Signed
+    to_ns: Signed
     """Range of time, `to_ns` not included."""
     item_ids: _ItemIds = ()
     cursor: Name = ""

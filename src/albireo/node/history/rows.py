@@ -6,10 +6,9 @@ from typing import Final
 import pyarrow as pa
 
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import EVENTS, GAPS, Hole, is_node
+from albireo.codec.history import EVENTS, GAPS, Hole
 from albireo.codec.record import Audited, CaseChanged, EpochGranted, GapFound, NodeStopped
 from albireo.machine.history.declared import Row
-from albireo.model.bounded import INT64_MAX, INT64_MIN
 from albireo.model.case import Cause
 from albireo.model.value import Value, ValueType
 
@@ -40,18 +39,6 @@ def hole_row(hole: Hole) -> Row:
     return what | {"from_ns": hole.from_ns, "to_ns": hole.to_ns} | where
 
 
-def unstorable(row: Row) -> str:
-    """Name of the first column whose content the files can't hold, and why; empty: they can hold the row."""
-    for name, value in row.items():
-        ends = (min(value), max(value)) if isinstance(value, list) and value else (value,)
-        for one in ends:
-            if isinstance(one, int) and not INT64_MIN <= one <= INT64_MAX:
-                return f"{name} is {one}, no signed number of 64 bit"
-    if "node" in row and not is_node(str(row["node"])):
-        return "node is no name that a folder can have"
-    return ""
-
-
 def _place(header: FrameHeader, index: int) -> Row:
     return {"node_ns": header.node_ns, "epoch": header.epoch, "sequence": header.first_sequence + index}
 
@@ -69,15 +56,28 @@ def gap_row(header: FrameHeader, index: int, gap: GapFound) -> Row:
 
 
 def event(header: FrameHeader, index: int, *, kind: str, action: str, **more: object) -> Row:
-    row: Row = {"at_ns": header.node_ns, "kind": kind, "action": action, "user": "", "subject": "", "detail": ""}
+    row: Row = {
+        "at_ns": header.node_ns,
+        "kind": kind,
+        "action": action,
+        "user": "",
+        "principal": "",
+        "subject": "",
+        "detail": "",
+    }
     return row | _place(header, index) | more
 
 
 def act_row(header: FrameHeader, index: int, record: Audited | EpochGranted | NodeStopped) -> Row:
     match record:
         case Audited(at_ns=at_ns, user=user, action=action, subject=subject, detail=detail):
-            more: Row = {"at_ns": at_ns, "user": user, "subject": subject, "detail": detail}
-            more["value_str"] = record.principal or None
+            more: Row = {
+                "at_ns": at_ns,
+                "user": user,
+                "principal": record.principal,
+                "subject": subject,
+                "detail": detail,
+            }
             return event(header, index, kind="audit", action=action) | more
         case EpochGranted(epoch=epoch, node=node, reason=reason):
             return event(

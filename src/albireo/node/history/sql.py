@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from albireo.codec.history import SCHEMAS, FileKind
+from albireo.model.refusal import RefusalCode
 from albireo.node.history.errors import HistoryDamaged, QueryRefused
 from albireo.node.history.files.intact import check_whole
-from albireo.node.history.files.parquet import open_file
 from albireo.node.history.files.store import FOLDER, read_manifest
 
 ROWS_MAX: Final = 1_000_000
@@ -24,7 +24,7 @@ class Database:
         try:
             import duckdb
         except ImportError as error:
-            raise QueryRefused("SQL needs duckdb: pip install 'albireo[sql]'") from error
+            raise QueryRefused("SQL needs duckdb", "pip install 'albireo[sql]'") from error
         self._errors = (duckdb.Error,)
         manifest = read_manifest(root)
         self._connection = duckdb.connect()
@@ -33,20 +33,10 @@ class Database:
         """Files whose checksum was not looked at yet; DuckDB looks at none."""
         for kind in FileKind:
             paths = [str(root / entry.path) for entry in manifest.of_kind(kind)]
-            columns = ", ".join(self._columns(kind))
+            columns = ", ".join(SCHEMAS[kind].names)
             source = f"read_parquet({paths!r}, hive_partitioning = true)" if paths else self._nothing(kind)
             more = "" if kind is FileKind.ITEMS or not paths else ", replace(node, '~', '/') AS node, day"
             self._connection.execute(f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM {source}")
-
-    def _columns(self, kind: FileKind) -> list[str]:
-        """Columns of the kind; items of version 0.1.0 have fewer."""
-        names = SCHEMAS[kind].names
-        entries = self._unchecked[kind]
-        if kind is not FileKind.ITEMS or not entries:
-            return names
-        with open_file(self._root, entries[0]) as file:
-            there = file.schema_arrow.names
-        return [name if name in there else f"NULL::BIGINT AS {name}" for name in names]
 
     def _check(self, sql: str) -> None:
         """Compare the files of each kind that the query may read with their checksums, once."""
@@ -76,7 +66,7 @@ class Database:
                 raise HistoryDamaged("history", str(error)) from error
             raise QueryRefused(str(error)) from error
         if len(rows) > ROWS_MAX:
-            raise QueryRefused(f"more than {ROWS_MAX} rows; add a LIMIT")
+            raise QueryRefused(f"more than {ROWS_MAX} rows", "add a LIMIT", RefusalCode.TOO_MUCH)
         return {name: [row[index] for row in rows] for index, name in enumerate(names)}
 
     def __enter__(self) -> Self:

@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec import bounds
 from albireo.codec.frame import Frame, frames
 from albireo.codec.pair_message import Heartbeat
 from albireo.codec.record import Audited, Stream, decode_records
@@ -91,7 +90,7 @@ class AuditTrail:
         if any(one.at_ns <= beat.orders_taken_ns for one in self._marks.actions):
             self._marks.waiting([one for one in self._marks.actions if one.at_ns > beat.orders_taken_ns])
         told = beat.orders[:TOLD_MAX]
-        self._heard = tuple(one for one in told if one.at_ns > self._taken_ns and not bounds.objection(one))
+        self._heard = tuple(one for one in told if one.at_ns > self._taken_ns)
         self._enter()
 
     def followed(self, frames: Sequence[Frame]) -> None:

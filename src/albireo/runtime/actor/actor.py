@@ -51,6 +51,9 @@ from albireo.runtime.link.tcp import TcpLinks, nobody
 from albireo.runtime.loop import ActorLoop, NextTurn, TurnMeter
 from albireo.runtime.mailbox import Mailbox, Overflow
 
+Call = tuple[Callable[..., object], tuple[object, ...]]
+"""Function and arguments of a call from another thread."""
+
 CALLS_MAX: Final = 10_000
 """Calls from other threads that may wait for the loop. Overflow rule: fail; a loop that far behind hangs."""
 CALLS_PER_TURN_MAX: Final = 1000
@@ -118,9 +121,7 @@ class ActorContext:
         self._supervised = supervised
         self._next = NextTurn(self.loop, self._turn)
         self._links = ActorLinks(Sockets(RunDirectory(self.data)), self._next.soon, self._report_malformed)
-        self._calls: Mailbox[tuple[Callable[..., object], tuple[object, ...]]] = Mailbox(
-            f"{self.name}.calls", CALLS_MAX, Overflow.FAIL
-        )
+        self._calls: Mailbox[Call] = Mailbox(f"{self.name}.calls", CALLS_MAX, Overflow.FAIL)
         self._failure: asyncio.Future[None] = self.loop.create_future()
         self._stop_asked = asyncio.Event()
         self._at_ready: list[Callable[[], object]] = []

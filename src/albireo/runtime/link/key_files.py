@@ -2,13 +2,12 @@
 
     <keys>/             0700
     <keys>/own.json     0600   own name, the pair in use, during a rotation the next one
-    <keys>/trusted.json 0600   names with their public keys (two at most), and every key ever revoked
-    <keys>/roles.json   0600   role of each trusted program that was given one; the others have `view` (ADR-0154)
+    <keys>/trusted.json 0600   names with their public keys (two at most), the role of each program that was given one
+                               (the others have `view`, ADR-0154), and every key ever revoked
     <keys>/lock         0600   held while one of them is written
 
 Public keys are written as 64 hexadecimal digits, because Z85 has characters that a shell takes for its own; Z85 is
-read as well. Roles have a file of their own, because software that knows no roles refuses a `trusted.json` with more
-in it. A directory or file that others may reach is refused and not put right: a secret that was readable has to
+read as well. A directory or file that others may reach is refused and not put right: a secret that was readable has to
 be replaced, not hidden again.
 
 Decision: ADR-0100.
@@ -35,7 +34,6 @@ from albireo.runtime.errors import KeysRefused
 
 OWN_FILE: Final = "own.json"
 TRUSTED_FILE: Final = "trusted.json"
-ROLES_FILE: Final = "roles.json"
 LOCK_FILE: Final = "lock"
 KEY_PATTERN: Final = r"^[0-9a-f]{64}$"
 KEYS_PER_NAME_MAX: Final = 2
@@ -56,7 +54,7 @@ Hex32 = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 """32 bytes as 64 lower-case hexadecimal digits."""
 KeyName = Annotated[str, msgspec.Meta(pattern=KEY_NAME_PATTERN)]
 Mark = tuple[tuple[int, int, int] | None, ...]
-_File = TypeVar("_File", bound="OwnKeys | Trust | KeyRoles")
+_File = TypeVar("_File", bound="OwnKeys | Trust")
 
 
 class KeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -97,13 +95,6 @@ class OwnKeys(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """During a rotation: the pair that follows."""
 
 
-class Trust(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Content of `trusted.json`."""
-
-    trusted: Annotated[tuple[KnownKey, ...], msgspec.Meta(max_length=TRUSTED_MAX)] = ()
-    revoked: Annotated[tuple[KnownKey, ...], msgspec.Meta(max_length=REVOKED_MAX)] = ()
-
-
 class KeyRole(msgspec.Struct, frozen=True, kw_only=True):
     """Role that a name was given with its key."""
 
@@ -114,10 +105,13 @@ class KeyRole(msgspec.Struct, frozen=True, kw_only=True):
     """Topmost node at which it has the role; empty: every node."""
 
 
-class KeyRoles(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of `roles.json`; a name whose keys are trusted no more has none."""
+class Trust(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Content of `trusted.json`."""
 
+    trusted: Annotated[tuple[KnownKey, ...], msgspec.Meta(max_length=TRUSTED_MAX)] = ()
     roles: Annotated[tuple[KeyRole, ...], msgspec.Meta(max_length=TRUSTED_MAX)] = ()
+    """A name whose keys are trusted no more has none."""
+    revoked: Annotated[tuple[KnownKey, ...], msgspec.Meta(max_length=REVOKED_MAX)] = ()
 
 
 def new_pair() -> KeyPair:
@@ -160,7 +154,7 @@ def locked(directory: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def write(directory: Path, name: str, content: OwnKeys | Trust | KeyRoles) -> None:
+def write(directory: Path, name: str, content: OwnKeys | Trust) -> None:
     """Replace a file as a whole, mode 0600."""
     (directory / f"{name}.aside").unlink(missing_ok=True)  # One left over might have another mode.
     text = msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
@@ -191,14 +185,9 @@ def read(directory: Path, name: str, kind: type[_File]) -> _File:
         raise KeysRefused(path, "is damaged", "restore it, or make new keys in another directory") from None
     if isinstance(content, OwnKeys):
         _check_pairs(path, content)
-    elif isinstance(content, Trust):
+    else:
         _check_trust(path, content)
     return content
-
-
-def read_roles(directory: Path) -> KeyRoles:
-    """The roles of the trusted programs; none as long as there is no such file. Raises KeysRefused."""
-    return read(directory, ROLES_FILE, KeyRoles) if (directory / ROLES_FILE).exists() else KeyRoles()
 
 
 def check_directory(directory: Path) -> None:
@@ -215,7 +204,7 @@ def check_directory(directory: Path) -> None:
 def mark_of(directory: Path) -> Mark:
     """Changes whenever a file was replaced or its access changed."""
     found: list[tuple[int, int, int] | None] = []
-    for path in (directory, directory / OWN_FILE, directory / TRUSTED_FILE, directory / ROLES_FILE):
+    for path in (directory, directory / OWN_FILE, directory / TRUSTED_FILE):
         try:
             told = path.lstat()
         except OSError:

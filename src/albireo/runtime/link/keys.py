@@ -29,12 +29,10 @@ from albireo.runtime.link.key_files import (
     NODE_CHARS_MAX,
     OWN_FILE,
     REVOKED_MAX,
-    ROLES_FILE,
     TRUSTED_FILE,
     TRUSTED_MAX,
     KeyPair,
     KeyRole,
-    KeyRoles,
     KnownKey,
     Mark,
     OwnKeys,
@@ -45,7 +43,6 @@ from albireo.runtime.link.key_files import (
     new_pair,
     public_key,
     read,
-    read_roles,
     write,
 )
 
@@ -53,10 +50,10 @@ from albireo.runtime.link.key_files import (
 class Keys:
     """The keys in one directory, as last read. `refresh` sees what others changed on disk."""
 
-    def __init__(self, directory: Path, own: OwnKeys, trust_list: Trust, roles: KeyRoles, mark: Mark) -> None:
+    def __init__(self, directory: Path, own: OwnKeys, trust_list: Trust, mark: Mark) -> None:
         """Use `load` or `new`."""
         self.directory = directory
-        self._take(own, trust_list, roles, mark)
+        self._take(own, trust_list, mark)
 
     @classmethod
     def load(cls, directory: Path) -> "Keys":
@@ -68,7 +65,7 @@ class Keys:
         directory = directory.absolute()
         mark = mark_of(directory)
         own, trust_list = read(directory, OWN_FILE, OwnKeys), read(directory, TRUSTED_FILE, Trust)
-        return cls(directory, own, trust_list, read_roles(directory), mark)
+        return cls(directory, own, trust_list, mark)
 
     @classmethod
     def new(cls, directory: Path, name: str) -> "Keys":
@@ -146,12 +143,14 @@ class Keys:
         with self._changing():
             self._check_trustable(name, key)
             self._check_role(name, grant)
+            trusted, roles = self.trust_list.trusted, self.trust_list.roles
             if grant is not None or not self.keys_of(name):
-                self._write_role(name, grant)
+                roles = self._roles_with(name, grant)
             if self.name_of(key) != name:
-                known = KnownKey(name=name, public=key, since_ns=self._after_all())
-                trusted = (*self.trust_list.trusted, known)
-                write(self.directory, TRUSTED_FILE, msgspec.structs.replace(self.trust_list, trusted=trusted))
+                trusted = (*trusted, KnownKey(name=name, public=key, since_ns=self._after_all()))
+            changed = msgspec.structs.replace(self.trust_list, trusted=trusted, roles=roles)
+            if changed != self.trust_list:
+                write(self.directory, TRUSTED_FILE, changed)
 
     def revoke(self, name: str, public: str = "") -> tuple[str, ...]:
         """Trust the keys of a name no more, for ever.
@@ -174,9 +173,9 @@ class Keys:
             now = wall_ns()
             revoked = (*self.trust_list.revoked, *(msgspec.structs.replace(one, since_ns=now) for one in gone))
             trusted = tuple(one for one in self.trust_list.trusted if one not in gone)
-            write(self.directory, TRUSTED_FILE, Trust(trusted=trusted, revoked=revoked))
-            if all(one.name != name for one in trusted):
-                self._write_role(name, None)
+            is_known = any(one.name == name for one in trusted)
+            roles = self.trust_list.roles if is_known else self._roles_with(name, None)
+            write(self.directory, TRUSTED_FILE, Trust(trusted=trusted, roles=roles, revoked=revoked))
         return tuple(one.public for one in gone)
 
     def begin_rotation(self) -> str:
@@ -230,17 +229,17 @@ class Keys:
         if mark == self._read_mark:
             return False
         own, trust_list = read(self.directory, OWN_FILE, OwnKeys), read(self.directory, TRUSTED_FILE, Trust)
-        self._take(own, trust_list, read_roles(self.directory), mark)
+        self._take(own, trust_list, mark)
         return True
 
-    def _take(self, own: OwnKeys, trust_list: Trust, roles: KeyRoles, mark: Mark) -> None:
+    def _take(self, own: OwnKeys, trust_list: Trust, mark: Mark) -> None:
         revoked = {one.public for one in trust_list.revoked}
         self.own = own
         self.trust_list = trust_list
         self._names = {one.public: one.name for one in trust_list.trusted if one.public not in revoked}
         programs = {one for one in self._names.values() if kind_of(one) is PrincipalKind.PROGRAM}
         view = dict.fromkeys(programs, RoleGrant(AccessRole.VIEW))
-        given = {one.name: RoleGrant(role_from(one.role) or AccessRole.VIEW, one.node) for one in roles.roles}
+        given = {one.name: RoleGrant(role_from(one.role) or AccessRole.VIEW, one.node) for one in trust_list.roles}
         self.roles = view | {name: grant for name, grant in given.items() if name in programs}
         """Role of every program whose key is trusted, by name; another object whenever the files have changed."""
         self._read_mark = mark
@@ -284,14 +283,12 @@ class Keys:
         if len(grant.node) > NODE_CHARS_MAX or not grant.node.isprintable():
             raise KeysRefused(self.directory, "that is no id of a node", "give one of the topology, such as root/north")
 
-    def _write_role(self, name: str, grant: RoleGrant | None) -> None:
-        """Write what a name may do; None: `view`, for which no line is needed."""
-        before = read_roles(self.directory).roles
-        roles = [one for one in before if one.name != name]
-        if grant is not None and grant != RoleGrant(AccessRole.VIEW):
-            roles.append(KeyRole(name=name, role=grant.role.word, node=grant.node))
-        if tuple(roles) != before:
-            write(self.directory, ROLES_FILE, KeyRoles(roles=tuple(roles)))
+    def _roles_with(self, name: str, grant: RoleGrant | None) -> tuple[KeyRole, ...]:
+        """The roles with another one of a name; None: `view`, for which no line is needed."""
+        others = tuple(one for one in self.trust_list.roles if one.name != name)
+        if grant is None or grant == RoleGrant(AccessRole.VIEW):
+            return others
+        return (*others, KeyRole(name=name, role=grant.role.word, node=grant.node))
 
     def _following(self) -> KeyPair:
         if self.own.next is None:

@@ -21,6 +21,8 @@ from importlib import import_module
 from typing import Final, Self
 
 from albireo.codec.frame import Frame
+from albireo.machine.fold.alarms.cases import CASES
+from albireo.machine.fold.items.forces import Forces
 from albireo.machine.producer.seeking import SeekConfig
 from albireo.machine.root.root import Root
 from albireo.model.instant import MS, SECOND
@@ -237,10 +239,10 @@ class TreeDay:
     def _is_shown(self) -> bool:
         """The site shows values, alarms and forces of the node below as they are there."""
         owner, mirror = self._root(self.below), self._root(self.site).tree.mirrors[PUMP]
-        return is_shown(owner, mirror) and mirror.cases == {one.case_id: one for one in owner.folds.cases}
+        return is_shown(owner, mirror) and set(mirror.table(CASES)) == set(owner.folds.cases)
 
     def _is_forced(self) -> bool:
-        return any(True for _ in self._root(self.below).folds.forces)
+        return any(True for _ in self._root(self.below).folds.of(Forces))
 
     def _has_right_alarm(self, site: Site) -> bool:
         """The case of the level is active if it is too high; before the first level there is none."""

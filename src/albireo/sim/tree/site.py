@@ -194,7 +194,7 @@ class Site:
             self.stage.agenda.after_ms(INIT_EVERY_MS, self._init)
 
     def _inited(self, answer: Answer) -> None:
-        self.stage.note(self.node, f"init: {answer.error or 'done'}")
+        self.stage.note(self.node, f"init: {answer.refusal or 'done'}")
 
     def exchanged(self) -> None:
         """Note that the disk of a node that stands alone is exchanged: what it has acknowledged may be gone."""

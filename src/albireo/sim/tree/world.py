@@ -20,6 +20,7 @@ from typing import Final, Self
 
 from albireo.codec.message import Answer
 from albireo.machine.fold.items.dim import Dim
+from albireo.machine.fold.items.forces import FORCES, Forces
 from albireo.machine.root.root import Root
 from albireo.machine.tree.followed_states import UNHEARD_NS
 from albireo.machine.tree.mirror import NodeMirror
@@ -126,7 +127,7 @@ class TreeWorld(World[NodeStage]):
         order = self.orders.give(giver.node, owner.node, giver.stores)
 
         def answered(answer: Answer) -> None:
-            self.stage.tell(giver.node, f"{order.command_id}: {answer.error or answer.result}")
+            self.stage.tell(giver.node, f"{order.command_id}: {answer.outcome}")
             order.answers.append(answer)
 
         self.stage.tell(giver.node, f"orders {owner.node}:{ITEM} = {order.value} within {expires_ms} ms")
@@ -315,8 +316,8 @@ def _is_live(here: TreeMember | LoneMachine, node: str) -> bool:
 
 def is_shown(owner: Root, mirror: NodeMirror) -> bool:
     """Whether a node is shown as it is."""
-    forced = {one.item_id for one in owner.folds.forces}
-    return _readings(owner.folds.dim) == _readings(mirror.dim) and forced == mirror.forces.keys()
+    forced, shown = owner.folds.of(Forces).table, mirror.table(FORCES)
+    return _readings(owner.folds.dim) == _readings(mirror.dim) and set(forced) == set(shown)
 
 
 def _readings(dim: Dim) -> dict[str, Reading]:

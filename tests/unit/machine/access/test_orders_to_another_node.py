@@ -18,6 +18,8 @@ from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.session import Session
 from albireo.model.value import ItemId, ValueType
+from tests.parts.refusals import refused_with
+from tests.parts.tables import told_rows
 from tests.unit.machine.orders.session.test_sessions_in_a_tree import ABOVE, OTHER, SITE, Site
 
 ITEM: Final = f"{OTHER}:fan"
@@ -86,13 +88,14 @@ def site() -> Site:
     """A node that knows an item and a session of its sibling."""
     one = Site()
     fan = DataItem(name="fan", value_type=ValueType.FLOAT64, is_writable=True)
+    session = Session(session_id=5, principal="someone", address="10.0.0.9", role="view", since_ns=1)
     state = FeedState(
         epoch=1,
         position=Position(1, 9),
         previous=BEGINNING,
         is_snapshot=True,
         items=(KnownItem(item_id=ItemId(1), node=OTHER, item=fan),),
-        sessions=(Session(session_id=5, principal="someone", address="10.0.0.9", role="view", since_ns=1),),
+        tables={"sessions": told_rows(session)},
     )
     one.root.tree.all_mirrors[OTHER].take(state, [])
     one.step(KeysListed(GUESTS))
@@ -106,7 +109,7 @@ def asked(one: Site, what: str, arguments: Mapping[str, object], principal: str 
     ask = Ask(request_id=9, what=what, arguments=dict(msgspec.to_builtins(arguments, builtin_types=(bytes,))))
     one.step(LettersDrained([(principal.encode(), ask, (), principal)]))
     one.commit()
-    return "".join(answer.error for answer in one.answers()), before != set(one.root.folds.messages.outbox.open)
+    return "".join(refused_with(answer) for answer in one.answers()), before != set(one.root.folds.messages.outbox.open)
 
 
 def role_at(grant: RoleGrant, node: str) -> AccessRole:

@@ -89,9 +89,9 @@ def test_a_reserved_name_is_nobodys_to_produce_under(name: str, principal: str) 
         assert owner(side, name) == principal
     else:
         assert isinstance(answer, AppendRefused)
-        assert answer.reason == "not_owner", "for good"
-        assert repr(name) in answer.detail
-        assert "what to do" in answer.detail
+        assert answer.refusal.code == "not_owner", "for good"
+        assert repr(name) in str(answer.refusal)
+        assert "what to do" in str(answer.refusal)
         assert side.end == end, "nothing is recorded of it"
 
 
@@ -106,7 +106,7 @@ def test_only_a_follower_of_this_machine_has_records_kept_for_it(mode: str) -> N
     side = alone()
     assert follow(side, "archive", LOCAL, is_named=True, mode=mode).verdict != "refused"
     answer = follow(side, "archive", MES, is_named=True, mode=mode)
-    assert (answer.verdict, "unnamed" in answer.reason) == ("refused", True)
+    assert (answer.verdict, "unnamed" in str(answer.refusal)) == ("refused", True)
 
 
 def follow(side: Side, name: str, principal: str, *, is_named: bool = False, mode: str = "log") -> FeedAnswer:
@@ -134,12 +134,12 @@ def test_a_name_stays_with_the_key_that_opened_it() -> None:
     assert may(side, "boiler", MES, run=1)
     answer = hello(side, "boiler", DESK, run=2)
     assert isinstance(answer, AppendRefused)
-    assert f"belongs to the key '{MES}', not to '{DESK}'" in answer.detail
+    assert f"belongs to the key '{MES}', not to '{DESK}'" in str(answer.refusal)
     assert may(side, "boiler", MES, run=3), "a restart of its program"
     assert may(side, "boiler", LOCAL, run=4), "who may reach the data directory takes it over"
     assert owner(side, "boiler") == LOCAL
     assert not may(side, "boiler", MES, run=5)
-    assert "a program on the node's machine" in hello(side, "boiler", MES, run=5).detail  # type: ignore[union-attr]
+    assert "a program on the node's machine" in str(hello(side, "boiler", MES, run=5).refusal)  # type: ignore[union-attr]
 
 
 def test_a_name_without_a_known_owner_is_whose_who_comes_first() -> None:

@@ -39,6 +39,7 @@ from albireo.machine.feed.leader import (
 from albireo.machine.feed.pace import LEAST, LOOK_NS, PATIENCE_NS, SAVED_LOOKS
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry, EpochHistory, Position
+from tests.parts.refusals import no
 
 LOG = b"L" * 16
 HISTORY = EpochHistory((EpochEntry(1, 1, 11), EpochEntry(2, 50, 22)))
@@ -528,7 +529,9 @@ def test_follower_starts_over_from_a_snapshot() -> None:
 def test_follower_reports_a_refusal_and_asks_again_later(verdict: str) -> None:
     machine = follower()
     machine.step(LinkUp(), Instant(0))
-    assert machine.step(Received(FeedAnswer(verdict=verdict, reason="why")), Instant(0)) == [Noted(verdict, "why")]
+    assert machine.step(Received(FeedAnswer(verdict=verdict, refusal=no("behind", "why"))), Instant(0)) == [
+        Noted(verdict, "why")
+    ]
     assert machine.phase is FollowPhase.ASKING
     assert machine.step(TimePassed(), Instant(ASK_AGAIN_NS - 1)) == []
     assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], TellLeader)

@@ -119,7 +119,7 @@ def test_one_key_does_not_take_the_place_of_all_others(mode: str) -> None:
 
     greedy = [asks(number, "greedy") for number in range(FOLLOWERS_MAX)]
     assert [one.verdict != "refused" for one in greedy].count(True) == FOLLOWERS_OF_ONE_MAX
-    assert f"{FOLLOWERS_OF_ONE_MAX} followers of greedy" in greedy[-1].reason
+    assert f"{FOLLOWERS_OF_ONE_MAX} followers of greedy" in str(greedy[-1].refusal)
     assert asks(0, "greedy").verdict != "refused", "a name that it has already takes its own place"
     assert asks(0, "modest").verdict != "refused"
     assert asks(0, "local:0").verdict != "refused"
@@ -139,7 +139,7 @@ def test_a_name_that_is_none_is_refused_with_the_limit(name: str, mode: str) -> 
     feed = Leader() if mode == "log" else StateFeed(Table())
     answer = feed.hello(b"f", FeedHello(follower=name, mode=mode), FACTS, Instant(0))
     assert answer.verdict == "refused"
-    assert str(NAME_CHARS_MAX) in answer.reason
+    assert str(NAME_CHARS_MAX) in str(answer.refusal)
 
 
 @pytest.mark.parametrize("credit_bytes", EXTREMES)

@@ -3,10 +3,10 @@
 import pytest
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.slices import sliced
 from albireo.machine.fold import AlarmConfig
 from albireo.machine.fold.alarms import transitions as t
 from albireo.machine.fold.alarms.conditions import Conditions
-from albireo.machine.fold.columns import sliced
 from albireo.model import quality as q
 from albireo.model.case import Action
 from albireo.model.item import AlarmSettings, Condition

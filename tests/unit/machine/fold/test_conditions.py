@@ -9,6 +9,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.record import ItemDeclared
 from albireo.machine.fold import AlarmConfig, Conditions, Dim
 from albireo.model import quality as q
+from albireo.model.bounded import TEXT_CHARS_MAX
 from albireo.model.instant import MS
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.value import ItemId, Value, ValueType
@@ -204,6 +205,13 @@ def test_item_that_never_came_is_stale_after_its_time() -> None:
     node = node_with(AlarmSettings(stale_s=5.0))
     node.pass_time(5000)
     assert [(one.condition, one.value) for one in node.open_cases()] == [(Condition.STALE, None)]
+
+
+def test_a_case_of_a_long_text_has_no_more_of_it_than_a_record_may_have() -> None:
+    node = node_with(AlarmSettings(stale_s=5.0), ValueType.STRING)
+    node.sample("a", "x" * (TEXT_CHARS_MAX + 1))
+    node.pass_time(5000)
+    assert [one.value for one in node.open_cases()] == ["x" * TEXT_CHARS_MAX]
 
 
 def test_stale_judges_strings_too() -> None:

@@ -17,8 +17,8 @@ from albireo.codec.record import (
     Stream,
     encode_records,
 )
+from albireo.codec.slices import SLICE_ROWS, sliced
 from albireo.codec.tree.envelope import encode_envelope, open_envelope
-from albireo.machine.fold.columns import SLICE_ROWS, sliced
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.origins import Origins
 from albireo.machine.tree.mirror import NodeMirror

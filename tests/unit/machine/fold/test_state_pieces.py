@@ -21,16 +21,18 @@ from albireo.machine.feed.follower import (
 from albireo.machine.feed.leader import LogFacts
 from albireo.machine.feed.state import StateFeed
 from albireo.machine.feed.viewing import LISTS, StatePieces, decode_state
+from albireo.machine.fold.items.forces import FORCES, ForceState
 from albireo.machine.fold.state_piece import PIECE_BYTES
 from albireo.machine.kernel.turn import Turn
+from albireo.machine.table.told import TableChange
 from albireo.machine.tree.mirror import NodeMirror
-from albireo.model.force import Force
 from albireo.model.instant import MS, Instant
 from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, ValueType
 from tests.parts.drafted import view_of
+from tests.parts.tables import told_rows
 from tests.unit.machine.feed.test_feed import HISTORY, LOG
 
 NODE: Final = "root/wide"
@@ -240,7 +242,7 @@ def test_pieces_are_joined_to_the_same_state() -> None:
     take = way.shown.take
 
     def collect(state: FeedState, raw: list[bytes | memoryview]) -> None:
-        whole = pieces.add(state, decode_state(state, raw))
+        whole = pieces.add(decode_state(state, raw))
         if whole is not None:
             joined.append(whole)
         take(state, raw)
@@ -248,22 +250,32 @@ def test_pieces_are_joined_to_the_same_state() -> None:
     way.shown.take = collect  # type: ignore[method-assign,assignment]  # A tap on the way.
     way.begin()
     way.until_level()
-    ((state, batches),) = joined
+    (whole,) = joined
+    state, batches = whole.state, whole.batches
     assert state.is_snapshot
     assert [one.item_id for one in state.items] == list(range(1, COUNT + 1))
     assert np.concatenate([one.item_id for one in batches]).tolist() == list(range(1, COUNT + 1))
     assert [count for _, count in state.value_parts] == [len(one) for one in batches]
 
 
-def test_forces_of_all_pieces_are_told() -> None:
-    force = Force(item_id=1, measured_id=2, value=1.0, user="ann", reason="test", since_ns=1, for_ms=1)
-    first = FeedState(epoch=1, position=Position(1, 2), previous=Position(1, 1), forces=(force,), goes_on=True)
-    last = msgspec.structs.replace(first, forces=(), released=(3, 4), piece=1, goes_on=False)
+def test_rows_of_all_pieces_are_told() -> None:
+    force = ForceState(
+        item_id=1, measured_id=2, value=1.0, user="ann", reason="test", since_ns=1, for_ms=1, forced_at=0
+    )
+    first = FeedState(
+        epoch=1,
+        position=Position(1, 2),
+        previous=Position(1, 1),
+        tables={"forces": told_rows(force), "later": told_rows(force)},
+        goes_on=True,
+    )
+    last = msgspec.structs.replace(first, tables={"forces": told_rows(gone=(3, 4))}, piece=1, goes_on=False)
     pieces = StatePieces()
-    assert pieces.add(first, []) is None
-    whole = pieces.add(last, [])
+    assert pieces.add(decode_state(first, [])) is None
+    whole = pieces.add(decode_state(last, []))
     assert whole is not None
-    assert (whole[0].forces, whole[0].released) == ((force,), (3, 4))
+    assert whole.tables.of(FORCES) == TableChange((force,), (3, 4))
+    assert whole.tables.passed_over == 1
 
 
 def test_every_list_of_all_pieces_is_told() -> None:

@@ -24,7 +24,6 @@ def test_a_child_that_claims_anothers_items_shows_none_of_them_and_is_counted() 
         previous=BEGINNING,
         is_snapshot=True,
         items=(known(1, SITE, "own"), known(2, "root/other", "claimed")),
-        cases=(),
         value_parts=((int(ValueType.FLOAT64), 2),),
     )
     mirror.take(state, [samples.encode(batch)])

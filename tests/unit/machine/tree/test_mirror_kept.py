@@ -7,15 +7,17 @@ from hypothesis import strategies as st
 
 from albireo.codec import samples
 from albireo.codec.message import FeedState
-from albireo.machine.fold.columns import SLICE_ROWS
+from albireo.codec.slices import SLICE_ROWS
+from albireo.machine.fold.alarms.cases import CASES
+from albireo.machine.fold.items.forces import FORCES, ForceState
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model import quality as q
 from albireo.model.case import Case, LifecycleStatus
-from albireo.model.force import Force
 from albireo.model.item import Condition, DataItem, KnownItem
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ItemId, ValueType
+from tests.parts.tables import told_rows
 from tests.unit.machine.root.test_root_roles import LOG, Side
 from tests.unit.machine.tree.test_topology_taken_up import NORTH, SOUTH, child
 
@@ -24,7 +26,9 @@ QUALITIES = [q.GOOD, q.GOOD_LOCAL_OVERRIDE, q.UNCERTAIN_NO_COMMUNICATION_LAST_US
 STALE = q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE
 CASE = Case(case_id=7, item_id=1, condition=Condition.HI, severity=500)
 CLOSED = msgspec.structs.replace(CASE, case_id=8, lifecycle_status=LifecycleStatus.CLOSED)
-FORCE = Force(item_id=1, measured_id=2, value=3.0, user="anna", reason="pump is out", since_ns=5, for_ms=9)
+FORCE = ForceState(
+    item_id=1, measured_id=2, value=3.0, user="anna", reason="pump is out", since_ns=5, for_ms=9, forced_at=7
+)
 
 
 def known(types: list[ValueType], node: str = NORTH) -> list[KnownItem]:
@@ -106,9 +110,9 @@ def test_each_value_is_shown_as_it_was_and_none_looks_live(rows: list[tuple[Valu
 def test_open_cases_and_forces_are_shown_and_closed_cases_are_not() -> None:
     items = known([ValueType.FLOAT64])
     mirror = NodeMirror(NORTH)
-    told(mirror, items, [], cases=(CASE, CLOSED), forces=(FORCE,))
+    told(mirror, items, [], tables={"cases": told_rows(CASE, CLOSED), "forces": told_rows(FORCE)})
     after = kept_over(mirror, items)
-    assert after.cases == {7: CASE} and after.forces == {1: FORCE}
+    assert list(after.table(CASES)) == [CASE] and list(after.table(FORCES)) == [FORCE]
 
 
 def test_more_than_a_slice_of_items_is_kept_whole() -> None:
@@ -131,10 +135,15 @@ def test_items_without_a_value_and_items_that_are_gone_or_of_another_type_are_le
 def test_the_first_state_that_comes_takes_the_place_of_all_that_was_kept() -> None:
     items = known([ValueType.INT64] * 2)
     mirror = NodeMirror(NORTH)
-    told(mirror, items, batches_of([(1, ValueType.INT64, 5, q.GOOD)]), cases=(CASE,), forces=(FORCE,))
+    told(
+        mirror,
+        items,
+        batches_of([(1, ValueType.INT64, 5, q.GOOD)]),
+        tables={"cases": told_rows(CASE), "forces": told_rows(FORCE)},
+    )
     after = kept_over(mirror, items)
     told(after, items, batches_of([(2, ValueType.INT64, 9, q.GOOD)]))
-    assert after.stale_since_ns is None and not after.cases and not after.forces
+    assert after.stale_since_ns is None and not len(after.table(CASES)) and not len(after.table(FORCES))
     qualities = [after.dim.reading_at(after.dim.index_of(one)).quality for one in (1, 2)]  # type: ignore[arg-type]
     assert qualities == [q.BAD_WAITING_FOR_INITIAL_DATA, q.GOOD]
 

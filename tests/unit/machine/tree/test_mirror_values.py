@@ -60,7 +60,7 @@ class Owner:
         return Position(1, self.sequence)
 
     def state_piece(self, asked: StateAsked) -> StatePiece | None:
-        return cut(asked, Changed(asked.since, self.dim, list))
+        return cut(asked, Changed(asked.since, self.dim, ()))
 
 
 def tell(source: Owner | NodeMirror, since: int, mirror: NodeMirror) -> int:

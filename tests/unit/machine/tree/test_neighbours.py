@@ -13,14 +13,31 @@ from albireo.machine.kernel.events import Measured, MemberSaid, PairFigures, Top
 from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.machine.tree.neighbours import NeighbourWatch, said_by
 from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.model.position import BEGINNING
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
 from tests.unit.machine.root.test_root import World
-from tests.unit.node.member.test_audit_trail import BEAT
 
 OWN, OTHER = "a" * 64, "b" * 64
 SITE, ABOVE = "root/site", "above"
 HOUR = 3_600 * SECOND
+BEAT = Heartbeat(
+    feature_level=1,
+    log_level=1,
+    cluster="c",
+    member=1,
+    run=1,
+    store="s",
+    beat=1,
+    sent=Instant(0),
+    state="ready",
+    epoch=1,
+    is_acting=False,
+    is_holder=False,
+    end=BEGINNING,
+    committed=BEGINNING,
+    accepted_epoch=1,
+)
 
 
 def site_above() -> World:

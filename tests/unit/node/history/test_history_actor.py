@@ -23,6 +23,7 @@ from albireo.node.history.below.answers import READING_MAX
 from albireo.node.history.files.store import HistoryStore, read_manifest
 from albireo.runtime import ActorContext, Letter, Link, running
 from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored, stored_rows
+from tests.parts.refusals import refused_with
 from tests.parts.waiting import PATIENCE_S
 
 Story = TypeVar("Story", bound=Callable[..., Coroutine[None, None, None]])
@@ -172,7 +173,7 @@ async def test_rows_are_sealed_acknowledged_and_survive_a_restart(tmp_path: Path
     async with running(server, tmp_path):
         async with running(history(), tmp_path), running(asker := Asker(), tmp_path):
             await server.until_taken()
-            assert (await asker.ask("seal")).error == ""
+            assert refused_with(await asker.ask("seal")) == ""
             await until(lambda: server.durable == server.committed)
             assert stored_rows(tmp_path / "history") == sorted(log.rows)
             log.samples([(1, DAY_ZERO + 99 * SECOND, 1.5, 0)], DAY_ZERO + 99 * SECOND)
@@ -185,24 +186,25 @@ async def test_rows_are_sealed_acknowledged_and_survive_a_restart(tmp_path: Path
 
 
 @in_a_loop
-async def test_a_record_that_no_file_can_hold_is_an_event_and_stops_nothing(tmp_path: Path) -> None:
-    """Version 0.1.0 took any gap record: its numbers have one bit more than those of Parquet. The error of the seal
-    ended the history at each start."""
+async def test_a_record_out_of_bounds_is_an_event_and_stops_nothing(tmp_path: Path) -> None:
+    """The error of the seal ended the history at each start, once: numbers of msgpack have one bit more than those of
+    Parquet."""
     log = some_log()
     gap = GapFound(source="p1", reason="overflow", from_ns=DAY_ZERO, to_ns=2**63, item_ids=(2**64 - 1,), lost=1)
-    log.records(Stream.SAMPLES, [gap, msgspec.structs.replace(gap, to_ns=DAY_ZERO + 1, item_ids=())], DAY_ZERO)
+    log.records(Stream.SAMPLES, [gap], DAY_ZERO)
+    log.records(Stream.SAMPLES, [msgspec.structs.replace(gap, to_ns=DAY_ZERO + 1, item_ids=())], DAY_ZERO)
     log.samples([(1, DAY_ZERO + 99 * SECOND, 1.5, 0)], DAY_ZERO + 99 * SECOND)
     server = LogServer(log)
     async with running(server, tmp_path), running(history(), tmp_path), running(asker := Asker(), tmp_path):
         await server.until_taken()
-        assert (await asker.ask("seal")).error == ""
+        assert refused_with(await asker.ask("seal")) == ""
         await until(lambda: server.durable == server.committed)
     assert stored_rows(tmp_path / "history") == sorted(log.rows)
     (gaps,) = stored(tmp_path / "history", FileKind.GAPS)
     assert [row["to_ns"] for row in gaps.to_pylist()] == [DAY_ZERO + 1]
     (events,) = stored(tmp_path / "history", FileKind.EVENTS)
     (unreadable,) = (row for row in events.to_pylist() if row["action"] == "unreadable")
-    assert unreadable["detail"] == "to_ns is 9223372036854775808, no signed number of 64 bit"
+    assert "9223372036854775807" in str(unreadable["detail"])
     assert unreadable["sequence"] == log.end - 2
 
 
@@ -341,10 +343,10 @@ async def test_questions_that_wait_for_the_reading_thread_are_bounded(tmp_path: 
     async with running(LogServer(some_log()), tmp_path), running(historian, tmp_path):
         async with running(asker := Asker(), tmp_path):
             historian._answers._reading = READING_MAX
-            assert str(READING_MAX) in (await asker.ask("history")).error
+            assert str(READING_MAX) in refused_with(await asker.ask("history"))
             historian._answers._reading = 0
             for _ in range(READING_MAX + 1):
-                assert (await asker.ask("history")).error == ""
+                assert refused_with(await asker.ask("history")) == ""
             assert historian._answers._reading == 0
 
 
@@ -354,4 +356,4 @@ async def test_wrong_questions_are_answered_with_a_reason(tmp_path: Path, what: 
     server = LogServer(some_log())
     async with running(server, tmp_path), running(history(), tmp_path), running(asker := Asker(), tmp_path):
         answer = await asker.ask(what, item_ids="x")
-        assert answer.error
+        assert refused_with(answer)

@@ -37,7 +37,7 @@ from albireo.model.instant import SECOND, Instant
 from albireo.model.item import Condition, DataItem
 from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
-from albireo.node.history.errors import HistoryDamaged, QueryRefused, UnknownItem
+from albireo.node.history.errors import HistoryDamaged, QueryRefused
 from albireo.node.history.files.hot import HotRows, HotTail, samples_table
 from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore, read_manifest
 from albireo.node.history.query import StoredHistory, TimeRange
@@ -125,21 +125,6 @@ def test_partition_is_the_day_of_the_append_whatever_a_device_says(tmp_path: Pat
     assert stored_rows(store.root) == sorted(log.rows)
 
 
-def test_items_of_other_nodes_have_their_own_partition(tmp_path: Path) -> None:
-    log = MemoryLog()
-    log.records(Stream.STATE, [declared("a", 1), declared("b", 2, node="root/north")], DAY_ZERO)
-    log.samples([(1, DAY_ZERO, 1.0, 0), (2, DAY_ZERO, 2.0, 0), (3, DAY_ZERO, 3.0, 0)], DAY_ZERO)
-    store = sealed(tmp_path, log)
-    by_node = {entry.node: (entry.rows, entry.path) for entry in store.manifest.of_kind(FileKind.SAMPLES)}
-    assert {node: rows for node, (rows, _) in by_node.items()} == {"root": 2, "root/north": 1}
-    assert "node=root~north" in by_node["root/north"][1]
-    assert reader(store).item("root/north:b")["item_id"] == 2
-    assert reader(store).item("a")["item_id"] == 1
-    for wrong in ("c", "root:b", ""):
-        with pytest.raises(UnknownItem):
-            reader(store).item(wrong)
-
-
 def test_cases_starts_and_stops_become_events(tmp_path: Path) -> None:
     log = MemoryLog()
     case = Case(case_id=0, item_id=1, condition=Condition.HI, severity=700, value=9.5, raised_ns=5, changed_ns=DAY_ZERO)
@@ -194,6 +179,8 @@ def entry(kind: FileKind, first: int, *, level: int = 0, day: str = "2023-11-15"
         first_sequence=first,
         last_sequence=first,
         size_bytes=1,
+        content_crc=1,
+        footer_crc=1,
         level=level,
         sealed_ns=sealed_ns,
     )

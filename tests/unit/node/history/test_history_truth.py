@@ -229,8 +229,8 @@ def test_a_gap_of_nobody_stays_so_in_a_history_that_began_later(tmp_path: Path, 
     assert (found.good_ns[0], found.bad_ns[0]) == (3 * HOUR, 0)
 
 
-def test_a_gap_that_an_older_version_left_unresolved_is_that_of_its_sources_items(tmp_path: Path) -> None:
-    """Rows without items and without the mark, as 0.1.0 wrote them, are resolved by the declarations of that time."""
+def test_a_gap_that_was_written_unresolved_is_that_of_its_sources_items(tmp_path: Path) -> None:
+    """A row that was written while declarations were missing is resolved by those of that time, once they are known."""
     log = MemoryLog()
     log.records(Stream.STATE, [declared(1, "p1"), declared(2, "p2")], DAY_ZERO)
     log.records(Stream.STATE, [declared(1, "p2"), declared(2, "p1")], DAY_ZERO + 2 * HOUR)

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from albireo.codec.crc import crc32c
 from albireo.codec.history import ITEMS, FileEntry, FileKind
 from albireo.machine.history.declared import VERSIONS_MAX, item_row
 from albireo.model.item import DataItem, KnownItem
@@ -32,6 +33,8 @@ def file_of(tmp_path: Path, rows: list[dict[str, Any]]) -> tuple[Path, FileEntry
         first_sequence=0,
         last_sequence=0,
         size_bytes=path.stat().st_size,
+        content_crc=crc32c(path.read_bytes()),
+        footer_crc=1,
     )
     return path, entry
 

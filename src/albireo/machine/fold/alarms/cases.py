@@ -29,16 +29,20 @@ from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import CaseChanged
+from albireo.codec.slices import read_slices, sliced, unsliced
 from albireo.machine.fold.alarms import transitions as t
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.flood import Flood, FloodMetrics, FloodSnapshot
 from albireo.machine.fold.alarms.rules import NotedRules
 from albireo.machine.fold.alarms.settings import AlarmConfig
-from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
-from albireo.machine.fold.columns import NEVER, list_slices, read_slices, sliced, unsliced
+from albireo.machine.fold.alarms.transitions import ActionAsked
+from albireo.machine.fold.columns import NEVER
+from albireo.machine.table.shape import TableShape
+from albireo.machine.table.table import Table
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
+from albireo.model.refusal import Refusal, RefusalCode
 
 PROPOSED_MAX: Final = 500
 """Records per call of `propose` or `act`: what one turn of CORE can make and encode within a few milliseconds."""
@@ -46,6 +50,17 @@ EDITS_MAX: Final = 2_000
 """Open cases that one call of `propose` compares with their settings, of those whose item was declared anew."""
 CLOSED_MAX: Final = 10_000
 """Closed cases remembered for state followers; one further behind takes a snapshot."""
+SHOWN_MAX: Final = 100_000
+"""Most open cases of another node that are shown: five times as many as a node is built for."""
+CASES: Final = TableShape(
+    "cases",
+    Case,
+    lambda one: one.case_id,
+    SHOWN_MAX,
+    gone_max=CLOSED_MAX,
+    is_over=lambda one: one.lifecycle_status is LifecycleStatus.CLOSED,
+    is_kept_above=True,
+)
 
 Rows = NDArray[np.intp]
 
@@ -58,11 +73,8 @@ class CaseCounters(msgspec.Struct):
 
 
 class _CasesHead(msgspec.Struct, frozen=True, array_like=True):
-    """First slice of a snapshot; after it come the open cases, then the closed ones."""
+    """First slice of a snapshot; after it comes the table."""
 
-    changed_at: list[int]
-    """Sequence of the last change of each open case."""
-    closed_at: list[int]
     flood: FloodSnapshot
     counters: CaseCounters
 
@@ -74,13 +86,12 @@ class Cases:
         self._conditions = conditions
         self._config = config or AlarmConfig()
         self._noted = NotedRules()
+        self.table = Table(CASES)
+        """Open cases of the committed view, and those closed lately, for viewers."""
         self._open: dict[int, Case] = {}
         """Open cases of the committed view, by rule row."""
-        self._row_of: dict[int, int] = {}
-        """Rule row by case id."""
         self._ahead: dict[int, Case] = {}
         """Cases of the appended view, by rows of the rules with records on their way."""
-        self._closed: deque[tuple[int, Case]] = deque(maxlen=CLOSED_MAX)
         self._acking: tuple[t.OperatorAsked, deque[tuple[int, int]]] | None = None
         """Rest of an ACK_ALL: its request, and the case ids with their activations that are still to be done."""
         self._redefined: set[int] = set()
@@ -98,12 +109,16 @@ class Cases:
 
     def __iter__(self) -> Iterator[Case]:
         """Open cases, oldest first."""
-        return iter(sorted(self._open.values(), key=lambda case: case.case_id))
+        return iter(sorted(self.table, key=lambda case: case.case_id))
 
     def find(self, case_id: int) -> Case | None:
         """The open case with this number."""
-        row = self._row_of.get(case_id)
-        return None if row is None else self._open[row]
+        return self.table.get(case_id)
+
+    def _row_of(self, case_id: int) -> int | None:
+        """Rule row of an open case."""
+        case = self.table.get(case_id)
+        return None if case is None else self._conditions.row_of(case.item_id, case.condition)
 
     def find_rule(self, item_id: int, condition: Condition) -> Case | None:
         row = self._conditions.row_of(item_id, condition)
@@ -111,7 +126,7 @@ class Cases:
 
     def closed(self) -> Iterator[Case]:
         """Cases closed lately, at most CLOSED_MAX, in the order of their closing."""
-        return (case for _, case in self._closed)
+        return self.table.last_words()
 
     def metrics(self, log_time: LogTime) -> FloodMetrics:
         """Alarm load at `log_time`."""
@@ -120,19 +135,6 @@ class Cases:
     @property
     def unacked_count(self) -> int:
         return self._flood.unacked_count
-
-    def changed_since(self, sequence: int) -> list[Case] | None:
-        """Cases changed by records after `sequence`, the closed ones once; None: too far behind, take all of them."""
-        if len(self._closed) == CLOSED_MAX and sequence < self._closed[0][0]:
-            return None
-        noted = self._noted
-        rows = np.flatnonzero(noted.changed_at > max(sequence, 0))
-        found = [self._open[row] for row in rows.tolist()]
-        for changed_at, case in reversed(self._closed):
-            if changed_at <= sequence:
-                break
-            found.append(case)
-        return found
 
     def fold(self, changed: CaseChanged, sequence: int) -> Case | None:
         """Fold a committed record.
@@ -175,13 +177,13 @@ class Cases:
         is_wrong = self._conditions.is_active()[rows] | self._conditions.rules.raw[rows]
         return bool((noted.is_open[rows] | (noted.on_way[rows] > 0) | is_wrong).any())
 
-    def forget(self, rows: Rows) -> None:
-        """Forget the rules of forgotten items, and whatever is open or on its way of them."""
+    def forget(self, rows: Rows, sequence: int) -> None:
+        """Forget the rules of items that the record `sequence` forgot, and whatever is open or on its way of them."""
         self._grow()
         for row in rows.tolist():
             case = self._open.pop(row, None)
             if case is not None:
-                self._row_of.pop(case.case_id, None)
+                self.table.remove(case.case_id, sequence)
             self._ahead.pop(row, None)
             self._redefined.discard(row)
         self._noted.clear(rows)
@@ -191,16 +193,12 @@ class Cases:
     def _note_committed(self, row: int, case: Case, sequence: int) -> None:
         before = self._open.get(row)
         if before is not None and before.case_id != case.case_id:
-            self._row_of.pop(before.case_id, None)
+            self.table.remove(before.case_id, sequence)
+        self.table.put(case, sequence)
         if case.lifecycle_status is LifecycleStatus.CLOSED:
             self._open.pop(row, None)
-            self._row_of.pop(case.case_id, None)
-            self._closed.append((sequence, case))
-            self._noted.changed_at[row] = 0
         else:
             self._open[row] = case
-            self._row_of[case.case_id] = row
-            self._noted.changed_at[row] = sequence
 
     def _note(self, row: int, case: Case | None) -> None:
         """`case` is the appended view of this rule (None: it has no case)."""
@@ -346,7 +344,7 @@ class Cases:
         self._acking = None
         self._looked_at = -1
 
-    def act(self, asked: ActionAsked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | ActionRefused:
+    def act(self, asked: ActionAsked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | Refusal:
         """An operator's action as records to append, or why it is refused.
 
         ACK_ALL gives its first slice; `propose` yields the rest (forgotten by a crash: the operator sees what is left).
@@ -358,44 +356,44 @@ class Cases:
             waiting = deque((case.case_id, case.activations) for case in self if t.asks(case))
             self._acking = (t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment), waiting)
             acked = self._propose_acks(wall_ns, PROPOSED_MAX)
-            return acked or ActionRefused("no case waits to be acknowledged", "nothing is left to do")
+            return acked or t.not_possible("no case waits to be acknowledged", "nothing is left to do")
         self._grow()
         found = self._target(asked, wall_ns)
-        if isinstance(found, ActionRefused):
+        if isinstance(found, Refusal):
             return found
         row, case = found
         if (passed := t.activation_passed(case, asked)) is not None:
             return passed
         unshelve_at = t.unshelve_time(asked, self._config.shelve_max_ms, log_time)
-        if isinstance(unshelve_at, ActionRefused):
+        if isinstance(unshelve_at, Refusal):
             return unshelve_at
         event = t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment, unshelve_at=unshelve_at)
         changed = t.step(case, event, wall_ns)
-        return changed if isinstance(changed, ActionRefused) else [self._handed_out(row, changed)]
+        return changed if isinstance(changed, Refusal) else [self._handed_out(row, changed)]
 
-    def _target(self, asked: ActionAsked, wall_ns: WallTime) -> tuple[int, Case] | ActionRefused:
+    def _target(self, asked: ActionAsked, wall_ns: WallTime) -> tuple[int, Case] | Refusal:
         """Rule row and case (appended view) that the operator means."""
         if asked.case_id is not None:
-            row = self._row_of.get(asked.case_id)
+            row = self._row_of(asked.case_id)
             if row is None:
-                return ActionRefused(
-                    f"no open case {asked.case_id}", "list the open cases; it may have closed meanwhile"
-                )
+                remedy = "list the open cases; it may have closed meanwhile"
+                return Refusal(RefusalCode.UNKNOWN_NAME, f"no open case {asked.case_id}", remedy)
         elif asked.item_id is not None and asked.condition is not None:
             row = self._conditions.row_of(asked.item_id, asked.condition)
             if row is None or (row not in self._open and not self._conditions.is_enabled_at(row)):
-                return ActionRefused(
-                    f"no {asked.condition} alarm on item {asked.item_id}", "set its limit in the item table"
-                )
+                cause = f"no {asked.condition} alarm on item {asked.item_id}"
+                return Refusal(RefusalCode.UNKNOWN_NAME, cause, "set its limit in the item table")
         else:
-            return ActionRefused("neither a case nor an item with a condition is named", "name one of them")
+            cause = "neither a case nor an item with a condition is named"
+            return Refusal(RefusalCode.MALFORMED, cause, "name one of them")
         case = self._ahead.get(row) or self._open.get(row)
         if case is not None and case.lifecycle_status is LifecycleStatus.CLOSED:
-            return ActionRefused("it is just being closed", "nothing is left to do")
+            return t.not_possible("it is just being closed", "nothing is left to do")
         if case is not None:
-            return (row, case) if case.case_id else ActionRefused("it is just being raised", "ask again in a moment")
+            raising = Refusal(RefusalCode.NOT_YET, "it is just being raised", "ask again in a moment")
+            return (row, case) if case.case_id else raising
         if asked.action not in (Action.SHELVE, Action.SHELVE_ONCE, Action.OUT_OF_SERVICE):
-            return ActionRefused("it has no open case", "only shelving and taking out of service need none")
+            return t.not_possible("it has no open case", "only shelving and taking out of service need none")
         return row, self._reserved(row, asked.condition or self._conditions.condition_at(row), wall_ns)
 
     def _reserved(self, row: int, condition: Condition, wall_ns: WallTime) -> Case:
@@ -415,7 +413,7 @@ class Cases:
                 self._acking = None
                 break
             case_id, activations = waiting.popleft()
-            row = self._row_of.get(case_id)
+            row = self._row_of(case_id)
             case = None if row is None else self._ahead.get(row) or self._open.get(row)
             if row is None or case is None or case.lifecycle_status is LifecycleStatus.CLOSED:
                 continue
@@ -428,15 +426,8 @@ class Cases:
 
     def snapshot_slices(self) -> Iterator[bytes]:
         """The committed view as it stands now, encoded slice by slice as the iterator is drawn on."""
-        rows = sorted(self._open)
-        head = _CasesHead(
-            changed_at=self._noted.changed_at[rows].tolist(),
-            closed_at=[sequence for sequence, _ in self._closed],
-            flood=self._flood.snapshot(),
-            counters=msgspec.structs.replace(self.counters),
-        )
-        cases = [self._open[row] for row in rows]
-        return chain([sliced(head)], list_slices(cases), list_slices(list(self.closed())))
+        head = _CasesHead(self._flood.snapshot(), msgspec.structs.replace(self.counters))
+        return chain([sliced(head)], self.table.snapshot_slices())
 
     def snapshot(self) -> bytes:
         """All slices; equal folds give equal bytes."""
@@ -451,21 +442,18 @@ class Cases:
         """
         slices = read_slices(data)
         head = unsliced(next(slices, b""), _CasesHead)
-        cases = [case for one in slices for case in unsliced(one, list[Case])]
-        if len(cases) != len(head.changed_at) + len(head.closed_at):
-            raise DecodeError(0, f"cases snapshot: {len(cases)} cases, not what its first slice says")
         self = cls(conditions, config)
         self._grow()
         self._flood.restore(head.flood)
         self.counters = head.counters
-        for case, changed_at in zip(cases, head.changed_at, strict=False):
+        self.table.restore(slices)
+        for case in self.table:
             row = conditions.row_of(case.item_id, case.condition)
             if row is None or row in self._open:
                 raise DecodeError(0, f"cases snapshot: case {case.case_id} has no rule, or not alone")
-            self._note_committed(row, case, changed_at)
+            self._open[row] = case
             self._note(row, case)
         self._redefined.update(self._open)
-        self._closed.extend(zip(head.closed_at, cases[len(head.changed_at) :], strict=True))
         return self
 
 

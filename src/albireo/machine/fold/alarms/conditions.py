@@ -44,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.slices import read_slices, sliced, unsliced
 from albireo.machine.fold.alarms.chatter import Chatter
 from albireo.machine.fold.alarms.rules import (
     FROZEN,
@@ -74,10 +75,10 @@ from albireo.machine.fold.alarms.rules import (
     vacate,
 )
 from albireo.machine.fold.alarms.settings import AlarmConfig
-from albireo.machine.fold.columns import NEVER, Packed, read_slices, sliced, unsliced
+from albireo.machine.fold.columns import NEVER, Packed
 from albireo.machine.fold.items.dim import Dim, Fresh
 from albireo.model import quality as q
-from albireo.model.bounded import INT64_MAX
+from albireo.model.bounded import INT64_MAX, TEXT_CHARS_MAX
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition, KnownItem
 from albireo.model.value import Value, ValueType
@@ -150,7 +151,8 @@ class Conditions:
     def value_at(self, row: int) -> Value | None:
         """Value of the item at the last activation (stale: the last usable value); None: none, or a string."""
         if self.rules.slot[row] == STALE:
-            return self._dim.value_at(int(self.rules.item[row]))
+            usable = self._dim.value_at(int(self.rules.item[row]))
+            return usable[:TEXT_CHARS_MAX] if isinstance(usable, str) else usable
         value = float(self.rules.value[row])
         match self.item_at(row).item.value_type:
             case ValueType.FLOAT64:

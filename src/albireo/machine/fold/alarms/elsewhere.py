@@ -19,10 +19,11 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from albireo.codec.slices import unsliced
 from albireo.machine.fold.alarms.cases import Cases
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.rules import IS_STALE, SLOT_OF, fold_bands
-from albireo.machine.fold.columns import NEVER, unsliced
+from albireo.machine.fold.columns import NEVER
 from albireo.machine.fold.items.dim import Dim
 from albireo.model import quality as q
 from albireo.model.instant import LogTime

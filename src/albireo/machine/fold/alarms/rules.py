@@ -144,7 +144,6 @@ class NotedRules(GrowingColumns):
         "is_chattering": Field("?"),
         "unshelve_at": Field("<i8", NEVER),
         "on_way": Field("<i4"),
-        "changed_at": Field("<i8"),
     }
     is_open: NDArray[np.bool_]
     is_active: NDArray[np.bool_]
@@ -153,8 +152,6 @@ class NotedRules(GrowingColumns):
     unshelve_at: NDArray[np.int64]
     on_way: NDArray[np.int32]
     """Records handed out and not yet folded."""
-    changed_at: NDArray[np.int64]
-    """Committed view: sequence of the record that last changed the rule's open case."""
 
 
 LIMITS: Final = (Condition.HI_HI, Condition.HI, Condition.LO, Condition.LO_LO)

@@ -24,6 +24,8 @@ from typing import Final
 import msgspec
 
 from albireo.codec.record import CommandAccepted, CommandFinished, CommandRequested
+from albireo.machine.table.shape import TableShape
+from albireo.machine.table.table import Table
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import MS, LogTime
 
@@ -33,6 +35,11 @@ OPEN_MAX: Final = 1_000
 """Most unfinished commands at once; one more is refused."""
 RECEIPT_GRACE_MS: Final = 2_000
 """An accepted command whose time ran out waits this much longer for its receipt before it counts as unknown."""
+
+
+RECEIPTS: Final = TableShape(
+    "receipts", Receipt, lambda one: one.command_id, KEPT_MAX, gone_max=KEPT_MAX, is_shown_above=False
+)
 
 
 class CommandState(msgspec.Struct, kw_only=True):
@@ -62,8 +69,8 @@ class Commands:
     def __init__(self) -> None:
         self._known: dict[str, CommandState] = {}
         self._open: dict[str, CommandState] = {}
-        self._changed_at = 0
-        """Sequence of the last record that changed any of them."""
+        self.table = Table(RECEIPTS)
+        """Receipts of finished commands, for viewers."""
 
     def fold_requested(self, record: CommandRequested, sequence: int, log_time: LogTime) -> None:
         if record.command.command_id in self._known:
@@ -71,24 +78,25 @@ class Commands:
         state = CommandState(command=record.command, requested_at=log_time, changed_at=sequence)
         self._known[record.command.command_id] = state
         self._open[record.command.command_id] = state
-        self._changed_at = sequence
 
     def fold_accepted(self, record: CommandAccepted, sequence: int, epoch: int, wall_ns: int) -> None:
         state = self._open.get(record.command_id)
         if state is not None:
             state.accepted_epoch = epoch
             state.accepted_ns = wall_ns
-            state.changed_at = self._changed_at = sequence
+            state.changed_at = sequence
 
     def fold_finished(self, record: CommandFinished, sequence: int) -> None:
         state = self._open.pop(record.receipt.command_id, None)
         if state is None:
             return
         state.receipt = record.receipt
-        state.changed_at = self._changed_at = sequence
+        self.table.put(record.receipt, sequence)
+        state.changed_at = sequence
         while len(self._known) > KEPT_MAX + len(self._open):
             oldest = next(one for one in self._known if one not in self._open)
             del self._known[oldest]
+            self.table.remove(oldest, sequence)
 
     def find(self, command_id: str) -> CommandState | None:
         return self._known.get(command_id)
@@ -107,12 +115,6 @@ class Commands:
     def waiting(self) -> list[CommandState]:
         """Requested and not yet accepted, oldest first."""
         return [one for one in self._open.values() if not one.accepted_epoch]
-
-    def changed_since(self, sequence: int) -> list[CommandState]:
-        """Commands that changed after `sequence`."""
-        if sequence >= self._changed_at:
-            return []
-        return [one for one in self._known.values() if one.changed_at > sequence]
 
     def overdue(self, log_time: LogTime) -> list[Receipt]:
         """Receipts of commands whose time ran out: expired, or unknown."""
@@ -141,7 +143,9 @@ class Commands:
             self._known[one.command.command_id] = one
             if one.receipt is None:
                 self._open[one.command.command_id] = one
-        self._changed_at = max((one.changed_at for one in self._known.values()), default=0)
+        for one in sorted(self._known.values(), key=lambda one: one.changed_at):
+            if one.receipt is not None:
+                self.table.put(one.receipt, one.changed_at)
         return self
 
 

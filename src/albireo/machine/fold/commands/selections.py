@@ -9,80 +9,51 @@ stands still while nobody leads, and wall clocks may be wrong.
 Spec: ADR-0209.
 """
 
-from collections.abc import Iterator, Sequence
+from typing import Final
 
-import msgspec
+from albireo.codec.frame import FrameHeader
+from albireo.codec.record import ItemForgotten, ItemSelected, SelectionEnded
+from albireo.machine.table.fold import TableFold
+from albireo.machine.table.shape import TableShape
+from albireo.model.bounded import Count
+from albireo.model.command import SELECTIONS_MAX, Selection
+from albireo.model.instant import MS, Instant
 
-from albireo.codec.record import ItemSelected, SelectionEnded
-from albireo.machine.fold.columns import unsliced
-from albireo.model.command import Selection
-from albireo.model.instant import Instant, LogTime
 
-
-class SelectionState(msgspec.Struct, frozen=True, array_like=True):
+class SelectionState(Selection, frozen=True, kw_only=True):
     """A selection by the committed records."""
 
-    selection: Selection
-    selected_at: int
-    """Log time of its record, ns."""
+    selected_at: Count
+    """Log time of its record at the node that owns the item, ns."""
 
 
-class Selections:
-    """The fold; bounded by who appends (model/command.py)."""
+SELECTIONS: Final = TableShape("selections", SelectionState, lambda one: one.item_id, SELECTIONS_MAX)
+
+
+class Selections(TableFold[int, SelectionState]):
+    """The fold."""
+
+    shape = SELECTIONS
+    records = (ItemSelected, SelectionEnded, ItemForgotten)
 
     def __init__(self) -> None:
-        self._known: dict[int, SelectionState] = {}
-        self._changed: dict[int, int] = {}
-        """Sequence of the latest record about each item, in this run. As many as items were selected."""
-        self._changed_at = 0
+        super().__init__()
         self.changes = 0
         """Number of records in this run about selections."""
 
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __iter__(self) -> Iterator[SelectionState]:
-        return iter(self._known.values())
-
-    def fold(self, record: ItemSelected | SelectionEnded, log_time: LogTime, sequence: int = 0) -> None:
-        state = self._known.get(record.item_id)
-        if isinstance(record, ItemSelected):
-            fields = {name: getattr(record, name) for name in Selection.__struct_fields__}
-            self._known[record.item_id] = SelectionState(Selection(**fields), log_time)
-        elif state is not None and state.selection.selection_id == record.selection_id:
-            del self._known[record.item_id]
-        self._changed[record.item_id] = self._changed_at = sequence
+    def fold(self, record: ItemSelected | SelectionEnded | ItemForgotten, sequence: int, header: FrameHeader) -> None:
+        match record:
+            case ItemSelected():
+                fields = {name: getattr(record, name) for name in Selection.__struct_fields__}
+                self.table.put(SelectionState(**fields, selected_at=header.log_time_ms * MS), sequence)
+            case SelectionEnded(item_id=item_id, selection_id=selection_id):
+                state = self.table.get(item_id)
+                if state is not None and state.selection_id == selection_id:
+                    self.table.remove(item_id, sequence)
+            case ItemForgotten(item_ids=item_ids):
+                for one in item_ids:
+                    self.table.remove(one, sequence)
         self.changes += 1
-
-    def fold_forgotten(self, item_ids: Sequence[int], sequence: int = 0) -> None:
-        """These items are not known any more."""
-        for one in item_ids:
-            if self._known.pop(one, None) is not None:
-                self._changed[one] = self._changed_at = sequence
-                self.changes += 1
-
-    def changed_since(self, sequence: int) -> list[tuple[int, Selection | None]]:
-        """Items by id that were selected after `sequence`, or are not any more (None); -1: all that are selected."""
-        if sequence < 0:
-            return [(one.selection.item_id, one.selection) for one in self]
-        if self._changed_at <= sequence:
-            return []
-        changed = [item_id for item_id, at in self._changed.items() if at > sequence]
-        return [(one, state.selection if (state := self._known.get(one)) else None) for one in changed]
-
-    def snapshot(self) -> bytes:
-        return msgspec.msgpack.encode([self._known[one] for one in sorted(self._known)])
-
-    @classmethod
-    def restore(cls, section: bytes) -> "Selections":
-        """Inverse of `snapshot`.
-
-        Raises:
-            DecodeError: the section is malformed.
-        """
-        self = cls()
-        self._known = {one.selection.item_id: one for one in unsliced(section, list[SelectionState])}
-        return self
 
 
 class SelectionWatch:
@@ -112,4 +83,4 @@ class SelectionWatch:
 
 
 def _keys(selections: Selections) -> list[tuple[int, str]]:
-    return [(one.selection.item_id, one.selection.selection_id) for one in selections]
+    return [(one.item_id, one.selection_id) for one in selections]

@@ -32,16 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
-from albireo.machine.fold.columns import (
-    NEVER,
-    OLDEST,
-    Packed,
-    list_slices,
-    read_slices,
-    sliced,
-    time_between,
-    unsliced,
-)
+from albireo.codec.slices import list_slices, read_slices, sliced, unsliced
+from albireo.machine.fold.columns import NEVER, OLDEST, Packed, time_between
 from albireo.machine.fold.items.live import VACANT, DimCounters, EarlierRows, Fresh, Live, has_node_time
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, LogTime

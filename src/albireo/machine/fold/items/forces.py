@@ -12,91 +12,73 @@ Spec: ADR-0181.
 """
 
 import heapq
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
+from typing import Final
 
-import msgspec
-
-from albireo.codec.record import ItemForced
-from albireo.machine.fold.columns import unsliced
-from albireo.model.force import Force
+from albireo.codec.frame import FrameHeader
+from albireo.codec.record import ForceEnded, ItemForced, ItemForgotten
+from albireo.machine.table.fold import TableFold
+from albireo.machine.table.shape import TableShape
+from albireo.model.bounded import Count
+from albireo.model.force import FORCES_MAX, Force
 from albireo.model.instant import MS, LogTime
 
 
-class ForceState(msgspec.Struct, frozen=True, array_like=True):
+class ForceState(Force, frozen=True, kw_only=True):
     """A force by the committed records."""
 
-    force: Force
-    forced_at: int
-    """Log time of its record, ns."""
+    forced_at: Count
+    """Log time of its record at the node that owns the item, ns."""
 
     @property
     def ends_at(self) -> int:
-        return self.forced_at + self.force.for_ms * MS
+        return self.forced_at + self.for_ms * MS
 
 
-class Forces:
+FORCES: Final = TableShape(
+    "forces", ForceState, lambda one: one.item_id, FORCES_MAX, gone_max=FORCES_MAX, is_kept_above=True
+)
+
+
+class Forces(TableFold[int, ForceState]):
     """The fold; bounded by who appends (model/force.py)."""
 
+    shape = FORCES
+    records = (ItemForced, ForceEnded, ItemForgotten)
+
     def __init__(self) -> None:
-        self._known: dict[int, ForceState] = {}
+        super().__init__()
         self._ends: list[tuple[int, int]] = []
         """Heap of (log time, item id) at which forces end; entries of what ended otherwise stay until they come up."""
-        self._changed: dict[int, int] = {}
-        """Sequence of the latest record about each item, in this run; 0: the snapshot. As many as the items forced."""
-        self._changed_at = 0
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def __contains__(self, item_id: int) -> bool:
-        return item_id in self._known
-
-    def __iter__(self) -> Iterator[Force]:
-        return (one.force for one in self._known.values())
-
-    def find(self, item_id: int) -> Force | None:
-        state = self._known.get(item_id)
-        return None if state is None else state.force
 
     def left_ms(self, item_id: int, log_time_ms: int) -> int:
         """Log time that a forced item has left."""
-        return max(0, self._known[item_id].ends_at // MS - log_time_ms)
+        state = self.table.get(item_id)
+        return 0 if state is None else max(0, state.ends_at // MS - log_time_ms)
 
-    def fold_forced(self, record: ItemForced, log_time: LogTime, sequence: int = 0) -> None:
-        fields = {name: getattr(record, name) for name in Force.__struct_fields__}
-        self._enter(ForceState(Force(**fields), log_time))
-        self._changed[record.item_id] = self._changed_at = sequence
-
-    def _enter(self, state: ForceState) -> None:
-        self._known[state.force.item_id] = state
-        heapq.heappush(self._ends, (state.ends_at, state.force.item_id))
+    def fold(self, record: ItemForced | ForceEnded | ItemForgotten, sequence: int, header: FrameHeader) -> None:
+        match record:
+            case ItemForced():
+                fields = {name: getattr(record, name) for name in Force.__struct_fields__}
+                state = ForceState(**fields, forced_at=header.log_time_ms * MS)
+                self.table.put(state, sequence)
+                heapq.heappush(self._ends, (state.ends_at, state.item_id))
+            case ForceEnded(item_id=item_id):
+                self.table.remove(item_id, sequence)
+            case ItemForgotten(item_ids=item_ids):
+                for one in item_ids:
+                    self.table.remove(one, sequence)
         self._clear_top()
-
-    def fold_ended(self, item_ids: Sequence[int], sequence: int = 0) -> None:
-        """These items are not forced any more."""
-        for one in item_ids:
-            if self._known.pop(one, None) is not None:
-                self._changed[one] = self._changed_at = sequence
-        self._clear_top()
-
-    def changed_since(self, sequence: int) -> list[tuple[int, Force | None]]:
-        """Items by id whose force began or changed after `sequence`, or that were released (None); -1: all forces."""
-        if sequence < 0:
-            return [(one.item_id, one) for one in self]
-        if self._changed_at <= sequence:
-            return []
-        changed = [item_id for item_id, at in self._changed.items() if at > sequence]
-        return [(one, state.force if (state := self._known.get(one)) else None) for one in changed]
 
     def _is_present(self, end: tuple[int, int]) -> bool:
-        state = self._known.get(end[1])
+        state = self.table.get(end[1])
         return state is not None and state.ends_at == end[0]
 
     def _clear_top(self) -> None:
         while self._ends and not self._is_present(self._ends[0]):
             heapq.heappop(self._ends)
-        if len(self._ends) > 2 * len(self._known) + 64:
-            self._ends = [(one.ends_at, item_id) for item_id, one in self._known.items()]
+        if len(self._ends) > 2 * len(self) + 64:
+            self._ends = [(one.ends_at, one.item_id) for one in self]
             heapq.heapify(self._ends)
 
     def deadline(self) -> LogTime | None:
@@ -113,21 +95,12 @@ class Forces:
                 continue
             places += (2 * place + 1, 2 * place + 2)
             item_id = self._ends[place][1]
-            if item_id not in besides and self._is_present(self._ends[place]):
-                found[item_id] = self._known[item_id].force
+            state = self.table.get(item_id)
+            if item_id not in besides and state is not None and self._is_present(self._ends[place]):
+                found[item_id] = state
         return list(found.values())
 
-    def snapshot(self) -> bytes:
-        return msgspec.msgpack.encode([self._known[one] for one in sorted(self._known)])
-
-    @classmethod
-    def restore(cls, section: bytes) -> "Forces":
-        """Inverse of `snapshot`.
-
-        Raises:
-            DecodeError: the section is malformed.
-        """
-        self = cls()
-        for one in unsliced(section, list[ForceState]):
-            self._enter(one)
-        return self
+    def restore(self, section: bytes) -> None:
+        super().restore(section)
+        self._ends = [(one.ends_at, one.item_id) for one in self]
+        heapq.heapify(self._ends)

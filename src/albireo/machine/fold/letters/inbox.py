@@ -28,7 +28,7 @@ from albireo.codec.message_records import (
     MessageLeased,
     MessageRefused,
 )
-from albireo.machine.fold.columns import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
+from albireo.codec.slices import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
 from albireo.machine.fold.letters.outbox import MessageReceipt, MessageReceipts, asked_of
 from albireo.model.instant import MS, LogTime
 from albireo.model.tree.message import Life, MessageName

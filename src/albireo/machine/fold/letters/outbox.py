@@ -31,7 +31,7 @@ from albireo.codec.message_records import (
     MessageStopped,
     OwnerHeard,
 )
-from albireo.machine.fold.columns import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
+from albireo.codec.slices import SLICE_ROWS, list_slices, read_slices, sliced, unsliced
 from albireo.model.instant import MS, SECOND, LogTime
 from albireo.model.position import ENDLESS
 from albireo.model.tree.message import NO_LIFE, AddCause, Life, MessageName

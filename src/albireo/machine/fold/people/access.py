@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from albireo.codec.record import AccessGranted, AccessRevoked
-from albireo.machine.fold.columns import unsliced
+from albireo.codec.slices import unsliced
 from albireo.model.access import AccessRole, RoleGrant, role_from
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from albireo.codec.audit_chain import entry_of, first_head, next_head
 from albireo.codec.record import Audited
-from albireo.machine.fold.columns import unsliced
+from albireo.codec.slices import unsliced
 from albireo.model.position import Position
 
 

@@ -52,8 +52,6 @@ def root_of(data: Path, node: str) -> Path:
     mine = [(path, read_manifest(path)) for path in paths]
     if mine:
         return max(mine, key=lambda one: age_of(one[1].enclosed, own.log_id))[0]
-    if any(entry.node == node for entry in own.files):
-        return data / FOLDER  # Items of other nodes that an earlier version filed among its own.
     raise UnknownNode(node, nodes_below(data))
 
 

@@ -1,8 +1,8 @@
 """The gaps of a history, and which items each of them is about.
 
 A row names its items, as they were when it was written, or NO_ITEM alone if its source had none. One that names
-nothing is about every item of the node, or, as version 0.1.0 wrote them, about the items that its source had then
-(declared.py).
+nothing is about every item of the node, or, written while declarations were missing, about the items that its source
+had then (declared.py).
 """
 
 from collections.abc import Sequence

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
-from albireo.codec.history import NO_ITEM, SAMPLES, Hole, cut_hole, day_of
+from albireo.codec.history import NO_ITEM, SAMPLES, Hole, cut_hole, day_of, is_node
 from albireo.codec.record import (
     Audited,
     CaseChanged,
@@ -38,7 +38,7 @@ from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
 from albireo.node.history.files import parquet
 from albireo.node.history.files.pieces import sorted_rows
-from albireo.node.history.rows import act_row, case_row, event, gap_row, hole_row, unstorable
+from albireo.node.history.rows import act_row, case_row, event, gap_row, hole_row
 
 NULLS_AT_ONCE: Final = 32_768
 TEXTS_MIN: Final = 1024
@@ -204,35 +204,24 @@ class HotTail:
                 case GapFound():
                     self._gap_elsewhere = None
                     gap = self._named(record)
-                    self._add(self._gaps, gap_row(header, index, gap), header, index)
+                    self._gaps.append(gap_row(header, index, gap))
                     self.size_bytes += ID_BYTES * len(gap.item_ids)
                 case CaseChanged():
-                    self._add(self._events, case_row(header, index, record), header, index)
+                    self._events.append(case_row(header, index, record))
                 case Audited() | EpochGranted() | NodeStopped():
-                    self._add(self._events, act_row(header, index, record), header, index)
+                    self._events.append(act_row(header, index, record))
                 case ItemDeclared(node=node) if self._node not in ("", node):
                     self.not_readable(header, f"an item of {node}, in the log of {self._node}", index)
+                case ItemDeclared(node=node) if not is_node(node):
+                    self.not_readable(header, "node is no name that a folder can have", index)
                 case ItemDeclared(item_id=item_id, node=node, item=item):
-                    row = item_row(KnownItem(item_id=item_id, node=node, item=item), header.node_ns)
-                    if self._is_storable(row, header, index):
-                        self._item_news([row])
+                    self._item_news([item_row(KnownItem(item_id=item_id, node=node, item=item), header.node_ns)])
                 case ItemForgotten(item_ids=item_ids):
                     self._item_news([end_row(one, header.node_ns) for one in item_ids])
                 case _:
                     continue  # Marks, producers, commands concern the log only.
             self.rows += 1
             self.size_bytes += ROW_BYTES
-
-    def _add(self, rows: list[Row], row: Row, header: FrameHeader, index: int) -> None:
-        if self._is_storable(row, header, index):
-            rows.append(row)
-
-    def _is_storable(self, row: Row, header: FrameHeader, index: int) -> bool:
-        """False: the log has a record that no file can hold; an event stands in its place."""
-        reason = unstorable(row)
-        if reason:
-            self.not_readable(header, reason, index)
-        return not reason
 
     def _named(self, gap: GapFound) -> GapFound:
         """The gap with the items that are its source's by now, or with the mark of none: what is declared later, or
@@ -295,7 +284,8 @@ class HotTail:
         What is in no file yet of the branch that was left is dropped: its log has it no more either.
         """
         detail = f"records after {position} up to {self.position} are here, and no longer in the log"
-        row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", "user": "", "subject": ""}
+        told = dict.fromkeys(("user", "principal", "subject"), "")
+        row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", **told}
         place: Row = {"detail": detail, "node_ns": self.complete_to_ns, "epoch": self.position.epoch}
         self._chunks = [
             self._until(position.sequence, one) for one in self._chunks if one.first_sequence <= position.sequence

@@ -35,7 +35,7 @@ def check_file(path: Path, entry: FileEntry) -> None:
     size_bytes = path.stat().st_size
     if size_bytes <= WHOLE_BYTES_MAX:
         check_whole(path, entry)
-    elif entry.footer_crc:
+    else:
         _compare(_footer_crc, path, entry, entry.footer_crc)
 
 
@@ -46,8 +46,7 @@ def check_whole(path: Path, entry: FileEntry) -> None:
         HistoryDamaged: it differs.
         OSError: it can't be read.
     """
-    if entry.content_crc:
-        _compare(_whole_crc, path, entry, entry.content_crc)
+    _compare(_whole_crc, path, entry, entry.content_crc)
 
 
 State = tuple[int, int, int]

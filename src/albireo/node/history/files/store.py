@@ -272,39 +272,19 @@ class HistoryStore:
 
     def _write_content(self, content: HotContent, declared: DeclaredItems) -> Iterator[FileEntry]:
         generation = self.manifest.generation + 1
-        for (node, day), table in self._by_node_and_day(content, declared).items():
-            yield from self._write_samples(node, day, table, content, generation)
+        days: dict[str, list[content_of.Chunk]] = {}
+        for chunk in content.chunks:
+            days.setdefault(chunk.day, []).append(chunk)
+        for day, chunks in days.items():
+            yield from self._write_samples(day, content_of.samples_table(chunks), content, generation)
         yield from self._write_rows(FileKind.GAPS, content.gaps, content, generation)
         yield from self._write_rows(FileKind.EVENTS, content.events, content, generation)
         if declared is not self.declared:
             yield self._write_items(declared, generation)
 
-    def _by_node_and_day(self, content: HotContent, declared: DeclaredItems) -> dict[tuple[str, str], pa.Table]:
-        """Samples by the partition they belong to. An item that nobody declared counts as the node's own."""
-        own = self.manifest.node
-        foreign: dict[str, list[int]] = {}
-        for item_id, versions in declared.versions.items():
-            if versions[-1]["node"] != own:
-                foreign.setdefault(str(versions[-1]["node"]), []).append(item_id)
-        days: dict[str, list[content_of.Chunk]] = {}
-        for chunk in content.chunks:
-            days.setdefault(chunk.day, []).append(chunk)
-        tables: dict[tuple[str, str], pa.Table] = {}
-        for day, chunks in days.items():
-            table = content_of.samples_table(chunks)
-            for node, item_ids in foreign.items():
-                is_of_node = np.isin(parquet.ints(table, "item_id"), item_ids)
-                if is_of_node.any():
-                    tables[node, day] = table.filter(pa.array(is_of_node))
-                    table = table.filter(pa.array(~is_of_node))
-            if len(table):
-                tables[own, day] = table
-        return tables
-
-    def _write_samples(
-        self, node: str, day: str, table: pa.Table, content: HotContent, generation: int
-    ) -> Iterator[FileEntry]:
+    def _write_samples(self, day: str, table: pa.Table, content: HotContent, generation: int) -> Iterator[FileEntry]:
         """A samples file and the partials beside it."""
+        node = self.manifest.node
         path = file_path(FileKind.SAMPLES, node, day, parquet.span(table, "sequence"), generation)
         partials = merge(
             [partials_of(parquet.rows_from(block), BUCKET_NS) for block in parquet.blocks(table)], BUCKET_NS

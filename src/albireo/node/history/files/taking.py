@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from albireo.codec.crc import crc32c
-from albireo.codec.history import ITEMS, SCHEMAS, FileEntry, FileKind, Hole, Manifest, file_path, partials_path
+from albireo.codec.history import ITEMS, SCHEMAS, FileEntry, FileKind, Hole, Manifest, file_path, is_node, partials_path
 from albireo.machine.history.aggregate import Ints
 from albireo.machine.history.declared import VERSIONS_MAX, DeclaredItems
 from albireo.model.position import EpochHistory
@@ -27,7 +27,6 @@ from albireo.node.history.files.branches import living_rows
 from albireo.node.history.files.entries import TIMES
 from albireo.node.history.files.merging import KEYS, PartialsTail, open_writer
 from albireo.node.history.files.store import HistoryStore
-from albireo.node.history.rows import unstorable
 
 READ_BYTES: Final = 1 << 20
 GROUP_BYTES_MAX: Final = 256 << 20
@@ -138,7 +137,7 @@ class _Taker:
 
 
 def _of_this_branch(manifest: Manifest, hole: Hole, epoch: Ints, sequence: Ints) -> NDArray[np.bool_]:
-    """Rows that the log of this history can have had: one of version 0.1.0 has rows of branches that its log left, too.
+    """Rows that the log of this history can have had: the other one may not know yet that its log left a branch.
 
     Of the log of a node below the epochs that began within the hole are not known, but those around it.
     """
@@ -169,7 +168,7 @@ def take_items(aside: Path, entry: FileEntry) -> DeclaredItems:
     except (pa.ArrowException, OSError) as error:
         raise FileRefused("unreadable_file") from error
     rows = [row for row in table.to_pylist() if row["node"] == entry.node]
-    if any(row["item_id"] <= 0 or unstorable(row) for row in rows):
+    if any(row["item_id"] <= 0 or not is_node(row["node"]) for row in rows):
         raise FileRefused("wrong_items")
     if any(many > VERSIONS_MAX for many in Counter(row["item_id"] for row in rows).values()):
         raise FileRefused("too_many_versions")  # Before they are joined, which takes the square of their number.
@@ -204,7 +203,7 @@ def _check_bytes(aside: Path, entry: FileEntry) -> None:
             crc = crc32c(data, crc)
     if size_bytes != entry.size_bytes:
         raise FileRefused("wrong_size")
-    if entry.content_crc and crc != entry.content_crc:
+    if crc != entry.content_crc:
         raise FileRefused("wrong_crc")
 
 
@@ -239,8 +238,7 @@ def _blocks(file: pq.ParquetFile, entry: FileEntry) -> Iterator[pa.Table]:
         _validate(block)
         keys = [parquet.ints(block, name) for name in KEYS[entry.kind]]
         first, last = (tuple(int(column[at]) for column in keys) for at in (0, -1))
-        is_searched = entry.kind is FileKind.SAMPLES  # In older files of events the row of a fork can be out of place.
-        if is_searched and ((before is not None and first < before) or not _is_sorted(keys)):
+        if (before is not None and first < before) or not _is_sorted(keys):
             raise FileRefused("unsorted")
         sequence = keys[-1]
         if sequence.min() < entry.first_sequence or sequence.max() > entry.last_sequence:

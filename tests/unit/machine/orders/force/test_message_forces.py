@@ -7,6 +7,7 @@ import pytest
 from albireo.codec.message_records import MessageEnd
 from albireo.codec.record import ForceEnded, ItemForced
 from albireo.machine.answers.forces import rows_below
+from albireo.machine.fold.items.forces import FORCES, Forces
 from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.message.ends import command_id_of
@@ -14,12 +15,13 @@ from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.orders.force.bodies import MessageForces, encode_force
 from albireo.machine.orders.force.forcing import ItemForceAsked, ReleaseAsked
 from albireo.machine.tree.mirror import NodeMirror
-from albireo.model.instant import MS, SECOND, Instant, LogTime, WallTime
+from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.position import EpochEntry, EpochHistory
 from albireo.model.tree.message import Life, MessageName, MessageOutcome
 from albireo.model.value import Value
 from tests.parts.drafted import view_of
 from tests.parts.pieces import pieces_since
+from tests.parts.tables import header_at
 from tests.unit.machine.orders.force.test_forcing import LONG_MS, force, forces, release, up
 from tests.unit.machine.root.test_root import World
 
@@ -35,7 +37,7 @@ def executed(one: World, asked: ItemForceAsked | ReleaseAsked, not_after: int = 
     order = ExecuteBody(
         name=NAME, kind=kind, body=body, not_after=Instant(not_after), user="ann", principal="desk", reason=" broken "
     )
-    end = MessageForces(one.root.forcing, one.root.folds.forces).execute(order, NOW, turn)
+    end = MessageForces(one.root.forcing, one.root.folds.of(Forces)).execute(order, NOW, turn)
     return end, [record for draft in turn.drafts if isinstance(draft.content, tuple) for record in draft.content]
 
 
@@ -87,11 +89,11 @@ def test_a_later_tenure_knows_a_force_by_the_name_of_its_message() -> None:
     one, _ = up()
     _, records = executed(one, asked())
     folds = one.root.folds
-    recovering = MessageForces(one.root.forcing, folds.forces)
+    recovering = MessageForces(one.root.forcing, folds.of(Forces))
     lost = RecoverBody(NAME, "force", is_proven=True)
     assert recovering.recover(lost).outcome is MessageOutcome.UNKNOWN
     (forced,) = [record for record in records if isinstance(record, ItemForced)]
-    folds.forces.fold_forced(forced, LogTime(folds.log_time_ms * MS))
+    folds.of(Forces).fold(forced, 1, header_at(folds.log_time_ms))
     assert (recovering.recover(lost).outcome, recovering.recover(lost).read_back) == (MessageOutcome.EXECUTED, 20.0)
 
 
@@ -122,7 +124,7 @@ def test_nodes_above_see_each_force_begin_change_and_end() -> None:
     assert (row.measured.value, row.user, row.unit) == (own["measured"]["value"], own["user"], "ppm")
     release(one)
     assert followed() == [("root:fan", 3.0, "sensor broken")]
-    assert [item_id for item_id, _ in rows_below(above, min(above.forces), NOW)] == []
+    assert [item_id for item_id, _ in rows_below(above, min(one.item_id for one in above.table(FORCES)), NOW)] == []
     seen[0] = WHOLE
     assert followed() == [("root:fan", 3.0, "sensor broken")]
 
@@ -133,7 +135,7 @@ def test_what_is_left_above_is_reckoned_by_wall_time() -> None:
     mirror = NodeMirror("root")
     for piece in pieces_since(one.root.folds, WHOLE, one.root.folded_to):
         mirror.take(piece.message, piece.raw)
-    (forced,) = mirror.forces.values()
+    (forced,) = mirror.table(FORCES)
     for passed_s, left_ms in ((0, LONG_MS), (60, LONG_MS - 60_000), (10_000, 0)):
         moment = Moment(Instant(0), WallTime(forced.since_ns + passed_s * SECOND))
         ((_, row),) = rows_below(mirror, -1, moment)

@@ -7,12 +7,14 @@ import pytest
 from albireo.codec.message import Answer, Ask, FeedState
 from albireo.codec.record import Audited, SelectionEnded
 from albireo.machine.answers.selections import selections_below
+from albireo.machine.fold.commands.selections import SELECTIONS
 from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.command import SELECT_MS
 from albireo.model.instant import MS, SECOND, WallTime
 from albireo.model.position import Position
 from tests.parts.pieces import pieces_since
+from tests.parts.refusals import refused_with
 from tests.unit.machine.orders.selection.test_selecting import ANN, BOB, deselect, ends, select, selected, up, write
 from tests.unit.machine.root.test_root import World
 
@@ -34,7 +36,7 @@ def end(one: World, principal: str, selection_id: str = "s1", user: str = "chief
     one.letter(b"admin", Ask(request_id=number, what="deselect", arguments=arguments), principal=principal)
     one.sync()
     (answer,) = [each for each in one.take(Answer) if isinstance(each, Answer) and each.request_id == number]
-    return answer.error or "ok"
+    return refused_with(answer) or "ok"
 
 
 def test_a_selection_is_listed_with_who_has_it_and_what_is_left() -> None:
@@ -64,7 +66,7 @@ def test_an_admin_ends_a_selection_of_somebody_else_and_both_are_on_record() -> 
         each for each in one.records(Audited) if isinstance(each, Audited) and each.action == "selection_ended"
     )
     assert (entry.user, entry.principal, entry.detail) == ("chief", "local:0", f"selected by {ANN}: he left")
-    assert write(one) == "object-not-selected"
+    assert write(one) == "not_selected"
     assert select(one, "s2", BOB) == "ok"
 
 
@@ -79,7 +81,7 @@ def test_of_a_later_selection_nothing_is_ended() -> None:
     one = selected()
     deselect(one)
     assert select(one, "s2", BOB) == "ok"
-    assert end(one, "local:0", "s1").startswith("object-not-selected")
+    assert end(one, "local:0", "s1").startswith(f"{BOB} ({BOB}) has selected")
     assert [row["selection_id"] for row in listed(one)] == ["s2"]
 
 
@@ -96,16 +98,16 @@ def test_a_node_above_shows_selections_as_they_begin_and_end() -> None:
     begun = one.end.sequence
     assert select(one) == "ok"
     told(mirror, one.root.folds, begun, one.end)
-    (chosen,) = mirror.selections.values()
+    (chosen,) = mirror.table(SELECTIONS)
     assert (chosen.user, chosen.selection_id) == (ANN, "s1")
     rows = [row for _, row in selections_below(mirror, 0, WallTime(chosen.since_ns + 12 * SECOND))]
     assert [(row.item, row.left_ms, row.stale_since_ns) for row in rows] == [("root:barrier", 18_000, None)]
     above = NodeMirror("root")
     told(above, mirror, WHOLE, mirror.position)
-    assert above.selections == mirror.selections
+    assert list(above.table(SELECTIONS)) == list(mirror.table(SELECTIONS))
     at, before = one.end.sequence, mirror.position.sequence
     deselect(one)
     assert [each.cause for each in one.records(SelectionEnded) if isinstance(each, SelectionEnded)] == ["cancelled"]
     told(mirror, one.root.folds, at, one.end)
     told(above, mirror, before, mirror.position)
-    assert (mirror.selections, above.selections) == ({}, {})
+    assert (len(mirror.table(SELECTIONS)), len(above.table(SELECTIONS))) == (0, 0)

@@ -8,13 +8,15 @@ import pytest
 from albireo.codec.message import Ask, FeedState
 from albireo.codec.message_records import MessageEnd
 from albireo.codec.record import SessionBegan, SessionEnded
-from albireo.machine.fold.people.sessions import ENDED_KEPT
+from albireo.machine.fold.people.sessions import SESSIONS, SessionFold
 from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.kernel.events import KeysListed
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.orders.session.bodies import MessageSessions, encode_session_end
-from albireo.machine.tree.mirror import CLOSED_MAX, NodeMirror
+from albireo.machine.table.shape import GONE_MAX
+from albireo.machine.table.told import TableChange
+from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.position import EpochEntry, EpochHistory
@@ -23,6 +25,7 @@ from albireo.model.tree.session import SESSIONS_MAX, Session
 from tests.parts.drafted import view_of
 from tests.parts.pieces import pieces_since
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, present
+from tests.parts.tables import changes_of, header_at, told_rows
 from tests.unit.machine.root.test_root import World
 
 NAME = MessageName("root", "root/north", Life(1, 2), 3)
@@ -88,8 +91,8 @@ def test_nodes_above_see_each_session_begin_change_and_end() -> None:
             for piece in pieces_since(source, seen[place], at, bytes_max=1):
                 mirror.take(piece.message, piece.raw)
             seen[place] = at.sequence
-        assert above.sessions == top.sessions
-        return [(each.principal, each.role) for each in above.sessions.values()]
+        assert list(above.table(SESSIONS)) == list(top.table(SESSIONS))
+        return [(each.principal, each.role) for each in above.table(SESSIONS)]
 
     assert followed() == []
     asked(one)
@@ -107,7 +110,8 @@ def test_nodes_above_see_each_session_begin_change_and_end() -> None:
 
 def told(mirror: NodeMirror, *sessions: Session, ended: tuple[int, ...] = ()) -> None:
     at = mirror.position
-    mirror.take(FeedState(epoch=1, position=at, previous=at, sessions=sessions, ended=ended), [])
+    tables = {"sessions": told_rows(*sessions, gone=ended)}
+    mirror.take(FeedState(epoch=1, position=at, previous=at, tables=tables), [])
 
 
 def session(number: int) -> Session:
@@ -117,35 +121,35 @@ def session(number: int) -> Session:
 def test_a_mirror_takes_no_more_sessions_than_a_node_may_have_and_counts_the_rest() -> None:
     mirror = NodeMirror("root/north")
     told(mirror, *(session(number) for number in range(1, SESSIONS_MAX + 8)))
-    assert (len(mirror.sessions), mirror.refused) == (SESSIONS_MAX, 7)
+    assert (len(mirror.table(SESSIONS)), mirror.refused) == (SESSIONS_MAX, 7)
 
 
 def test_a_mirror_does_not_grow_with_sessions_that_ended_and_viewers_behind_them_take_the_whole_state() -> None:
     mirror = NodeMirror("root/north")
     told(mirror, session(1))
     changes = []
-    for number in range(10, 10 + CLOSED_MAX + 3):
+    for number in range(10, 10 + GONE_MAX + 3):
         told(mirror, session(number))
         told(mirror, ended=(number,))
         changes.append(mirror.position.sequence)
-    assert len(mirror._table._present_at) == CLOSED_MAX + 1
+    assert len(mirror.table(SESSIONS)._changed) == GONE_MAX + 1
     behind = pieces_since(mirror, changes[1], mirror.position)
     level = pieces_since(mirror, changes[2], mirror.position)
-    assert [(each.message.is_snapshot, each.message.sessions, each.message.ended) for each in behind] == [
-        (True, (session(1),), ())
+    assert [(each.message.is_snapshot, changes_of(each).of(SESSIONS)) for each in behind] == [
+        (True, TableChange((session(1),)))
     ]
     assert not any(each.message.is_snapshot for each in level)
-    assert sum(len(each.message.ended) for each in level) == CLOSED_MAX
+    assert sum(len(changes_of(each).of(SESSIONS).gone) for each in level) == GONE_MAX
 
 
 def test_a_viewer_behind_forgotten_ends_takes_the_whole_state_of_the_node_too() -> None:
     one = World()
     asked(one)
     folds = one.root.folds
-    at = folds.sessions._changed_at
-    for number in range(1, 2 * (ENDED_KEPT + 2), 2):
-        folds.sessions.fold(SessionEnded(session_id=present(one)[0][0], cause="link"), at + number)
-        folds.sessions.fold(BEGAN, at + number + 1)
+    at = one.root.folded_to.sequence
+    for number in range(1, 2 * (GONE_MAX + 2), 2):
+        folds.of(SessionFold).fold(SessionEnded(session_id=present(one)[0][0], cause="link"), at + number, header_at())
+        folds.of(SessionFold).fold(BEGAN, at + number + 1, header_at())
     pieces = pieces_since(folds, at, one.root.folded_to)
     assert pieces[0].message.is_snapshot
-    assert pieces[-1].message.ended == ()
+    assert changes_of(pieces[-1]).of(SESSIONS).gone == ()

@@ -4,6 +4,7 @@ import pytest
 
 from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello, FeedState
 from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import KeysListed, LettersDrained
 from albireo.machine.tree.beyond import PARENT_LINES
@@ -12,8 +13,10 @@ from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.nodes import ChildConfig
-from albireo.model.tree.session import OVER, Session
+from albireo.model.tree.session import Session
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, present, said
+from tests.parts.refusals import code, refused_with
+from tests.parts.tables import told_rows
 from tests.unit.machine.root.test_root import World
 from tests.unit.machine.root.test_root_roles import LOG, Side
 
@@ -65,7 +68,9 @@ def leases(answers: list[Answer]) -> list[object]:
 def test_the_end_of_a_session_of_a_node_beyond_goes_there_as_a_message() -> None:
     site = Site()
     session = Session(session_id=5, principal=MES, address=PLANT, role="view", since_ns=1)
-    state = FeedState(epoch=1, position=Position(1, 9), previous=BEGINNING, is_snapshot=True, sessions=(session,))
+    state = FeedState(
+        epoch=1, position=Position(1, 9), previous=BEGINNING, is_snapshot=True, tables={"sessions": told_rows(session)}
+    )
     site.root.tree.all_mirrors[OTHER].take(state, [])
     site.ask("session_end", b"desk", session_id=5, node=OTHER)
     (told,) = site.take(MessageTold)
@@ -77,9 +82,9 @@ def test_a_link_whose_session_was_ended_is_given_no_message_of_an_inbox() -> Non
     site = Site()
     site.step(KeysListed({MES: RoleGrant(AccessRole.OPERATE)}))
     site.ask("receive", b"mes", MES, wait_ms=20_000)
-    (session,) = site.root.folds.sessions
+    (session,) = site.root.folds.of(SessionFold)
     site.ask("session_end", b"desk", session_id=session.session_id)
-    assert any(one.error.startswith(OVER) for one in site.answers())
+    assert any(code(one) == "session_over" for one in site.answers())
     site.told()
     assert not site.answers(), "the message is handed to a link that can't take it any more"
     assert NAME not in site.root.folds.messages.inbox.rows
@@ -92,7 +97,7 @@ def test_what_a_receiver_had_whose_session_was_ended_goes_to_another_one_at_once
     site.told()
     (first,) = site.answers()
     assert leases([first]) == [1]
-    (session,) = site.root.folds.sessions
+    (session,) = site.root.folds.of(SessionFold)
     site.ask("session_end", b"desk", session_id=session.session_id)
     site.answers()
     site.ask("receive", b"other", request_id=10, wait_ms=20_000)
@@ -132,7 +137,9 @@ def test_the_end_of_a_session_is_taken_back_by_an_admin_only() -> None:
     site = Site()
     site.step(KeysListed({MES: RoleGrant(AccessRole.OPERATE)}))
     session = Session(session_id=5, principal=MES, address=PLANT, role="view", since_ns=1)
-    state = FeedState(epoch=1, position=Position(1, 9), previous=BEGINNING, is_snapshot=True, sessions=(session,))
+    state = FeedState(
+        epoch=1, position=Position(1, 9), previous=BEGINNING, is_snapshot=True, tables={"sessions": told_rows(session)}
+    )
     site.root.tree.all_mirrors[OTHER].take(state, [])
     site.ask("session_end", b"desk", session_id=5, node=OTHER)
     (asked,) = site.root.folds.messages.outbox.open.values()
@@ -140,6 +147,6 @@ def test_the_end_of_a_session_is_taken_back_by_an_admin_only() -> None:
     site.answers()
     site.ask("cancel", b"mes", MES, command_id=command_id)
     (refused,) = site.answers()
-    assert "needs the role admin" in refused.error
+    assert "needs the role admin" in refused_with(refused)
     site.ask("cancel", b"desk", command_id=command_id)
-    assert any(not one.error for one in site.answers())
+    assert any(not refused_with(one) for one in site.answers())
