@@ -8,8 +8,9 @@ from albireo.codec.message import Answer, AnyMessage, WriteDone, WriteOrder
 from albireo.codec.record import CommandAccepted, CommandFinished, CommandRequested
 from albireo.codec.tree.letters import FromOrigin, FromOwner, TreeMessage
 from albireo.machine.desk.registry import Registry
+from albireo.machine.fold import declared
 from albireo.machine.fold.commands.selections import SelectionWatch
-from albireo.machine.fold.folds import Folds, decode_content
+from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.message.events import SendAsked
@@ -112,7 +113,7 @@ class MessageCore:
                 self.answers.append(message)
 
     def _committed(self, header: FrameHeader, frame: Frame, turn: Turn) -> None:
-        content = decode_content(header, frame.body)
+        content = declared.read(header, frame.body)
         assert isinstance(content, list)
         self.folds.fold(header, content)
         self.post.committed(content, self.moment, self.log_time, turn)

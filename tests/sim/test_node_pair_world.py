@@ -41,7 +41,7 @@ CAUGHT_BY: Final = {
     "snapshot without the retained frames": 12,
     "in the set before a restart could go on": 12,
     "serves before its folds are those of its log": 1,
-    "a node below forgets its votes over a restart": 4,
+    "a node below forgets its votes over a restart": 5,
     "a node below answers before its vote is synced": 2,
     "a node below votes for two at a time": 23,
     "the batches of a life that is over are taken": 3,

@@ -226,8 +226,6 @@ class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
     """The follower says what it has and what it wants. `in_pieces`: it takes long deltas of a state in pieces."""
 
     follower: bounded.Text
-    is_named: bool = False
-    """A named follower holds back retention up to its acknowledged position."""
     log_id: bounded.LogId = b""
     """Id of the log that the follower has; empty: it has nothing yet."""
     history: Epochs = ()

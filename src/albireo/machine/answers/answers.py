@@ -31,6 +31,7 @@ from albireo.machine.desk.role import Role
 from albireo.machine.desk.roles import put_on_record
 from albireo.machine.diagnostics.actors import ActorWatch
 from albireo.machine.diagnostics.own import CommitTimes
+from albireo.machine.fold.declared import streams
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.items.forces import Forces
@@ -293,7 +294,7 @@ def _replication(config: RootConfig) -> dict[str, str]:
 
 
 def _by_stream(config: RootConfig, chosen: frozenset[int], word: str, usual: str) -> dict[str, str]:
-    return {one.name.lower(): word if one in chosen else usual for one in Stream} if config.is_paired else {}
+    return {name: word if one in chosen else usual for name, one in streams().items()} if config.is_paired else {}
 
 
 def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:

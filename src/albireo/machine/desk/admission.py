@@ -2,7 +2,8 @@
 
 Decides on the *appended* view: a batch is taken only in the present life of its producer's name and only at last + 1,
 whole and checked, with items of its own; a repeat is answered when its original is; a gap is refused with the number
-wanted. A producer may append samples and gap records, nothing else: every other stream is CORE's.
+wanted. A producer may append contents that declare how they are checked, such as samples and gap records; all others
+are CORE's (`machine/fold/declared.py`).
 
 Samples of forced items are recorded as measured ones: under other ids, in the same batch with the same number
 (`machine/desk/detours.py`).
@@ -20,11 +21,12 @@ from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import BODY_BYTES_MAX
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, Successor
-from albireo.codec.record import GapFound, Kind, Stream
+from albireo.codec.record import GapFound, Stream
 from albireo.machine.desk.detours import Detours
+from albireo.machine.fold.contents import Contents
+from albireo.machine.fold.declared import CONTENTS
 from albireo.machine.fold.producers import KnownProducer, Producers
 from albireo.machine.kernel.turn import Draft, NotAnswered, Turn
-from albireo.model.instant import WALL_NS_MAX
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.samples import SampleBatch
 
@@ -114,23 +116,41 @@ class Admission:
         if sequence != last + 1:
             self._refuse(sender, producer_id, sequence, _GAP, turn, wanted=last + 1)
             return False
-        if self.refusal is not None:
-            self._refuse(sender, producer_id, sequence, self.refusal, turn, wanted=sequence)
+        contents = CONTENTS.get((entry.stream, entry.kind))
+        refusal = self.refusal or (_NOT_RAISED if contents is not None and contents.level > turn.level else None)
+        if refusal is not None:
+            self._refuse(sender, producer_id, sequence, refusal, turn, wanted=sequence)
             return False
-        content = _checked(entry, body) if len(body) <= self.body_bytes_max else None
-        if content is None or not self._owns(self.producers.name_of(producer_id), content):
+        is_whole = len(body) <= self.body_bytes_max and crc32c(body) == entry.body_crc
+        draft = self._drafted(contents, entry, body, producer_id, sequence) if contents and is_whole else None
+        if draft is None:
             self._refuse(sender, producer_id, sequence, _MALFORMED, turn, wanted=sequence)
             return False
-        diverted = self._detours.divert(content) if isinstance(content, SampleBatch) else content
-        if isinstance(diverted, list):
-            diverted = self._detours.divert_gaps(diverted)
-        crc = entry.body_crc
-        if diverted is not content:
-            body = _body_of(producer_id, sequence, diverted)
-            crc = crc32c(body)
-        turn.append(Draft(entry.stream, entry.kind, entry.record_count, body, crc, producer_id, sequence, diverted))
+        turn.append(draft)
         self.producers.appended(producer_id, sequence)
         return True
+
+    def _drafted(
+        self, contents: Contents, entry: AppendEntry, body: bytes | memoryview, producer_id: int, sequence: int
+    ) -> Draft | None:
+        """Draft of a whole batch; None: not what the entry claims, out of bounds, or not this producer's to append."""
+        if contents.check is None:
+            return None
+        try:
+            content = contents.check(body, entry.record_count)
+        except DecodeError:
+            return None
+        crc = entry.body_crc
+        if entry.stream == Stream.SAMPLES:  # Samples and gaps name items, which have owners and may be forced.
+            assert isinstance(content, SampleBatch | list)
+            if not self._owns(self.producers.name_of(producer_id), content):
+                return None
+            came, divert_gaps = content, self._detours.divert_gaps
+            content = self._detours.divert(came) if isinstance(came, SampleBatch) else divert_gaps(came)
+            if content is not came:
+                body = _body_of(producer_id, sequence, content)
+                crc = crc32c(body)
+        return Draft(entry.stream, entry.kind, entry.record_count, body, crc, producer_id, sequence, content)
 
     def _supersede(self, sender: bytes, producer_id: int, turn: Turn) -> None:
         """Refuse a batch of a life that is over. Until its successor is committed it is not told: that may be cut."""
@@ -180,25 +200,7 @@ def superseded(producer_id: int, run: int, by: KnownProducer) -> AppendRefused:
     )
 
 
-def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list[GapFound] | None:
-    """The decoded payload; None: not what the entry claims, out of bounds, or not a producer's to append."""
-    if entry.stream != Stream.SAMPLES or crc32c(body) != entry.body_crc:
-        return None
-    try:
-        if entry.kind != Kind.RECORDS:
-            return samples.decode_body(body, entry.kind, entry.record_count)
-        records = record.decode_records(body, entry.record_count)
-    except DecodeError:
-        return None
-    gaps = [one for one in records if isinstance(one, GapFound) and _is_timely(one)]
-    return gaps if len(gaps) == len(records) else None
-
-
-def _is_timely(gap: GapFound) -> bool:
-    """True: no difference of its times, or of others with them, overflows 64 bits."""
-    return -WALL_NS_MAX <= min(gap.from_ns, gap.to_ns) and max(gap.from_ns, gap.to_ns) <= WALL_NS_MAX
-
-
 _MALFORMED: Final = Refusal(RefusalCode.MALFORMED, "the batch is not what its entry says, or not this producer's")
+_NOT_RAISED: Final = Refusal(RefusalCode.NOT_RECORDING, "the other member can't read such a batch yet")
 _UNKNOWN_PRODUCER: Final = Refusal(RefusalCode.UNKNOWN_PRODUCER, "no hello of this producer came on this link")
 _GAP: Final = Refusal(RefusalCode.GAP, "an earlier batch is wanted first")

@@ -155,11 +155,12 @@ class Owners:
 
 
 def reserved_follower(
-    name: str, principal: str, parent: str, parent_places: Collection[str], *, is_named: bool
+    name: str, principal: str, named: Collection[str], parent: str, parent_places: Collection[str]
 ) -> Refusal | None:
-    """Refusal of a principal that can't follow under this name. For a named one the node keeps records.
+    """Refusal of a principal that can't follow under this name.
 
     Args:
+        named: names of the followers for which records stay, on this machine but for the node above.
         parent: id of the node above, which follows under it; empty: there is none.
         parent_places: names of the keys of that node's members.
     """
@@ -167,12 +168,9 @@ def reserved_follower(
         return None
     if parent and name == parent and (principal in parent_places or kind_of(principal) is PrincipalKind.ANYBODY):
         return None
-    if name in ACTORS or kind_of(name) not in (PrincipalKind.PROGRAM, PrincipalKind.ANYBODY):
+    if name in ACTORS or name in named or kind_of(name) not in (PrincipalKind.PROGRAM, PrincipalKind.ANYBODY):
         return reserved(name)
-    if not is_named:
-        return None
-    cause = "this node keeps records for followers on its own machine only"
-    return Refusal(RefusalCode.NOT_OWNER, cause, "follow unnamed")
+    return None
 
 
 def reserved(name: str) -> Refusal:

@@ -15,7 +15,7 @@ from albireo.codec.crc import crc32c
 from albireo.codec.frame import Origin
 from albireo.codec.message import Answer, AnyMessage
 from albireo.codec.record import Kind, Record, Stream
-from albireo.machine.fold.origins import Enveloped
+from albireo.machine.fold.contents import Content
 from albireo.machine.kernel.pull import Pull
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant, WallTime
@@ -94,8 +94,8 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
     body_crc: int
     producer_id: int
     producer_sequence: int
-    content: SampleBatch | Enveloped | Sequence[Record]
-    """The decoded payload: what was decoded to be checked is folded later without a second decoding."""
+    content: Content
+    """Part of the payload that the folds take: it was read for a check, and is not read again."""
     origin: Origin | None = None
     """Place of the first record of an envelope in the log that it was written in; None: an own record."""
 

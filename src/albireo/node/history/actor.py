@@ -152,7 +152,6 @@ class Historian:
         """A follower that goes on after the last record looked at."""
         config = FollowerConfig(
             name="history",
-            is_named=True,
             streams=tuple(int(stream) for stream in STREAMS),
             capacity_bytes=self._arguments.capacity_bytes,
             max_wait_ms=WAIT_MS,

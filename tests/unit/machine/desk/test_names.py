@@ -16,6 +16,7 @@ from albireo.codec.message import (
 from albireo.machine.feed.leader import Leader
 from albireo.machine.fold.producers import Producers
 from albireo.machine.kernel.events import KeysListed
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from albireo.model.principal import ANYBODY
@@ -53,8 +54,8 @@ MAY_FOLLOW = {
 """Principals that may follow under that name."""
 
 
-def alone() -> Side:
-    side = Side(msgspec.structs.replace(ALONE, adapters=frozenset({"plc-1", "host"})))
+def alone(*named: NamedFollower) -> Side:
+    side = Side(msgspec.structs.replace(ALONE, adapters=frozenset({"plc-1", "host"}), named=(HISTORY, *named)))
     side.lead()
     side.step(MAY_SEND)
     return side
@@ -102,15 +103,15 @@ def test_a_reserved_name_is_nobodys_to_follow_under(name: str, principal: str) -
 
 
 @pytest.mark.parametrize("mode", ["log", "state"])
-def test_only_a_follower_of_this_machine_has_records_kept_for_it(mode: str) -> None:
-    side = alone()
-    assert follow(side, "archive", LOCAL, is_named=True, mode=mode).verdict != "refused"
-    answer = follow(side, "archive", MES, is_named=True, mode=mode)
-    assert (answer.verdict, "unnamed" in str(answer.refusal)) == ("refused", True)
+def test_only_a_follower_of_this_machine_has_a_name_for_which_records_stay(mode: str) -> None:
+    side = alone(NamedFollower(name="archive", figure="archive", days=1.0))
+    assert follow(side, "archive", LOCAL, mode=mode).verdict != "refused"
+    answer = follow(side, "archive", MES, mode=mode)
+    assert (answer.verdict, "reserved" in str(answer.refusal)) == ("refused", True)
 
 
-def follow(side: Side, name: str, principal: str, *, is_named: bool = False, mode: str = "log") -> FeedAnswer:
-    said = FeedHello(follower=name, is_named=is_named, mode=mode, credit_bytes=1)
+def follow(side: Side, name: str, principal: str, *, mode: str = "log") -> FeedAnswer:
+    said = FeedHello(follower=name, mode=mode, credit_bytes=1)
     side.letter(said, sender=f"{principal} {name}".encode(), principal=principal)
     (answer,) = side.take(FeedAnswer)
     assert isinstance(answer, FeedAnswer)

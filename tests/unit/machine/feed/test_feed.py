@@ -129,7 +129,7 @@ def test_verdict(hello: FeedHello, verdict: str, position: Position) -> None:
 
 
 def _own(position: Position) -> FeedHello:
-    return FeedHello(follower="history", is_named=True, log_id=LOG, position=position)
+    return FeedHello(follower="history", log_id=LOG, position=position)
 
 
 FOLLOWS = msgspec.structs.replace(FACTS, committed=Position(1, 40), is_acting=False)
@@ -172,7 +172,7 @@ def test_a_second_hello_of_the_same_follower_replaces_the_first() -> None:
 
 def test_a_named_follower_holds_records_also_while_it_is_away() -> None:
     leader = Leader()
-    hello = FeedHello(follower="history", is_named=True, log_id=LOG, position=Position(1, 20))
+    hello = FeedHello(follower="history", log_id=LOG, position=Position(1, 20))
     leader.hello(b"h", hello, FACTS, Instant(0))
     pull = leader.pulls(FACTS.committed, Instant(0))[0]
     leader.pulled(pull, 60, Position(2, 60), 100)
@@ -358,9 +358,9 @@ def test_what_a_follower_gained_when_it_was_far_behind_before_does_not_count() -
 
 def test_an_acknowledgement_never_counts_for_more_than_was_sent() -> None:
     leader = Leader()
-    leader.hello(b"h", FeedHello(follower="h", is_named=True, log_id=LOG, position=Position(1, 20)), FACTS, Instant(0))
+    leader.hello(b"h", FeedHello(follower="history", log_id=LOG, position=Position(1, 20)), FACTS, Instant(0))
     leader.ack(b"h", FeedAck(received=Position(9, 999), durable=Position(9, 999), credit_bytes=1), Instant(0))
-    assert leader.wanted_from("h") == 20
+    assert leader.wanted_from("history") == 20
     assert not leader.ack(b"?", FeedAck(received=Position(), durable=Position(), credit_bytes=1), Instant(0))
 
 

@@ -28,11 +28,12 @@ from albireo.codec.message import (
     WriteOrder,
 )
 from albireo.codec.record import GapFound, Kind, Record, Stream
-from albireo.machine.desk.pending import FOLD_COST_MAX, fold_cost
+from albireo.machine.desk.pending import FOLD_COST_MAX
 from albireo.machine.desk.receipts import ANSWERS_MAX
 from albireo.machine.desk.registry import Registry
 from albireo.machine.diagnostics.adapters import SILENT_NS
 from albireo.machine.fold.commands.commands import OPEN_MAX
+from albireo.machine.fold.declared import fold_cost
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import (
@@ -49,6 +50,7 @@ from albireo.machine.kernel.events import (
     Stopping,
     WakeUpEnded,
 )
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.machine.kernel.turn import RECORDS_BYTES, Moment
 from albireo.machine.orders.write.command_waiters import WAITING_MAX
 from albireo.machine.root.root import Root
@@ -100,7 +102,7 @@ class World:
             adapters=adapters,
             limits=limits or LimitSettings(),
             private_streams=private_streams,
-            **place,
+            **{"named": (HISTORY, above(place["parent"])) if "parent" in place else (HISTORY,), **place},
         )
         self.root = Root(config, folds or Folds(), self.end, self.moment())
         self.step(Granted("standalone start"))
@@ -645,7 +647,7 @@ def test_many_commits_of_one_wake_up_fold_no_more_than_one() -> None:
                 world.step(Answered())
         taken = [one for one in frames if before < one.header.last_sequence <= world.root.folded_to.sequence]
         assert taken
-        assert sum(map(fold_cost, taken[:-1])) < FOLD_COST_MAX
+        assert sum(fold_cost(one.header) for one in taken[:-1]) < FOLD_COST_MAX
         world.step(WakeUpEnded(0))
     assert world.root.samples_committed == 1990
 

@@ -12,7 +12,7 @@ import pytest
 from albireo.codec.history import FileKind
 from albireo.codec.message import Answer, Ask, FeedAck, FeedHello
 from albireo.codec.record import Audited, GapFound, ItemDeclared, OriginDeclared, Stream
-from albireo.machine.feed.leader import Leader, LogFacts, cut
+from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.machine.history.sealing import SealPaceConfig
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import DataItem, KnownItem
@@ -23,6 +23,7 @@ from albireo.node.history.below.answers import READING_MAX
 from albireo.node.history.files.store import HistoryStore, read_manifest
 from albireo.runtime import ActorContext, Letter, Link, running
 from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored, stored_rows
+from tests.parts.pulled import pulled
 from tests.parts.refusals import refused_with
 from tests.parts.waiting import PATIENCE_S
 
@@ -89,14 +90,10 @@ class LogServer:
 
     def serve(self) -> None:
         for pull in self.leader.pulls(self.committed, self.actor.now()):
-            chunk, size = b"", 0
-            for one in self.log.frames:
-                if one.header.first_sequence > pull.after and size < pull.bytes_max:
-                    chunk += self.log.encoded(one)
-                    size = len(chunk)
-            data, raw, scanned = cut(chunk, pull, self.history.epoch)
+            given, data, raw = pulled(self.log.frames, pull, self.history.epoch)
             if data is not None and self.link.send(data, [raw], to=pull.to):
-                self.leader.pulled(pull, scanned, data.last, len(raw), is_all=scanned >= self.committed.sequence)
+                is_all = given.scanned >= self.committed.sequence
+                self.leader.pulled(pull, given.scanned, data.last, len(raw), is_all=is_all)
 
     def ticked(self, now: Instant) -> None:
         for to, alive in self.leader.alive(self.history.epoch, self.committed, self.committed, now):
