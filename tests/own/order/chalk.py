@@ -8,7 +8,7 @@ from msgspec import Meta
 from albireo.codec.record import Audited, Stream
 from albireo.machine.desk.registry import Registry
 from albireo.machine.kernel.turn import Turn
-from albireo.machine.orders.kind import GivenOrder, ItemOrder, OrderDone
+from albireo.machine.orders.kind import ItemOrder, OrderAtOwner, OrderDone
 from albireo.machine.orders.places import Aim
 from albireo.machine.orders.text import OrderText
 from albireo.model.refusal import Refusal, no_item
@@ -55,7 +55,7 @@ class Chalk(ItemOrder[ChalkAsked, ChalkBody]):
     def body_of(self, asked: ChalkAsked, aim: Aim) -> ChalkBody:
         return ChalkBody(aim.name, asked.word)
 
-    def do(self, order: GivenOrder[ChalkBody], turn: Turn) -> OrderDone | Refusal:
+    def do(self, order: OrderAtOwner[ChalkBody], turn: Turn) -> OrderDone | Refusal:
         body, asker = order.body, order.question
         known = self._root.registry.item(body.item)
         if known is None:

@@ -17,7 +17,7 @@ from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.roles import check_role
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn, answer_to, granted
-from albireo.machine.orders.kind import AnyKind, GivenOrder, OrderAsked
+from albireo.machine.orders.kind import AnyKind, OrderAsked, OrderAtOwner
 from albireo.machine.orders.places import Aim, Places
 from albireo.model.refusal import Refusal, RefusalCode, id_reused
 
@@ -72,7 +72,7 @@ class Carrying:
         command_id = kind.id_of(asked)
         if command_id and self._root.tree.knows(command_id):
             raise NotAnswered(id_reused(command_id, "item"))
-        order: GivenOrder[object] = GivenOrder(
+        order: OrderAtOwner[object] = OrderAtOwner(
             body=kind.body_of(asked, aim),
             question=question,
             user=asked.user,

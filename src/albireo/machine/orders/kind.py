@@ -57,7 +57,7 @@ OfItem = TypeVar("OfItem", bound=ItemAsked)
 Body = TypeVar("Body")
 
 
-class GivenOrder(msgspec.Struct, Generic[Body], frozen=True, kw_only=True):
+class OrderAtOwner(msgspec.Struct, Generic[Body], frozen=True, kw_only=True):
     """An order at its owner, whether somebody asks for it there or a message brought it."""
 
     body: Body
@@ -169,7 +169,7 @@ class OrderKind(Generic[Asked, Body]):
 
     # At its owner.
 
-    def do(self, order: GivenOrder[Body], turn: Turn) -> OrderDone | Refusal | None:
+    def do(self, order: OrderAtOwner[Body], turn: Turn) -> OrderDone | Refusal | None:
         """Carry it out; None: it has begun, and `finished` tells of its end."""
         raise NotImplementedError
 
@@ -185,7 +185,7 @@ class OrderKind(Generic[Asked, Body]):
         left_ms = (order.not_after - moment.now) // MS
         if left_ms <= 0:
             return MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail=self.too_late)
-        brought: GivenOrder[Body] = GivenOrder(
+        brought: OrderAtOwner[Body] = OrderAtOwner(
             body=body,
             question=Question(NOBODY, 0, moment, order.principal),
             user=order.user,

@@ -15,7 +15,7 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NOBODY, NotAnswered, Question, Turn
-from albireo.machine.orders.kind import GivenOrder, OrderDone, OrderKind
+from albireo.machine.orders.kind import OrderAtOwner, OrderDone, OrderKind
 from albireo.machine.orders.places import Aim, Places
 from albireo.model.bounded import Count, Name
 from albireo.model.case import Action, case_label
@@ -81,7 +81,7 @@ class ActOnCase(OrderKind[CaseActionAsked, CaseActBody]):
     def subject(self, asked: CaseActionAsked, aim: Aim) -> str:
         return f"{asked.action} {subject_of(asked)} of {aim.node}"
 
-    def do(self, order: GivenOrder[CaseActBody], turn: Turn) -> OrderDone | Refusal:
+    def do(self, order: OrderAtOwner[CaseActBody], turn: Turn) -> OrderDone | Refusal:
         body, asker = order.body, order.question
         if asker.sender == NOBODY and body.case_id is None:
             return _by_its_id(self._root.config.node)

@@ -19,7 +19,7 @@ from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import RecoverBody
 from albireo.machine.orders.force.elsewhere import row_of
 from albireo.machine.orders.force.forcing import Forcing, ItemForceAsked, ReleaseAsked, needs_reason
-from albireo.machine.orders.kind import GivenOrder, ItemOrder, OrderDone
+from albireo.machine.orders.kind import ItemOrder, OrderAtOwner, OrderDone
 from albireo.machine.orders.places import Aim
 from albireo.machine.orders.text import OrderText
 from albireo.model.bounded import Signed
@@ -74,7 +74,7 @@ class ForceItem(ItemOrder[ItemForceAsked, ForceBody]):
     def subject(self, asked: ItemForceAsked, aim: Aim) -> str:
         return f"{aim.full_name} = {asked.value} for {asked.for_ms / 1000:g} s"
 
-    def do(self, order: GivenOrder[ForceBody], turn: Turn) -> OrderDone | Refusal:
+    def do(self, order: OrderAtOwner[ForceBody], turn: Turn) -> OrderDone | Refusal:
         body = order.body
         asked = ItemForceAsked(
             item=body.item, value=body.value, for_ms=body.for_ms, reason=order.reason, user=order.user
@@ -122,7 +122,7 @@ class ReleaseItem(ItemOrder[ReleaseAsked, ReleaseBody]):
     def body_of(self, asked: ReleaseAsked, aim: Aim) -> ReleaseBody:
         return ReleaseBody(aim.name)
 
-    def do(self, order: GivenOrder[ReleaseBody], turn: Turn) -> OrderDone | Refusal:
+    def do(self, order: OrderAtOwner[ReleaseBody], turn: Turn) -> OrderDone | Refusal:
         asked = ReleaseAsked(item=order.body.item, reason=order.reason, user=order.user)
         name = self._root.forcing.release(order.question, asked, turn)
         return name if isinstance(name, Refusal) else OrderDone({"item": name}, "released")

@@ -11,7 +11,7 @@ from msgspec import Meta
 from albireo.machine.desk.roles import RoleNeeded
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Question, Turn
-from albireo.machine.orders.kind import GivenOrder, ItemOrder, OrderDone
+from albireo.machine.orders.kind import ItemOrder, OrderAtOwner, OrderDone
 from albireo.machine.orders.places import Aim
 from albireo.machine.orders.selection.selecting import EndedBy, Selecting, SelectionWanted
 from albireo.machine.orders.text import OrderText
@@ -96,7 +96,7 @@ class Select(ItemOrder[SelectAsked, SelectBody]):
     def body_of(self, asked: SelectAsked, aim: Aim) -> SelectBody:
         return SelectBody(aim.name, asked.selection_id, asked.for_ms)
 
-    def do(self, order: GivenOrder[SelectBody], turn: Turn) -> OrderDone | Refusal:
+    def do(self, order: OrderAtOwner[SelectBody], turn: Turn) -> OrderDone | Refusal:
         body = order.body
         wanted = SelectionWanted(
             item=body.item,
@@ -141,7 +141,7 @@ class Deselect(ItemOrder[DeselectAsked, DeselectBody]):
     def body_of(self, asked: DeselectAsked, aim: Aim) -> DeselectBody:
         return DeselectBody(aim.name, asked.selection_id, asked.of_others)
 
-    def do(self, order: GivenOrder[DeselectBody], turn: Turn) -> OrderDone | Refusal:
+    def do(self, order: OrderAtOwner[DeselectBody], turn: Turn) -> OrderDone | Refusal:
         body = order.body
         ended_by = EndedBy(order.user, order.reason) if body.of_others else None
         name = self._root.orders.selecting.release(order.question, body.item, body.selection_id, turn, ended_by)

@@ -13,7 +13,7 @@ from albireo.machine.fold.people.sessions import SESSIONS
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.message.post import ReceiptTold
-from albireo.machine.orders.kind import GivenOrder, OrderDone, OrderKind, not_done
+from albireo.machine.orders.kind import OrderAtOwner, OrderDone, OrderKind, not_done
 from albireo.machine.orders.places import Aim, Places
 from albireo.machine.orders.session.sessions import EndOrder, Sessions
 from albireo.machine.orders.text import OrderText
@@ -80,7 +80,7 @@ class EndSession(OrderKind[SessionEndAsked, SessionEndBody]):
         row = {"session_id": asked.session_id, "node": aim.node} if known is None else session_row(known, aim.node)
         return lambda receipt: not_done(receipt, self.look) or row
 
-    def do(self, order: GivenOrder[SessionEndBody], turn: Turn) -> OrderDone | Refusal:
+    def do(self, order: OrderAtOwner[SessionEndBody], turn: Turn) -> OrderDone | Refusal:
         wanted = EndOrder(
             session_id=order.body.session_id,
             user=order.user,

@@ -19,7 +19,7 @@ from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.message.ends import command_id_of, end_of, receipt_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.message.post import ReceiptTold
-from albireo.machine.orders.kind import GivenOrder, ItemOrder
+from albireo.machine.orders.kind import ItemOrder, OrderAtOwner
 from albireo.machine.orders.places import Aim
 from albireo.machine.orders.text import OrderText
 from albireo.machine.orders.write.orders import Orders, WriteAsked, refusal_of_write
@@ -85,7 +85,7 @@ class Write(ItemOrder[WriteAsked, WriteBody]):
     def teller(self, question: Question, asked: WriteAsked, aim: Aim) -> ReceiptTold:
         return write_told
 
-    def do(self, order: GivenOrder[WriteBody], turn: Turn) -> Refusal | None:
+    def do(self, order: OrderAtOwner[WriteBody], turn: Turn) -> Refusal | None:
         body = order.body
         asked = WriteAsked(
             item=body.item,
