@@ -5,10 +5,7 @@ A force bears the name of its message, so a later tenure knows it again.
 Spec: docs/messages.md; ADR-0195.
 """
 
-from typing import Annotated, Protocol
-
-import msgspec
-from msgspec import Meta
+from typing import Protocol
 
 from albireo.codec.message_records import MessageEnd
 from albireo.machine.fold.folds import Folds
@@ -18,30 +15,20 @@ from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import RecoverBody
 from albireo.machine.orders.force.elsewhere import row_of
-from albireo.machine.orders.force.forcing import Forcing, ItemForceAsked, ReleaseAsked, needs_reason
+from albireo.machine.orders.force.forcing import (
+    ForceBody,
+    Forcing,
+    ItemForceAsked,
+    ReleaseAsked,
+    ReleaseBody,
+    needs_reason,
+)
 from albireo.machine.orders.kind import ItemOrder, OrderAtOwner, OrderDone
 from albireo.machine.orders.places import Aim
-from albireo.machine.orders.text import OrderText
-from albireo.model.bounded import Signed
 from albireo.model.force import MEASURED, Force
 from albireo.model.instant import WallTime
 from albireo.model.refusal import Refusal
 from albireo.model.tree.message import MessageOutcome
-
-
-class ForceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a message that forces an item."""
-
-    item: Annotated[OrderText, Meta(min_length=1)]
-    """Full or local name at the owner."""
-    value: float | Signed | bool | OrderText
-    for_ms: Signed
-
-
-class ReleaseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a message that ends the force of an item."""
-
-    item: Annotated[OrderText, Meta(min_length=1)]
 
 
 class ForceRoot(Protocol):
@@ -75,11 +62,7 @@ class ForceItem(ItemOrder[ItemForceAsked, ForceBody]):
         return f"{aim.full_name} = {asked.value} for {asked.for_ms / 1000:g} s"
 
     def do(self, order: OrderAtOwner[ForceBody], turn: Turn) -> OrderDone | Refusal:
-        body = order.body
-        asked = ItemForceAsked(
-            item=body.item, value=body.value, for_ms=body.for_ms, reason=order.reason, user=order.user
-        )
-        row = self._root.forcing.ask(order.question, asked, turn, order.command_id)
+        row = self._root.forcing.ask(order, turn)
         return row if isinstance(row, Refusal) else OrderDone(row, "forced", row.value)
 
     def done_elsewhere(self, question: Question, asked: ItemForceAsked, aim: Aim, receipt: MessageReceipt) -> object:
@@ -123,6 +106,5 @@ class ReleaseItem(ItemOrder[ReleaseAsked, ReleaseBody]):
         return ReleaseBody(aim.name)
 
     def do(self, order: OrderAtOwner[ReleaseBody], turn: Turn) -> OrderDone | Refusal:
-        asked = ReleaseAsked(item=order.body.item, reason=order.reason, user=order.user)
-        name = self._root.forcing.release(order.question, asked, turn)
+        name = self._root.forcing.release(order, turn)
         return name if isinstance(name, Refusal) else OrderDone({"item": name}, "released")

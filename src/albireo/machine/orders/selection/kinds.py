@@ -3,25 +3,22 @@
 Spec: docs/messages.md; ADR-0209.
 """
 
-from typing import Annotated, Protocol
+from typing import Protocol
 
 import msgspec
-from msgspec import Meta
 
 from albireo.machine.desk.roles import RoleNeeded
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.orders.kind import ItemOrder, OrderAtOwner, OrderDone
 from albireo.machine.orders.places import Aim
-from albireo.machine.orders.selection.selecting import EndedBy, Selecting, SelectionWanted
+from albireo.machine.orders.selection.selecting import DeselectBody, Id, SelectBody, Selecting
 from albireo.machine.orders.text import OrderText
 from albireo.model.access import AccessRole
 from albireo.model.bounded import Signed
 from albireo.model.command import SELECT_MS, ItemSelection
 from albireo.model.refusal import Refusal
 from albireo.model.tree.message import AddCause
-
-Id = Annotated[OrderText, Meta(min_length=1)]
 
 
 class SelectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,24 +41,6 @@ class DeselectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """True: also one of somebody else, as an admin of its node."""
     reason: OrderText = ""
     user: OrderText = "unknown"
-
-
-class SelectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a message that selects an item."""
-
-    item: Id
-    """Full or local name at the owner."""
-    selection_id: Id
-    for_ms: Signed
-
-
-class DeselectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a message that gives a selection back."""
-
-    item: Id
-    selection_id: Id
-    of_others: bool = False
-    """True: an admin ends it, whoever has it. The role was judged where it was asked."""
 
 
 class SelectsFor(Protocol):
@@ -97,15 +76,7 @@ class Select(ItemOrder[SelectAsked, SelectBody]):
         return SelectBody(aim.name, asked.selection_id, asked.for_ms)
 
     def do(self, order: OrderAtOwner[SelectBody], turn: Turn) -> OrderDone | Refusal:
-        body = order.body
-        wanted = SelectionWanted(
-            item=body.item,
-            selection_id=body.selection_id,
-            for_ms=body.for_ms,
-            user=order.user,
-            reason=order.reason,
-        )
-        row = self._root.orders.selecting.ask(order.question, wanted, turn)
+        row = self._root.orders.selecting.ask(order, turn)
         return row if isinstance(row, Refusal) else OrderDone(row, "selected")
 
     def done_elsewhere(self, question: Question, asked: SelectAsked, aim: Aim, receipt: MessageReceipt) -> object:
@@ -142,7 +113,5 @@ class Deselect(ItemOrder[DeselectAsked, DeselectBody]):
         return DeselectBody(aim.name, asked.selection_id, asked.of_others)
 
     def do(self, order: OrderAtOwner[DeselectBody], turn: Turn) -> OrderDone | Refusal:
-        body = order.body
-        ended_by = EndedBy(order.user, order.reason) if body.of_others else None
-        name = self._root.orders.selecting.release(order.question, body.item, body.selection_id, turn, ended_by)
+        name = self._root.orders.selecting.release(order, turn)
         return name if isinstance(name, Refusal) else OrderDone({"item": name}, "deselected")

@@ -15,7 +15,7 @@ from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.message.post import ReceiptTold
 from albireo.machine.orders.kind import OrderAtOwner, OrderDone, OrderKind, not_done
 from albireo.machine.orders.places import Aim, Places
-from albireo.machine.orders.session.sessions import EndOrder, Sessions
+from albireo.machine.orders.session.sessions import SessionEndBody, Sessions
 from albireo.machine.orders.text import OrderText
 from albireo.model.access import AccessRole
 from albireo.model.bounded import Count, Name
@@ -31,12 +31,6 @@ class SessionEndAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Node below that has the session; empty: this node."""
     reason: OrderText = ""
     user: Annotated[str, Meta(max_length=100)] = "unknown"
-
-
-class SessionEndBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of a message that ends a session."""
-
-    session_id: Count
 
 
 class EndingRoot(Protocol):
@@ -81,13 +75,7 @@ class EndSession(OrderKind[SessionEndAsked, SessionEndBody]):
         return lambda receipt: not_done(receipt, self.look) or row
 
     def do(self, order: OrderAtOwner[SessionEndBody], turn: Turn) -> OrderDone | Refusal:
-        wanted = EndOrder(
-            session_id=order.body.session_id,
-            user=order.user,
-            principal=order.question.principal,
-            reason=order.reason,
-        )
-        ended = self._root.sessions.end(wanted, order.question.moment, turn)
+        ended = self._root.sessions.end(order, turn)
         if isinstance(ended, Refusal):
             return ended
         return OrderDone(session_row(ended, self._root.config.node), f"ended the session of {who_text(ended)}")

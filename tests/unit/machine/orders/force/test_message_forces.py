@@ -12,8 +12,8 @@ from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.kernel.turn import Moment
 from albireo.machine.message.ends import command_id_of
 from albireo.machine.orders.force.elsewhere import rows_below
-from albireo.machine.orders.force.forcing import ItemForceAsked, ReleaseAsked
-from albireo.machine.orders.force.kinds import ForceBody, ForceItem, ReleaseBody, ReleaseItem
+from albireo.machine.orders.force.forcing import ForceBody, ItemForceAsked, ReleaseAsked, ReleaseBody
+from albireo.machine.orders.force.kinds import ForceItem, ReleaseItem
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.tree.message import MessageOutcome

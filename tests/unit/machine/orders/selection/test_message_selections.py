@@ -7,7 +7,8 @@ import pytest
 
 from albireo.codec.record import CommandRequested, ItemDeclared, ItemSelected, SelectionEnded, Stream, decode_records
 from albireo.machine.message.events import SendAsked
-from albireo.machine.orders.selection.kinds import Deselect, DeselectBody, Select, SelectBody
+from albireo.machine.orders.selection.kinds import Deselect, Select
+from albireo.machine.orders.selection.selecting import DeselectBody, SelectBody
 from albireo.machine.orders.write.kinds import WriteBody
 from albireo.model.command import SELECT_MS
 from albireo.model.instant import MS

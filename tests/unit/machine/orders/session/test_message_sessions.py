@@ -11,7 +11,8 @@ from albireo.codec.record import SessionBegan, SessionEnded
 from albireo.machine.fold.people.sessions import SESSIONS, SessionFold
 from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.kernel.events import KeysListed
-from albireo.machine.orders.session.kinds import EndSession, SessionEndBody
+from albireo.machine.orders.session.kinds import EndSession
+from albireo.machine.orders.session.sessions import SessionEndBody
 from albireo.machine.table.shape import GONE_MAX
 from albireo.machine.table.told import TableChange
 from albireo.machine.tree.mirror import NodeMirror
