@@ -62,9 +62,7 @@ CAUGHT_BY: Final = {
     "a branch that nobody tells of is not noticed": 6,
     "another log of a child is not noticed": 42,
     "values of a child that is away stay good": 11,
-    "silence taken for never": 2,
-    "carried out before it is on record": 1,
-    "carried out again after a takeover": 3,
+    "carried out again after a takeover": 2,
 }
 """Seed that catches a shortcut, where it is not seed 0."""
 

@@ -123,29 +123,6 @@ class ActorLoop(asyncio.SelectorEventLoop):
             self._watched.unregister(descriptor)
 
 
-class NextTurn:
-    """Schedules the next turn of an actor; one is due at a time."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, turn: Callable[[], object]) -> None:
-        self._loop = loop
-        self._turn = turn
-        self._is_due = False
-
-    def soon(self) -> None:
-        """Run the turn in the next iteration of the loop."""
-        if not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._turn)
-
-    def now(self) -> None:
-        """Run the turn at once, unless one is due, which sees to everything."""
-        if not self._is_due:
-            self._turn()
-
-    def began(self) -> None:
-        self._is_due = False
-
-
 class Bell:
     """Wakes a loop from any thread. An eventfd costs a third of what asyncio's own pair of sockets does."""
 
@@ -181,6 +158,31 @@ class Bell:
     def _rung(self) -> None:
         os.eventfd_read(self._descriptor)
         self._on_rung()
+
+
+class NextTurn:
+    """Schedules the next turn of an actor; one is due at a time."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, turn: Callable[[], object]) -> None:
+        self._loop = loop
+        self._turn = turn
+        self._is_due = False
+        self.bell = Bell(loop, self.soon)
+        """Has the turn run soon, for any thread."""
+
+    def soon(self) -> None:
+        """Run the turn in the next iteration of the loop."""
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._turn)
+
+    def now(self) -> None:
+        """Run the turn at once, unless one is due, which sees to everything."""
+        if not self._is_due:
+            self._turn()
+
+    def began(self) -> None:
+        self._is_due = False
 
 
 class IdleCollection:

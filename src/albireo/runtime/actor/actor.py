@@ -48,7 +48,7 @@ from albireo.runtime.link.links import ActorLinks, TurnLimits
 from albireo.runtime.link.probe import Probes, Reach
 from albireo.runtime.link.sockets import Sockets, new_identity
 from albireo.runtime.link.tcp import TcpLinks, nobody
-from albireo.runtime.loop import ActorLoop, Bell, NextTurn, TurnMeter
+from albireo.runtime.loop import ActorLoop, NextTurn, TurnMeter
 from albireo.runtime.mailbox import Mailbox, Overflow
 
 Call = tuple[Callable[..., object], tuple[object, ...]]
@@ -120,7 +120,6 @@ class ActorContext:
         self._behaviour = behaviour
         self._supervised = supervised
         self._next = NextTurn(self.loop, self._turn)
-        self._bell = Bell(self.loop, self._next.soon)
         self._links = ActorLinks(Sockets(RunDirectory(self.data)), self._next.soon, self._report_malformed)
         self._calls: Mailbox[Call] = Mailbox(f"{self.name}.calls", CALLS_MAX, Overflow.FAIL)
         self._failure: asyncio.Future[None] = self.loop.create_future()
@@ -220,7 +219,7 @@ class ActorContext:
             return self._wake(lambda: self.fail(reason))
         if self._links.is_in_turn and threading.get_ident() == self._thread:
             return True  # The end of this turn looks; a wake-up as well would make two turns of every one.
-        return self._bell.ring() if was_empty else True
+        return self._next.bell.ring() if was_empty else True
 
     def fail(self, reason: str) -> None:
         """End this actor as crashed: its supervisor starts it anew."""
@@ -380,7 +379,7 @@ class ActorContext:
         self._probes.close()
         self._tcp.close()
         self._links.sockets.close(lingers=is_clean)
-        self._bell.close()
+        self._next.bell.close()
 
 
 class _HandedOn:
