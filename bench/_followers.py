@@ -101,8 +101,8 @@ class Followers:
                 link.send(FeedAck(received=at, durable=at, credit_bytes=CREDIT, pieces=piece))
                 if not goes_on:
                     self._shown[link] = now
-            case FeedAnswer(verdict="refused", reason=reason):
-                raise RuntimeError(f"{link.name} is refused: {reason}")
+            case FeedAnswer(verdict="refused", refusal=refusal):
+                raise RuntimeError(f"{link.name} is refused: {refusal}")
             case FeedAnswer() | FeedAlive():
                 pass
             case other:

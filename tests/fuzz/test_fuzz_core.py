@@ -37,7 +37,7 @@ TEMPLATES = [
     ProducerHello(producer="p2", items=ITEMS[:1], run=2),
     Append(entries=(AppendEntry(1, 1, 1, 0), AppendEntry(1, 16, 1, 0))),
     WriteDone(receipt=Receipt(command_id="c1", outcome=Outcome.VERIFIED)),
-    FeedHello(follower="f", is_named=True, log_id=b"L" * 16, history=(EpochEntry(1, 1, 1),), position=ENTRY[0]),
+    FeedHello(follower="f", log_id=b"L" * 16, history=(EpochEntry(1, 1, 1),), position=ENTRY[0]),
     FeedHello(follower="v", mode="state"),
     FeedAck(received=ENTRY[0], durable=ENTRY[1], credit_bytes=1000),
     Ask(request_id=1, what="write", arguments={"item": "fan_set", "value": 1.0, "command_id": "c1", "user": "u"}),

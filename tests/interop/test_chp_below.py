@@ -57,7 +57,7 @@ def test_a_client_at_the_root_mirrors_a_node_below_sets_its_keys_and_sees_it_go(
 
             awaited(is_ordered)
             told = CliRunner().invoke(cli, ["chp", "--of", "pumb", "--data", str(nodes[ROOT].data)])
-            assert told.exit_code == 1 and f"there are: {NORTH}, {PUMP}" in told.stderr
+            assert told.exit_code == 2 and f"there are: {NORTH}, {PUMP}" in told.stderr
             assert [one.value for one in adapter.orders] == [42.0]
         return mirror
 

@@ -58,7 +58,7 @@ def steal(plant: Plant) -> None:
         with connected(plant, THIEF) as thief:
             refused = answer_to_a_batch(thief, welcome.producer_id)
             assert isinstance(refused, AppendRefused)
-            assert refused.reason == "unknown_producer", "the thief has opened none"
+            assert refused.refusal.code == "unknown_producer", "the thief has opened none"
     with connected(plant, METER) as meter:
         assert isinstance(answer_to_a_batch(meter, welcome.producer_id), Appended), "its own key goes on"
 

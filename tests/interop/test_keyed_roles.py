@@ -157,7 +157,7 @@ def refusal_of(producer: SampleProducer) -> str:
             producer.offer([batch()])
             producer.wait(0.05)
         except ProducerRefused as refused:
-            return refused.reason
+            return str(refused.refusal)
     raise NodeUnreachable("the producer was never refused")
 
 

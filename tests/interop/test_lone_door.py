@@ -22,6 +22,7 @@ from tests.parts.core_pair import aside
 from tests.parts.history import DAY_ZERO
 from tests.parts.lone import NODE, LoneNode, Program, asked_until
 from tests.parts.message import MESSAGES, plain
+from tests.parts.refusals import refused_with
 from tests.parts.transport import End, until
 
 OPERATOR = "operator@desk"
@@ -105,7 +106,7 @@ def test_a_program_at_the_door_has_the_role_that_the_keys_of_the_node_give(tmp_p
     def looks(lone: LoneNode) -> str:
         with lone.program(OPERATOR) as program:
             asked_until(program, lambda found: "files" in found, "stats", "history")
-            return program.ask("write", item="co", value=1.0, command_id="c", user="u")[0].error
+            return refused_with(program.ask("write", item="co", value=1.0, command_id="c", user="u")[0])
 
     async def story() -> None:
         lone = LoneNode(tmp_path, OPERATOR, role=AccessRole.VIEW)

@@ -57,16 +57,16 @@ def test_a_name_that_nobody_has_is_refused_with_what_to_do(tmp_path: Path) -> No
 
     def story_of() -> None:
         told = run(nodes[ROOT], "sessions", "end", "nord:1")
-        assert told.exit_code == 1
+        assert told.exit_code == 2
         assert f"nothing is known of a node 'nord' at root, which knows {NORTH}" in told.output
         assert "What to do: `albireo tree` lists them" in told.output
         for listed in ("sessions", "selections", "cases"):
             told = run(nodes[ROOT], listed, "list", "nord")
-            assert told.exit_code == 1 and "no node is called 'nord' here" in told.output, listed
+            assert told.exit_code == 2 and "no node is called 'nord' here" in told.output, listed
             assert "name one by its id or the end of it; there are: " in told.output, listed
         for words in ("items nord:a", "write nord:a 1", "force nord:a 1 --for 1m --reason r", "selections end nord:a"):
             told = run(nodes[ROOT], *words.split())
-            assert told.exit_code == 1 and "`albireo items 'nord:*'` lists those of that node" in told.output, words
+            assert told.exit_code == 2 and "`albireo items 'nord:*'` lists those of that node" in told.output, words
         with connect(nodes[ROOT].endpoint, timeout_s=PATIENCE_S) as client:
             for order in (client.select, lambda item: client.write(item, 1.0), client.release):
                 with pytest.raises(NodeRefused, match=r"nothing is known of a node 'nord'.*what to do: `albireo tree`"):

@@ -13,6 +13,7 @@ from albireo.codec.frame import Frame, encode, frames
 from albireo.codec.record import Kind
 from albireo.codec.tree.envelope import open_envelope
 from albireo.log.log import Log
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.model import quality as q
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
@@ -257,11 +258,11 @@ def test_a_bad_reading_has_its_last_value_or_none_at_every_level_and_after_a_res
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("limit", [None, {"hold_bytes": 1 << 20}, {"hold_days": 0.0}], ids=["within", "size", "age"])
+@pytest.mark.parametrize("limit", [None, {"bytes_max": 1 << 20}, {"days": 0.0}], ids=["within", "size", "age"])
 def test_records_stay_for_the_parent_up_to_the_limits(tmp_path: Path, limit: dict[str, Any] | None) -> None:
     nodes = tree_of(tmp_path, ROOT, NORTH)
     root, north = nodes[ROOT], nodes[NORTH]
-    retention = Retention(keep_h=0.0, snapshot_every_s=1, parent=ROOT, **(limit or {}))
+    retention = Retention(keep_h=0.0, snapshot_every_s=1, named=(HISTORY, above(ROOT, **(limit or {}))))
     north.arguments = msgspec.structs.replace(north.arguments, retention=retention)
 
     def recorded() -> None:

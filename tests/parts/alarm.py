@@ -11,10 +11,11 @@ import numpy as np
 
 from albireo.codec import record, samples
 from albireo.codec.record import CaseChanged, ItemDeclared, ItemForgotten, Record
-from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases, Conditions, Dim
+from albireo.machine.fold import ActionAsked, AlarmConfig, Cases, Conditions, Dim
 from albireo.model.case import Case
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.refusal import Refusal
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ItemId, Value, ValueType
 
@@ -161,10 +162,10 @@ class AlarmNode:
             Frame(*self._place(len(found)), int(record.Kind.RECORDS), record.encode_records(0, 0, list(found)))
         )
 
-    def act(self, asked: ActionAsked) -> ActionRefused | Case:
+    def act(self, asked: ActionAsked) -> Refusal | Case:
         """The case as it stands after an operator's action, or the refusal."""
         found = self.folds.cases.act(asked, self.log_time, self.wall_ns)
-        if isinstance(found, ActionRefused):
+        if isinstance(found, Refusal):
             return found
         self.note(found)
         self.commit_proposals()

@@ -10,6 +10,7 @@ import msgspec
 
 from albireo.client import ClientError, connect
 from albireo.log import FileSystem, LogConfig
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.machine.pair import PairConfig
 from albireo.machine.pair.member import Member
 from albireo.model.access import AccessRole
@@ -151,6 +152,8 @@ class Plant:
             keys=self._key_directory(self.places[member]),
         )
         uplink = None if self.uplink is None else msgspec.structs.replace(self.uplink, member=member)
+        if uplink is not None:
+            retention = msgspec.structs.replace(retention, named=(HISTORY, above(uplink.parent)))
         arguments = CoreArguments(
             node=self.node,
             cluster="c",

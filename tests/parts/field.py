@@ -30,6 +30,7 @@ from albireo.model.value import Value
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.link.sockets import Letter
 from tests.parts.port import free_port
+from tests.parts.refusals import no
 from tests.parts.waiting import PATIENCE_S
 
 LONG_MS = 60_000
@@ -92,7 +93,7 @@ class RecordingCore:
                     producer_id, sequence = record.decode_producer(body)
                     if sequence > self.last + 1:
                         refused = AppendRefused(
-                            producer_id=producer_id, producer_sequence=sequence, reason="gap", wanted=self.last + 1
+                            producer_id=producer_id, producer_sequence=sequence, refusal=no("gap"), wanted=self.last + 1
                         )
                         self.link.send(refused, to=letter.sender)
                         return

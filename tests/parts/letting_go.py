@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
@@ -29,7 +30,7 @@ def rows(count: int, first: int) -> list[Sample]:
 def holds_little(site: TreeNode) -> None:
     """Have a site hold back 1 MiB, and let go of what is beyond as soon as it may."""
     parent = site.node.rpartition("/")[0]
-    retention = Retention(keep_h=0.0, snapshot_every_s=1, parent=parent, hold_bytes=1 << 20)
+    retention = Retention(keep_h=0.0, snapshot_every_s=1, named=(HISTORY, above(parent, 1 << 20)))
     site.arguments = msgspec.structs.replace(site.arguments, retention=retention)
 
 
@@ -48,7 +49,9 @@ async def let_go(site: TreeNode, core: Core, historian: Historian) -> int:
         await sealed(historian)
         await core._house._save_snapshot()
         core._house._prune(core.log.stats().size_bytes)
-    core._house._retention = msgspec.structs.replace(core._house._retention, hold_bytes=1 << 30)
+    parent = core._house._retention.named[1]
+    named = HISTORY, msgspec.structs.replace(parent, bytes_max=1 << 30)
+    core._house._retention = msgspec.structs.replace(core._house._retention, named=named)
     return core.log.begin_sequence
 
 

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.frame import Frame, body_crc, frames
+from albireo.codec.frame import Frame, FrameHeader, body_crc, frames
 from albireo.log import Corrupted, LogConfig, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.segment.recovery import RecoveryReport
@@ -28,6 +28,18 @@ def entry_of(body: bytes | memoryview, record_count: int = 1, stream: int = 1) -
 
 def same(frame: Frame, other: Frame) -> bool:
     return frame.header == other.header and bytes(frame.body) == bytes(other.body)
+
+
+def selected(log: Log, streams: tuple[int, ...], bytes_max: int) -> list[FrameHeader]:
+    """Headers of all frames of these streams, as a follower gets them that reads on."""
+    found: list[FrameHeader] = []
+    looked_to = log.begin_sequence - 1
+    while looked_to < log.committed.sequence:
+        before = looked_to
+        chunk, looked_to = log.select(looked_to, bytes_max, streams)
+        assert looked_to > before
+        found += [header for header, _ in frames(chunk)]
+    return found
 
 
 class World:

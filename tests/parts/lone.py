@@ -23,6 +23,7 @@ from albireo.runtime.link.lines import LineTo
 from tests.parts.history import Sample, batch_of
 from tests.parts.port import free_ports
 from tests.parts.producing import producing
+from tests.parts.refusals import refused_with
 from tests.parts.waiting import PATIENCE_S, awaited
 
 NODE = "root"
@@ -101,7 +102,7 @@ class Program:
 
     def result(self, what: str, of: str = "", **arguments: object) -> Any:
         answer, _ = self.ask(what, of, **arguments)
-        assert answer.error == "", answer.error
+        assert refused_with(answer) == "", refused_with(answer)
         return answer.result
 
     def pieces(self, what: str, **arguments: object) -> pa.Table:
@@ -109,7 +110,7 @@ class Program:
         tables, cursor = [], ""
         while True:
             answer, raw = self.ask(what, "history", cursor=cursor, **arguments)
-            assert answer.error == "", answer.error
+            assert refused_with(answer) == "", refused_with(answer)
             result: Any = answer.result
             tables.append(pa.ipc.open_stream(pa.py_buffer(raw[0])).read_all())
             assert result["rows"] == len(tables[-1])
@@ -120,5 +121,7 @@ class Program:
 
 def asked_until(program: Program, is_so: Callable[[Any], bool], what: str, of: str = "", **arguments: object) -> Any:
     """Ask again and again; the condition must come."""
-    answer = awaited(lambda: program.ask(what, of, **arguments)[0], lambda one: not one.error and is_so(one.result))
+    answer = awaited(
+        lambda: program.ask(what, of, **arguments)[0], lambda one: not refused_with(one) and is_so(one.result)
+    )
     return answer.result

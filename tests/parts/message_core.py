@@ -8,10 +8,11 @@ from albireo.codec.message import Answer, AnyMessage, WriteDone, WriteOrder
 from albireo.codec.record import CommandAccepted, CommandFinished, CommandRequested, ItemDeclared, Stream
 from albireo.codec.tree.letters import FromOrigin, FromOwner, TreeMessage
 from albireo.machine.desk.registry import Registry
+from albireo.machine.fold import declared
 from albireo.machine.fold.commands.selections import SelectionWatch
-from albireo.machine.fold.folds import Folds, decode_content
+from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.turn import Moment, Question, Turn
-from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.message.events import SendAsked
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.post import MessagePost
 from albireo.machine.orders.selection.bodies import MessageSelections
@@ -22,6 +23,7 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime, WallTime
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import EpochEntry, EpochHistory
+from albireo.model.refusal import Refusal
 from albireo.model.tree.message import DESELECT, SELECT, Life
 from albireo.model.value import ItemId, ValueType
 from tests.parts.drafted import frames_of, view_of
@@ -36,16 +38,15 @@ FAN = KnownItem(
 class MessageCore:
     """One node; its links are lists."""
 
-    def __init__(self, node: str, lacks: str = "") -> None:
+    def __init__(self, node: str) -> None:
         self.node = node
         self.now = 1_000 * MS
-        self.lacks = lacks
         self.frames: list[Frame] = []
         self.orders_sent: list[WriteOrder] = []
         self.answers: list[Answer] = []
         self.letters: deque[tuple[bytes, TreeMessage]] = deque()
         self.epoch = 0
-        self.refused: SendRefused | None = None
+        self.refused: Refusal | None = None
         self.watch = SelectionWatch()
         self.begin()
         turn = self.turn()
@@ -64,7 +65,7 @@ class MessageCore:
         waiters = CommandWaiters()
         registry = Registry(self.node, self.folds, Instant(self.now))
         self.orders = Orders(self.folds, registry, waiters, self.watch)
-        writes = MessageWrites(self.orders, self.folds.commands, self._item, lambda _principal: self.lacks)
+        writes = MessageWrites(self.orders, self.folds.commands, self._item)
         messages = NodeMessages(self.node, self.folds.messages, random.Random(f"{self.node} {self.epoch}"))
         selections = MessageSelections(self.orders.selecting)
         self.post = MessagePost(messages, writes, {SELECT: selections, DESELECT: selections})
@@ -113,7 +114,7 @@ class MessageCore:
                 self.answers.append(message)
 
     def _committed(self, header: FrameHeader, frame: Frame, turn: Turn) -> None:
-        content = decode_content(header, frame.body)
+        content = declared.read(header, frame.body)
         assert isinstance(content, list)
         self.folds.fold(header, content)
         self.post.committed(content, self.moment, self.log_time, turn)
@@ -136,7 +137,7 @@ class MessageCore:
         self.refused = self.post.ask(question, asked, self.log_time, turn)
         self.settle(turn)
 
-    def cancel(self, command_id: str) -> SendRefused | None:
+    def cancel(self, command_id: str) -> Refusal | None:
         turn = self.turn()
         refused = self.post.cancel(command_id, self.moment, self.log_time, turn)
         self.settle(turn)

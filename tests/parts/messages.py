@@ -20,10 +20,10 @@ from albireo.machine.message.events import (
     RecoverBody,
     SendAsked,
     SendLetter,
-    SendRefused,
 )
 from albireo.machine.message.messages import NodeMessages
 from albireo.model.instant import MS, Instant, LogTime, WallTime
+from albireo.model.refusal import Refusal
 from albireo.model.tree.message import Life, MessageName, MessageOutcome
 
 VERIFIED = MessageEnd(outcome=MessageOutcome.VERIFIED, read_back=1.5)
@@ -108,13 +108,13 @@ class Desk:
     def ask(self, owner: str, body: bytes = b"1.5", expires_ms: int = 10_000, command_id: str = "c1") -> None:
         asked = SendAsked(command_id=command_id, owner=owner, kind="write", body=body, expires_ms=expires_ms)
         effects = self.machine.ask(asked, self.times())
-        assert not isinstance(effects, SendRefused), effects
+        assert not isinstance(effects, Refusal), effects
         self.do(effects)
 
     def refusal(self, owner: str, body: bytes = b"1.5", command_id: str = "c1", expires_ms: int = 1_000) -> str:
         asked = SendAsked(command_id=command_id, owner=owner, kind="write", body=body, expires_ms=expires_ms)
         effects = self.machine.ask(asked, self.times())
-        return effects.reason if isinstance(effects, SendRefused) else ""
+        return effects.cause if isinstance(effects, Refusal) else ""
 
     def finish(self, end: MessageEnd = VERIFIED) -> None:
         """Carry out the oldest order."""

@@ -6,6 +6,7 @@ from albireo.codec.message import Answer, AnyMessage, Ask
 from albireo.codec.record import Record, SessionBegan, SessionEnded
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.events import LettersDrained
+from tests.parts.refusals import refused_with
 from tests.unit.machine.root.test_root import World
 
 ANNA, MES = "anna@desk", "mes-1"
@@ -42,7 +43,7 @@ def present(world: World) -> list[tuple[int, str, str]]:
 def rows(world: World, **arguments: object) -> Any:
     """Sessions as an actor of the node is told them, which is not present itself."""
     answer = world.ask("sessions", **arguments)
-    assert answer.error == "", answer.error
+    assert refused_with(answer) == "", refused_with(answer)
     return answer.result
 
 

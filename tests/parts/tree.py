@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from albireo.log import LogConfig
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.model.item import DataItem
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.core.arguments import CoreArguments
+from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
 from albireo.node.history.actor import Historian, HistoryArguments
 from albireo.node.membership.door import DoorArguments
@@ -40,8 +42,8 @@ class TreeNode:
         self.node = node
         self.endpoint = f"tcp://127.0.0.1:{ports[node]}"
         parent = node.rpartition("/")[0]
-        above = {parent: f"tcp://127.0.0.1:{ports[parent]}"} if parent else {}
-        uplink = UplinkArguments(parent=parent, endpoints=above, beyond=tuple(beyond)) if above else None
+        endpoints = {parent: f"tcp://127.0.0.1:{ports[parent]}"} if parent else {}
+        uplink = UplinkArguments(parent=parent, endpoints=endpoints, beyond=tuple(beyond)) if parent else None
         below = [one for one in nodes if one.rpartition("/")[0] == node]
         children = tuple(
             ChildConfig(node=one, places=(one,), nodes=tuple(two for two in nodes if two.startswith(f"{one}/")))
@@ -51,6 +53,7 @@ class TreeNode:
             node=node,
             cluster="c",
             log=LogConfig(segment_bytes=1 << 20, free_bytes_min=0),
+            retention=Retention(named=(HISTORY, above(parent)) if parent else (HISTORY,)),
             door=DoorArguments(endpoint=self.endpoint, is_open_without_keys=True),
             uplink=uplink,
             children=children,

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 
 from albireo.codec.errors import DecodeError
-from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases, Conditions, Dim
+from albireo.machine.fold import ActionAsked, AlarmConfig, Cases, Conditions, Dim
 from albireo.machine.fold.alarms.transitions import asks
 from albireo.model import quality as q
 from albireo.model.case import Action, LifecycleStatus
 from albireo.model.instant import MS
 from albireo.model.item import AlarmSettings, Condition
+from albireo.model.refusal import Refusal
 from albireo.model.value import ValueType
 from tests.long_form import examples
 from tests.parts.alarm import AlarmNode, batch_of
@@ -235,10 +236,10 @@ def test_refusals_leave_no_trace() -> None:
     for action in Action:
         if action in (Action.SHELVE, Action.SHELVE_ONCE, Action.OUT_OF_SERVICE, Action.ACK_ALL):
             continue
-        assert isinstance(node.act(ActionAsked(action=action, user="ann", comment="x", case_id=99)), ActionRefused)
+        assert isinstance(node.act(ActionAsked(action=action, user="ann", comment="x", case_id=99)), Refusal)
         assert isinstance(
             node.act(ActionAsked(action=action, user="ann", comment="x", item_id=1, condition=Condition.HI)),
-            ActionRefused,
+            Refusal,
         )
     assert node.folds.snapshot() == before
     assert node.log_time % MS == 0

@@ -43,7 +43,7 @@ from tests.unit.machine.root.test_root import World, append, hello
 pytestmark = pytest.mark.slow
 
 ROUNDS = 4_500 if IS_LONG else 600
-FOLLOWERS = {f"root.feeds.{name}" for name in ("_state._viewers", "leader.followers", "leader._named_durable")}
+FOLLOWERS = {f"root.feeds.{name}" for name in ("_state._viewers", "leader.followers")}
 """Tables of more than a short form fills; `test_feed_bounds.py` does."""
 AT = Position(1, 1)
 LIMITS = LimitSettings(producers_max=4_096 if IS_LONG else 512)
@@ -92,7 +92,7 @@ def hostile(world: World, number: int) -> None:
         WritesEnded(stand_down=0, lands_until=2**62),
         WritesEnded(stand_down=0, is_stopped=True),
         WriteDone(receipt=Receipt(command_id=text, outcome=Outcome.UNKNOWN)),
-        FeedHello(follower=text, is_named=number % 2 == 0),
+        FeedHello(follower=text),
         FeedHello(follower=text, mode="state", credit_bytes=number - 1000),
         FeedAck(received=AT, durable=AT, credit_bytes=-number),
         Append(entries=(AppendEntry(number % 7, 1, 1, 0),)),

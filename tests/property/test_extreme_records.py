@@ -267,7 +267,7 @@ def test_a_producer_s_gap_is_refused_or_can_be_stored(gaps: list[GapFound]) -> N
     entry = AppendEntry(Stream.SAMPLES, Kind.RECORDS, len(gaps), crc32c(body))
     world.letter(b"plc", Append(entries=(entry,)), [body])
     world.sync()
-    refused = [one.reason for one in world.take(AppendRefused) if isinstance(one, AppendRefused)]
+    refused = [one.refusal.code for one in world.take(AppendRefused) if isinstance(one, AppendRefused)]
     own = [one for one in gaps if one.source == "p1" and set(one.item_ids) <= set(welcome.item_ids)]
     is_refused = (
         len(own) < len(gaps)

@@ -36,7 +36,7 @@ class Conversation:
         self.loss = loss
         self.streams = streams
         self.leader = Leader()
-        config = FollowerConfig(name="history", is_named=True, streams=streams, capacity_bytes=capacity)
+        config = FollowerConfig(name="history", streams=streams, capacity_bytes=capacity)
         self.follower = Follower(config)
         self.committed = 0
         self.growth_max = 20

@@ -20,6 +20,7 @@ from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
 from tests.long_form import examples
+from tests.parts.refusals import no
 
 ITEM = DataItem(name="a", value_type=ValueType.INT64)
 
@@ -71,11 +72,11 @@ class Core:
             if sequence <= len(self.committed):
                 answers.append(self._appended())
             elif sequence > self.last + 1 or self.is_full:
-                reason = "gap" if sequence > self.last + 1 else "admission"
+                code = "gap" if sequence > self.last + 1 else "not_recording"
                 wanted = self.last + 1
                 return [
                     *answers,
-                    AppendRefused(producer_id=1, producer_sequence=sequence, reason=reason, wanted=wanted),
+                    AppendRefused(producer_id=1, producer_sequence=sequence, refusal=no(code), wanted=wanted),
                 ]
             elif sequence == self.last + 1:
                 self.pending.append(_content(entry.kind, entry.record_count, body))

@@ -78,7 +78,7 @@ def test_one_of_a_kind_goes_on_and_replay_tells_the_same(
     for place, at in asked_ns.items():
         if one.now - at < SILENCE_NS and (is_paired or not run):
             assert kinds[PLACES[place]] == 1, "who asked a moment ago is present"
-    assert all(one.root.sessions.objection(sender) for sender in turned_away)
+    assert all(one.root.sessions.refusal_of(sender) for sender in turned_away)
     assert len(one.records(SessionBegan)) == len(found) + len(causes(one))
     folds = Folds()
     folds.replay_all(one.frames)

@@ -20,6 +20,7 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.events import KeysListed, PeerLost
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
+from tests.parts.refusals import refused_with
 from tests.unit.machine.root.test_root import ITEMS, World
 
 STORIES = sorted((Path(__file__).parent / "access").rglob("*.txt"))
@@ -96,8 +97,8 @@ class Story:
 
 def words_of(message: AnyMessage) -> str:
     assert isinstance(message, Answer)
-    if message.error:
-        return f"refused: {message.error}"
+    if refused_with(message):
+        return f"refused: {refused_with(message)}"
     result = message.result
     if isinstance(result, dict) and "outcome" in result:
         return f"told {result['command_id']} {result['outcome']}"

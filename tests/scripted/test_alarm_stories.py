@@ -21,11 +21,12 @@ import msgspec
 import pytest
 
 from albireo.codec.record import CaseChanged
-from albireo.machine.fold import ActionAsked, ActionRefused
+from albireo.machine.fold import ActionAsked
 from albireo.machine.fold.alarms.transitions import asks
 from albireo.model import quality as q
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving
 from albireo.model.item import AlarmSettings, Condition
+from albireo.model.refusal import Refusal
 from albireo.model.value import Value, ValueType
 from tests.parts.alarm import AlarmNode
 
@@ -127,8 +128,8 @@ class Story:
                 activation=activation,
             )
         )
-        if isinstance(found, ActionRefused):
-            self.said.append(f"refused: {found.reason}")
+        if isinstance(found, Refusal):
+            self.said.append(f"refused: {found.cause}")
         elif rest:
             assert (found.actor, found.comment) == (user, " ".join(rest))
 

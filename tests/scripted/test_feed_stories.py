@@ -49,7 +49,6 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
-from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import (
@@ -66,7 +65,6 @@ from albireo.machine.kernel.events import (
     Served,
     WakeUpEnded,
 )
-from albireo.machine.kernel.pull import Given
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.root.root import Root
 from albireo.model import quality
@@ -74,6 +72,7 @@ from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime
 from albireo.model.position import BEGINNING, EpochEntry, EpochHistory, Position
 from albireo.model.value import ValueType
 from tests.parts.drafted import end_of, frames_of, view_of
+from tests.parts.pulled import pulled
 
 STORIES = sorted((Path(__file__).parent / "feed").glob("*.txt"))
 LOG = b"P" * 16
@@ -175,11 +174,10 @@ class Node:
         """What the shell does after each turn: read what is asked for, send it."""
         given = []
         for pull in self.step(WakeUpEnded(0)).pulls:
-            wanted = [one for one in self.committed() if one.header.last_sequence > pull.after]
-            data, raw, scanned = cut(b"".join(map(codec.encode, wanted)), pull, self.history.epoch)
+            outcome, data, raw = pulled(self.committed(), pull, self.history.epoch)
             if data is not None:
                 self.sent.append((pull.to, data, [raw]))
-            given.append(Given(pull, scanned, data.last if data else None, len(raw)))
+            given.append(outcome)
         self.step(FollowersServed(given))
 
     def values(self) -> dict[int, object]:
@@ -200,7 +198,7 @@ class Reader:
         self.clock = clock
         self.name = name.encode()
         mode = "state" if name == "viewer" else "log"
-        self.config = FollowerConfig(name=name, is_named=name == "history", mode=mode)
+        self.config = FollowerConfig(name=name, mode=mode)
         self.machine = Follower(self.config)
         self.frames: list[Frame] = []
         self.values: dict[int, object] = {}

@@ -18,6 +18,7 @@ from albireo.codec.record import Audited
 from albireo.machine.kernel.events import Deposed, Granted, Served
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import EpochEntry
+from tests.parts.refusals import code, refused_with
 from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.orders.selection.test_selecting import hello, up
 
@@ -81,10 +82,9 @@ class SelectionStory:
         answers = [found for found in one.take(Answer) if isinstance(found, Answer)]
         self.came_to = "sent to the device" if one.take(WriteOrder) else ""
         for answer in answers:
-            cause, _, text = answer.error.partition(": ")
-            who_has_it = WHO_HAS_IT.search(text) if cause == "object-already-selected" else None
+            who_has_it = WHO_HAS_IT.search(refused_with(answer)) if code(answer) == "already_selected" else None
             left = f": {who_has_it[1]} has it for {who_has_it[2]} s" if who_has_it else ""
-            self.came_to = f"{cause}{left}" if answer.error else "ok"
+            self.came_to = f"{code(answer)}{left}" or "ok"
 
     def look(self, wanted: str) -> None:
         if not wanted.startswith("record: "):

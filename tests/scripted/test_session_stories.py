@@ -21,6 +21,7 @@ from albireo.machine.kernel.events import KeysListed
 from albireo.model.access import RoleGrant, role_from
 from albireo.model.instant import SECOND
 from tests.parts.present import asked, causes, present, rows
+from tests.parts.refusals import refused_with
 from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.root.test_root import World
 
@@ -77,7 +78,8 @@ class SessionStory:
             assert wanted == f"record: {entry.action} {entry.principal} {subject}"
         elif " is refused: " in wanted or wanted.endswith("is answered"):
             _, _, words = wanted.partition(" is refused: ")
-            assert (words in self.answer.error) if words else self.answer.error == "", self.answer.error
+            told = refused_with(self.answer)
+            assert (words in told) if words else told == "", told
         else:
             found = ", ".join(f"{row['principal']} from {row['address']} as {row['role']}" for row in rows(self.world))
             assert wanted == (f"present: {found}" if found else "nobody is present")

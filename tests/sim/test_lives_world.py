@@ -124,7 +124,7 @@ def test_programs_of_forgotten_names_double_nothing_and_lose_nothing_that_was_to
 def test_the_world_shows_programs_that_hear_that_they_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Forgetting, "_producer_refused", anybody)
     programs = [program for seed in range(40) for program in play_forgetting(seed).pair.programs]
-    words = [word.reason for one in programs if (word := one.machine.last_word) is not None]
+    words = [word.refusal.code for one in programs if (word := one.machine.last_word) is not None]
     assert words.count("forgotten") > 5, "at the end of their stories"
 
 
@@ -200,7 +200,7 @@ def nothing_is_over(self: Producers, producer_id: int) -> bool:
 
 def goes_on_all_the_same(self: Producer, event: AppendRefused, now: Instant) -> list[SendToCore]:
     """A program that is told it is superseded begins again under another run."""
-    if event.reason == "superseded":
+    if event.refusal.code == "superseded":
         self._hello = type(self._hello)(
             producer=self._hello.producer, items=self._hello.items, run=self._hello.run + 500
         )

@@ -29,7 +29,7 @@ def _life(world: World) -> None:
         world.flush()
         world.commit()
         world.log.save_snapshot(world.log.committed, world.log.log_time, {"fold": b"state"})
-        world.log.prune({1: world.log.end.sequence, 2: world.log.end.sequence})
+        world.log.prune(world.log.end.sequence)
         world.append(50)
         world.log.close()
 
@@ -91,7 +91,7 @@ def test_process_death_at_every_change_and_a_power_cut_in_the_next_run() -> None
         world.flush()
         world.commit()
         for snapshot in world.log.load_snapshots():
-            world.log.prune({1: snapshot.position.sequence, 2: snapshot.position.sequence})
+            world.log.prune(snapshot.position.sequence)
         world.disk = world.disk.power_cut(cut_at, survival_chance=0.0)
         world.open()
         world.check_nothing_lost()

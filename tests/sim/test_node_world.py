@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from albireo.codec import record, samples
-from albireo.codec.frame import Frame, encode, encode_header, frames
+from albireo.codec.frame import Frame, encode_header, frames
 from albireo.codec.message import (
     AnyMessage,
     Appended,
@@ -38,7 +38,6 @@ from albireo.machine.feed.follower import (
     Received,
     TellLeader,
 )
-from albireo.machine.feed.leader import cut
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import (
@@ -54,7 +53,6 @@ from albireo.machine.kernel.events import (
     WakeUpEnded,
 )
 from albireo.machine.kernel.events import Event as RootEvent
-from albireo.machine.kernel.pull import Given
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig
 from albireo.machine.root.root import Root
@@ -66,6 +64,7 @@ from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from tests.long_form import some
 from tests.parts.drafted import end_of, frames_of, view_of
+from tests.parts.pulled import pulled
 
 LOG = b"L" * 16
 T0 = 1_800_000_000 * SECOND
@@ -119,7 +118,7 @@ class World:
         self.runs = 1
         self.ghosts: list[Plc] = []
         """Dead runs of which something may still be on its way to CORE."""
-        self.follower = Follower(FollowerConfig(name="history", is_named=True, capacity_bytes=4096))
+        self.follower = Follower(FollowerConfig(name="history", capacity_bytes=4096))
         self.to_leader: list[AnyMessage] = []
         self.followed: list[tuple[int, int]] = []
         self.sent_orders: list[str] = []
@@ -176,15 +175,9 @@ class World:
     def serve(self) -> None:
         given = []
         for pull in self.step(WakeUpEnded(0)).pulls:
-            wanted = [one for one in self.disk.frames if one.header.first_sequence > pull.after]
-            wanted = [one for one in wanted if one.header.last_sequence <= self.root.folded_to.sequence]
-            chunk = b""
-            for frame in wanted:
-                if chunk and len(chunk) + len(frame.body) > pull.bytes_max:
-                    break
-                chunk += encode(frame)
-            data, raw, scanned = cut(chunk, pull, self.history.epoch)
-            given.append(Given(pull, scanned, data.last if data else None, len(raw)))
+            folded = [one for one in self.disk.frames if one.header.last_sequence <= self.root.folded_to.sequence]
+            outcome, data, raw = pulled(folded, pull, self.history.epoch)
+            given.append(outcome)
             if data is not None:
                 self.outbox.append((pull.to, data, [raw]))
         self.step(FollowersServed(given))

@@ -59,9 +59,9 @@ CAUGHT_BY: Final = {
     "repeats are taken": 1,
     "a fork is not marked": 4,
     "the epochs of a copy are not told": 4,
-    "a branch that nobody tells of is not noticed": 6,
+    "a branch that nobody tells of is not noticed": 10,
     "another log of a child is not noticed": 42,
-    "values of a child that is away stay good": 11,
+    "values of a child that is away stay good": 8,
     "carried out again after a takeover": 2,
 }
 """Seed that catches a shortcut, where it is not seed 0."""

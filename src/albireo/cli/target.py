@@ -22,6 +22,7 @@ from click.core import ParameterSource
 from albireo.cli.output import ExitCode, Failure, say
 from albireo.cli.place import DIRECTORY, FILE, find_data
 from albireo.cli.saved_sites import SavedSite, load_sites
+from albireo.model.refusal import Refusal, kind_of_code
 
 if TYPE_CHECKING:
     from albireo.client import Client, ClientError
@@ -185,14 +186,10 @@ def node_client(place: Place, name: str | None = None) -> "Iterator[Client]":
 
 def failure_of(error: "ClientError", place: Place) -> Failure:
     """An error of the client as the failure of a command."""
-    from albireo.client import AccessRefused, NodeRefused, NodeUnreachable, OutcomeUnknown, TargetRefused
-    from albireo.client.errors import WHAT_TO_DO
+    from albireo.client import NodeRefused, NodeUnreachable, OutcomeUnknown, TargetRefused
 
-    if isinstance(error, AccessRefused):
-        return Failure(error.reason.removesuffix(f"; {error.remedy}"), error.remedy)
     if isinstance(error, NodeRefused):
-        reason, _, remedy = error.reason.partition(WHAT_TO_DO)
-        return Failure(reason, remedy)
+        return refused(error.refusal, error.reason)
     if isinstance(error, TargetRefused):
         return Failure(error.cause, error.remedy, ExitCode.USAGE)
     if isinstance(error, NodeUnreachable):
@@ -200,6 +197,16 @@ def failure_of(error: "ClientError", place: Place) -> Failure:
         remedy = f"start it: albireo node run --data {place} ..." if is_here else error.remedy
         return Failure(error.cause, remedy, ExitCode.UNREACHABLE)
     return Failure(error.cause, error.remedy)
+
+
+def refused(refusal: Refusal, cause: str = "") -> Failure:
+    """A refusal as the failure of a command.
+
+    Args:
+        cause: words that say more than those of the refusal.
+    """
+    kind = kind_of_code(refusal.code)
+    return Failure(cause or refusal.cause, refusal.remedy, ExitCode(kind.exit_code), {"code": refusal.code})
 
 
 def saved_of(node: FarNode) -> SavedSite:

@@ -17,7 +17,7 @@ from typing import Self
 import msgspec
 
 from albireo.client.engine import Engine, log
-from albireo.client.errors import AnswerNotUnderstood, ClientClosed, SessionOver
+from albireo.client.errors import AnswerNotUnderstood, ClientClosed, session_over
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
 from albireo.codec.errors import DecodeError
@@ -37,7 +37,6 @@ from albireo.machine.producer.seeking import LineDown, LineUp
 from albireo.machine.producer.sending import SayTo
 from albireo.model.instant import Instant, TimePassed
 from albireo.model.position import Position
-from albireo.model.tree.session import OVER
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.lines import LineNews
 
@@ -100,8 +99,8 @@ class ConsumerPart:
         if news.is_up is not None:
             self._perform(self.machine.step((LineUp if news.is_up else LineDown)(news.line), now), ())
         elif isinstance(news.message, FeedAnswer | FeedData | FeedState | FeedAlive):
-            if isinstance(news.message, FeedAnswer) and news.message.reason.startswith(OVER):
-                self.inbox.fail(SessionOver("consumer", news.message.reason))
+            if isinstance(news.message, FeedAnswer) and (over := session_over("consumer", news.message)) is not None:
+                self.inbox.fail(over)
             size_bytes = sum(len(part) for part in news.raw)
             self._perform(self.machine.step(Fed(news.line, news.message, size_bytes), now), news.raw)
 

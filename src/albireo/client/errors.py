@@ -1,5 +1,7 @@
 """Errors of a client. Each has a `remedy`: what a person can do about it, also the end of its text.
 
+The error that a refusal becomes follows from its code, by the registry (model/refusal.py, docs/refusals.md).
+
 ClientError
   +- ClientClosed        the client was closed, or its process has forked since: make another one
   +- ClientBusy          too many questions wait for their answers
@@ -7,7 +9,7 @@ ClientError
   +- NodeUnreachable     nobody answered in time: the node is not there, or hangs
   |    +- KeyNotTrusted    somebody is there, and one of the two keys is not trusted at the other end
   |    +- OutcomeUnknown   an order went out, and its answer did not come: nobody here knows whether it was done
-  +- NodeRefused         the node answered no, with the reason and the remedy
+  +- NodeRefused         the node answered no: its `code`, the reason and the remedy
   |    +- AccessRefused    the role of our key does not suffice
   |    +- SessionOver      somebody has ended our session: make another client
   |    +- CommandIdReused  the id of an order names another order already; nothing of this one is done
@@ -27,14 +29,9 @@ ClientError
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from albireo.codec.message import Successor
-from albireo.model.command import ID_REUSED
+from albireo.codec.message import FeedAnswer, Successor
 from albireo.model.instant import SECOND
-from albireo.model.tree.message import AddCause
-from albireo.model.tree.session import OVER
-
-WHAT_TO_DO: Final = "; what to do: "
-"""Stands between a cause and its remedy, here and in the refusals of a node."""
+from albireo.model.refusal import REGISTRY, WHAT_TO_DO, Refusal, RefusalCode, kind_of_code
 
 
 class ClientError(Exception):
@@ -79,10 +76,10 @@ class KeyNotTrusted(NodeUnreachable):
 class OutcomeUnknown(NodeUnreachable):
     """An order may have been carried out, or not."""
 
-    def __init__(self, what: str, cause: str, command_id: str = "") -> None:
+    def __init__(self, what: str, cause: str, command_id: str = "", remedy: str = "") -> None:
         super().__init__(
             f"{what}: {cause}; nobody here knows whether it was done",
-            "look at the item, the cases or the events of the node before you order again",
+            remedy or "look at the item, the cases or the events of the node before you order again",
         )
         self.what = what
         self.command_id = command_id
@@ -91,11 +88,17 @@ class OutcomeUnknown(NodeUnreachable):
 class NodeRefused(ClientError):
     """The node said no."""
 
-    def __init__(self, what: str, reason: str) -> None:
-        cause, _, remedy = reason.partition(WHAT_TO_DO) if WHAT_TO_DO in reason else reason.rpartition("; ")
-        super().__init__(f"{what}: {cause or reason}", remedy if cause else "")
+    def __init__(self, what: str, refusal: Refusal) -> None:
         self.what = what
-        self.reason = reason
+        self.refusal = refusal
+        self.reason = refusal.cause if refusal.code in REGISTRY else f"{refusal.cause} ({refusal.code})"
+        """Cause as the node says it; of a newer version with its code, which nothing here knows."""
+        super().__init__(f"{what}: {self.reason}", refusal.remedy)
+
+    @property
+    def code(self) -> str:
+        """Word of docs/refusals.md, or of a newer version."""
+        return self.refusal.code
 
 
 class AccessRefused(NodeRefused):
@@ -120,9 +123,6 @@ class AlreadySelected(NodeRefused):
 
 class QuestionUnknown(NodeRefused):
     """The node does not know this question."""
-
-    def __init__(self, what: str, reason: str) -> None:
-        super().__init__(what, f"{reason}{WHAT_TO_DO}run the node with the version of this client, or a later one")
 
 
 class AnswerNotUnderstood(ClientError):
@@ -187,25 +187,36 @@ class NameTaken(ClientError):
 class ProducerRefused(ClientError):
     """The node refuses the producer for good, and nothing of it is recorded: to ask again would not help."""
 
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"producer {name!r} is refused: {reason}")
+    def __init__(self, name: str, refusal: Refusal) -> None:
+        super().__init__(f"producer {name!r} is refused: {refusal.cause}", refusal.remedy)
         self.name = name
-        self.reason = reason
-        self.remedy = reason.rpartition("; ")[2]
+        self.refusal = refusal
 
 
-def refusal(what: str, reason: str) -> NodeRefused:
-    """The error that an answer's error text means."""
-    if " needs the role " in reason or reason.endswith(" and may not"):
-        return AccessRefused(what, reason)
-    if reason.startswith(OVER):
-        return SessionOver(what, reason)
-    if reason.startswith("unknown question "):
-        return QuestionUnknown(what, reason)
-    if "command id " in reason and f" {ID_REUSED} " in reason:
-        return CommandIdReused(what, reason)
-    if reason.startswith(f"{AddCause.OBJECT_NOT_SELECTED.value}: "):
-        return NotSelected(what, reason)
-    if reason.startswith(f"{AddCause.OBJECT_ALREADY_SELECTED.value}: "):
-        return AlreadySelected(what, reason)
-    return NodeRefused(what, reason)
+_OF_REFUSALS: Final = {
+    one.__name__: one
+    for one in (
+        NodeRefused,
+        AccessRefused,
+        SessionOver,
+        CommandIdReused,
+        NotSelected,
+        AlreadySelected,
+        QuestionUnknown,
+    )
+}
+
+
+def refused(what: str, refusal: Refusal, command_id: str = "") -> ClientError:
+    """The error that the refusal of a question means."""
+    name = kind_of_code(refusal.code).error
+    if name == OutcomeUnknown.__name__:
+        return OutcomeUnknown(what, refusal.cause, command_id, refusal.remedy)
+    return _OF_REFUSALS.get(name, NodeRefused)(what, refusal)
+
+
+def session_over(what: str, answer: FeedAnswer) -> SessionOver | None:
+    """The error of a follower whose session was ended; None: the answer says something else."""
+    refusal = answer.refusal
+    is_over = refusal is not None and refusal.code == RefusalCode.SESSION_OVER
+    return SessionOver(what, refusal) if refusal is not None and is_over else None

@@ -13,15 +13,13 @@ import msgspec
 
 from albireo.client.conversation import Conversation, understood
 from albireo.client.errors import (
-    AccessRefused,
     AnswerNotUnderstood,
     ClientError,
     HistoryCutShort,
     NodeRefused,
-    NodeUnreachable,
-    QuestionUnknown,
 )
 from albireo.client.questions import NodeReply, Request
+from albireo.model.refusal import kind_of_code
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,9 +30,6 @@ PAUSE_S: Final = 0.5
 """Pause before a piece is asked for again."""
 LIMITED_ROWS: Final = 10_000
 """Most rows that a piece of an answer with a limit is asked for."""
-PASSING: Final = ("ask again", "asked again", "again later", "does not answer", "did not answer")
-"""Parts of a refusal that may pass by itself, as while the history of a member is busy or starts."""
-
 
 ToldRows = Callable[[int], None]
 """Is told after each piece how many rows have come."""
@@ -89,16 +84,10 @@ def _piece(what: str, arguments: dict[str, Any]) -> Conversation[NodeReply]:
         try:
             pause_s = PAUSE_S if tries else 0.0
             return (yield Request(what=what, of="history", arguments=arguments, pause_s=pause_s))
-        except (NodeUnreachable, NodeRefused) as error:
-            if tries == TRIES_MAX - 1 or not _may_pass(error):
+        except NodeRefused as error:
+            if tries == TRIES_MAX - 1 or not kind_of_code(error.code).may_pass:
                 raise
     raise AssertionError("the last try returns or raises")
-
-
-def _may_pass(error: ClientError) -> bool:
-    if isinstance(error, AccessRefused | QuestionUnknown):
-        return False
-    return isinstance(error, NodeRefused) and any(words in str(error) for words in PASSING)
 
 
 def _table(what: str, raw: Sequence[bytes | memoryview]) -> "pa.Table":

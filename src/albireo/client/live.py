@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from albireo.client.engine import log
-from albireo.client.errors import ClientError, SessionOver
+from albireo.client.errors import ClientError, session_over
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
 from albireo.codec.errors import DecodeError
@@ -31,7 +31,6 @@ from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
-from albireo.model.tree.session import OVER
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.lines import LineNews
 
@@ -253,8 +252,8 @@ class StateView:
         if news.is_up is not None:
             self._perform(self._machine.step((LineUp if news.is_up else LineDown)(news.line), now), ())
         elif isinstance(message, FeedAnswer | FeedData | FeedState | FeedAlive):
-            if isinstance(message, FeedAnswer) and message.reason.startswith(OVER):
-                self.ended(SessionOver("watch", message.reason))
+            if isinstance(message, FeedAnswer) and (over := session_over("watch", message)) is not None:
+                self.ended(over)
             size_bytes = sum(len(part) for part in news.raw)
             self._perform(self._machine.step(Fed(news.line, message, size_bytes), now), news.raw)
         elif message is not None:

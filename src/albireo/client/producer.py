@@ -176,7 +176,7 @@ class ProducerPart:
         if self.machine.successor is not None:
             return NameTaken(self.name, self.machine.successor)
         if self.machine.last_word is not None:
-            return ProducerRefused(self.name, self.machine.last_word.detail)
+            return ProducerRefused(self.name, self.machine.last_word.refusal)
         return None
 
     def deadline(self) -> Instant | None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.client.engine import Engine, log
-from albireo.client.errors import ClientBusy, ClientClosed, ClientError, NodeUnreachable, OutcomeUnknown, refusal
+from albireo.client.errors import ClientBusy, ClientClosed, ClientError, NodeUnreachable, OutcomeUnknown, refused
 from albireo.client.way import Target, Way
 from albireo.codec.message import Answer, Ask
 from albireo.machine.producer.asking import (
@@ -31,7 +31,7 @@ from albireo.machine.producer.asking import (
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.instant import SECOND, Instant, TimePassed
-from albireo.model.tree.session import OVER
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.directory import RunDirectory
 from albireo.runtime.errors import NodeSilent
@@ -110,8 +110,8 @@ class Questions:
         self._waiting: dict[int, _Waiting] = {}
         self._due: list[tuple[int, int]] = []
         """Heap of (instant, request id): when it is looked whether a question is given up."""
-        self.over = ""
-        """Words with which the node ended the session of this client; empty: it did not."""
+        self.over: Refusal | None = None
+        """Refusal with which the node ended the session of this client; None: it did not."""
         self._aside: dict[tuple[int, str], int] = {}
         """Lines to the parts of a member of this machine that have a link of their own."""
 
@@ -156,7 +156,8 @@ class Questions:
             member = min(self.machine.up, default=0)
         to = self._target.lines[member]
         if not to.is_local:
-            raise refusal(request.what, f"unknown question {request.of!r} over TCP")
+            cause = f"{request.of!r} is asked on its own machine only"
+            raise refused(request.what, Refusal(RefusalCode.UNKNOWN_QUESTION, cause))
         if (member, request.of) not in self._aside:
             check_listens(to.endpoint, request.of)
             self._aside[member, request.of] = self.lines.add(LineTo(to.endpoint, link=request.of))
@@ -197,9 +198,10 @@ class Questions:
 
     def _told_unasked(self, answer: Answer) -> None:
         """Take a word that no question waits for: the answer to "I am there", or that the session was ended."""
-        if answer.error.startswith(OVER) and answer.error != self.over:
-            self.over = answer.error
-            log.warning("%s", answer.error)
+        over = answer.refusal
+        if over is not None and over.code == RefusalCode.SESSION_OVER and over != self.over:
+            self.over = over
+            log.warning("%s", over)
 
     def _tell_line(self, news: LineNews) -> None:
         if news.line < len(self._target.lines):
@@ -220,8 +222,9 @@ class Questions:
 
     def _answered(self, answer: Answer, raw: Sequence[bytes | memoryview]) -> None:
         one = self._waiting.pop(answer.request_id)
-        if answer.error:
-            one.future.set_exception(refusal(one.request.what, answer.error))
+        if answer.refusal is not None:
+            command_id = str(one.request.arguments.get("command_id", ""))
+            one.future.set_exception(refused(one.request.what, answer.refusal, command_id))
         else:
             one.future.set_result(NodeReply(answer.result, raw))
 

@@ -22,6 +22,7 @@ from albireo.model.command import ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem, KnownItem, Reading
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.node_names import nodes_meant
 from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
@@ -121,8 +122,8 @@ def _surely_called(pattern: str, nodes: Sequence[str]) -> list[str]:
     """
     if found := _called(pattern, nodes):
         return found
-    told = f"no node is called {pattern!r} here; what to do: name one by its id or the end of it; there are: "
-    raise NodeRefused("tree", told + (", ".join(nodes) or "none"))
+    remedy = f"name one by its id or the end of it; there are: {', '.join(nodes) or 'none'}"
+    raise NodeRefused("tree", Refusal(RefusalCode.UNKNOWN_NODE, f"no node is called {pattern!r} here", remedy))
 
 
 def items(patterns: Sequence[str]) -> Conversation[list[ItemReading]]:
@@ -172,14 +173,8 @@ def _all_rows(what: str, shape: type[list[_Row]], **arguments: object) -> Conver
     found: list[_Row] = []
     cursor = ""
     while True:
-        try:
-            piece = {**arguments, "cursor": cursor, "rows_max": PIECE_ENTRIES_MAX}
-            reply = yield Request(what=what, arguments=piece)
-        except NodeRefused as error:
-            if cursor or "unknown field" not in error.reason:
-                raise
-            reply = yield Request(what=what, arguments=dict(arguments))  # Versions before 0.2 give it whole.
-            return understood(what, reply.result, shape)
+        piece = {**arguments, "cursor": cursor, "rows_max": PIECE_ENTRIES_MAX}
+        reply = yield Request(what=what, arguments=piece)
         rows = understood(what, reply.result, _Rows)
         found += understood(what, rows.rows, shape)
         cursor = rows.next

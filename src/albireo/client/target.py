@@ -70,7 +70,7 @@ def _loaded(keys: AnyKeys) -> Keys | None:
     try:
         return Keys.load(Path(keys))
     except KeysRefused as error:
-        raise TargetRefused(str(error).removesuffix(f"; {error.remedy}"), error.remedy) from error
+        raise TargetRefused(error.cause, error.remedy) from error
 
 
 def _listed(target: AnyTarget) -> Sequence[str | Path | NodeConfig | LineTo]:

@@ -25,6 +25,7 @@ from albireo.model.bounded import ENTRIES_MAX
 from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
+from albireo.model.refusal import Refusal
 from albireo.model.value import Value
 
 
@@ -139,22 +140,21 @@ class Successor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class AppendRefused(Message, frozen=True, tag="append_refused"):
     """Nothing of the message from `producer_sequence` on was taken.
 
-    `reason`: `gap` (send `wanted` first), `unknown_producer` (say hello again), `admission` (disk full; try later),
-    `malformed` (CRC, length, stream; the batch is dropped and counted), `superseded` (for good: a later program has the
-    name; stop). To a hello, with `run` and a `detail` for people, for good: `malformed` (a name or size), `not_owner`,
-    `full` (a table), `forgotten` (this program's life), `access` (a role is missing; of a batch a hello tells more).
+    Codes: `gap` (send `wanted` first), `unknown_producer` (say hello again), `not_recording` (try later), `not_holder`
+    (ask the other member), `malformed` (CRC, length, stream; the batch is dropped and counted), `access` (of a batch: a
+    hello is refused for good then). For good, to a program's `run`: `superseded` (a later one has the name), and to a
+    hello `malformed` (a name or size), `not_owner`, `full` (a table), `forgotten` (this program's life), `access`.
     """
 
     producer_id: bounded.Count
     producer_sequence: bounded.Count
-    reason: bounded.Name
+    refusal: Refusal
     wanted: bounded.Count = 0
+    is_final: bool = False
+    """True: the program of this `run` is refused for good."""
     run: bounded.Word = 0
-    """Run of the hello, where a hello is refused for good; reason `superseded`: run that is."""
     successor: Successor | None = None
-    """Reason `superseded`: life that has the name."""
-    detail: bounded.Text = ""
-    """Cause and remedy, for people; not empty: a hello of this `run` is refused, for good."""
+    """Code `superseded`: life that has the name."""
 
 
 class WriteOrder(Message, frozen=True, tag="write_order"):
@@ -226,8 +226,6 @@ class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
     """The follower says what it has and what it wants. `in_pieces`: it takes long deltas of a state in pieces."""
 
     follower: bounded.Text
-    is_named: bool = False
-    """A named follower holds back retention up to its acknowledged position."""
     log_id: bounded.LogId = b""
     """Id of the log that the follower has; empty: it has nothing yet."""
     history: Epochs = ()
@@ -246,13 +244,13 @@ class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
 
 
 class FeedAnswer(FeedMessage, frozen=True, tag="feed_answer"):
-    """`verdict`: resume, truncate, fork, snapshot, behind, refused."""
+    """`verdict`: resume, truncate, fork, snapshot, behind, refused; the last two have a `refusal`."""
 
     verdict: bounded.Name
     position: Position = Position()
     log_id: bounded.LogId = b""
     history: Epochs = ()
-    reason: bounded.Text = ""
+    refusal: Refusal | None = None
 
 
 class FeedData(FeedMessage, frozen=True, tag="feed_data"):
@@ -351,11 +349,16 @@ class Ask(Message, frozen=True, tag="ask"):
 
 
 class Answer(Message, frozen=True, tag="answer"):
-    """`result` is JSON-like; `error` non-empty means refused, with the remedy in words. Raw parts may follow."""
+    """`result` is JSON-like, unless there is a `refusal` in its place. Raw parts may follow."""
 
     request_id: bounded.Signed
     result: object = None
-    error: bounded.Verdict = ""
+    refusal: Refusal | None = None
+
+    @property
+    def outcome(self) -> object:
+        """The result, or the refusal."""
+        return self.result if self.refusal is None else self.refusal
 
 
 class Logged(Message, frozen=True, tag="log"):

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from albireo.model.bounded import ENTRIES_MAX, Count, Name, Signed, Text
+from albireo.model.refusal import Refusal
 from albireo.model.tree.message import (
     BODY_BYTES_MAX,
     REPLY_BYTES_MAX,
@@ -34,6 +35,9 @@ class MessageEnd(msgspec.Struct, frozen=True, kw_only=True):
     outcome: MessageOutcome
     cause: AddCause = AddCause.NONE
     detail: Text = ""
+    code: Name = ""
+    """Code of the refusal, whose cause is the detail; empty: its owner did not refuse it."""
+    remedy: Text = ""
     read_back: Value | None = None
     accepted_ns: Signed = 0
     """Wall time at the owner when it took the body; 0: not known to have done so."""
@@ -45,6 +49,11 @@ class MessageEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time at the node that says it."""
     reply: Reply | None = None
     """Answer of the receiver that took it; None: nothing, or it is kept no more."""
+
+    @property
+    def refusal(self) -> Refusal:
+        """Words of the end as a refusal, which it is if it has a code."""
+        return Refusal(self.code, self.detail, self.remedy)
 
 
 class MessageFact(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,3 +49,10 @@ class InPieces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         found = list(islice(rows, count + 1))
         following = str(found[count - 1][0]) if len(found) > count else ""
         return [row for _, row in found[:count]], following
+
+    def told(self, rows: Iterator[tuple[int, Entry]]) -> object:
+        """The answer of these rows: a piece with its next cursor, or all of them."""
+        if not self.is_piece:
+            return [row for _, row in rows]
+        found, following = self.piece(rows)
+        return {"next": following, "rows": found}

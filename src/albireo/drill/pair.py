@@ -19,6 +19,7 @@ from albireo.drill.plcs import GATE, VOTERS, adapters, write_tables
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
 from albireo.model.access import AccessRole
+from albireo.model.refusal import RefusalCode
 from albireo.runtime.errors import RuntimeFault
 from albireo.runtime.link.keys import Keys, introduce
 from albireo.runtime.link.lines import LineTo
@@ -155,7 +156,7 @@ class Pair:
         try:
             self.ask("primary", "pair_init", timeout_s=5.0)
         except NodeRefused as refused:
-            return "not empty" in str(refused)
+            return refused.code == RefusalCode.NOT_NEW
         return True
 
     def end(self) -> None:

@@ -46,6 +46,7 @@ from albireo.machine.producer.producer import Event, LinkOpened, Offered, Produc
 from albireo.machine.producer.starts import RANDOM_BITS, run_of_start
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime, soonest
 from albireo.model.item import DataItem
+from albireo.model.refusal import RefusalCode
 from albireo.model.topology import AdapterConfig
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.errors import ConfigurationRefused
@@ -380,8 +381,8 @@ class Comm:
 
 
 def _refusal(name: str, word: AppendRefused) -> str:
-    if word.detail:
-        return f"adapter {name!r} is refused: {word.detail}"
+    if word.refusal.code != RefusalCode.SUPERSEDED:
+        return f"adapter {name!r} is refused: {word.refusal}"
     by = f"life {word.successor.producer_id} (run {word.successor.run})" if word.successor else "a later life"
     return f"another adapter has the name {name!r}: {by}; what to do: give each a name of its own in the topology"
 

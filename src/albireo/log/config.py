@@ -45,8 +45,8 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Bytes left free on the disk when a segment is prepared: snapshots and history files need room to make room."""
     prepare_retry_ms: int = 1000
     """Pause before the next try after a segment could not be prepared."""
-    index_every_bytes: int = 64 * KIB
-    """One index entry per so many bytes: a read skips no more than that."""
+    index_every_bytes: int = 16 * KIB
+    """One index entry per so many bytes: a read skips no more than that, and passes over as much at a time."""
     snapshots_kept: int = 2
     """Snapshots kept at a time; a bad newest one falls back to the previous one."""
     quarantine_count_max: int = 32

@@ -20,7 +20,7 @@ Spec: design/log-and-feed.md, Log; ADR-0010 to 0016; docs/formats/log.md.
 import operator
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from albireo.codec.frame import Frame, FrameHeader
@@ -337,6 +337,10 @@ class Log:
         committed = self.committed.sequence
         return self._stored.read(after_sequence, committed, committed, bytes_max)
 
+    def select(self, after_sequence: int, bytes_max: int, streams: Collection[int]) -> tuple[bytes, int]:
+        """As `read`, frames of these streams only, if any are named, and the sequence to which all were looked at."""
+        return self._stored.select(after_sequence, self.committed.sequence, bytes_max, streams)
+
     def read_appended(self, after_sequence: int, bytes_max: int) -> bytes:
         """As `read`, but up to `end`: for the other member, which has to have a record before it can be committed."""
         self._stored.tail.kept_bytes_max = self._config.tail_bytes_max
@@ -453,13 +457,9 @@ class Log:
         """Why the last snapshot or deletion failed, or empty; the log itself goes on."""
         return self._retention.trouble
 
-    def prune(self, low_water: Mapping[int, int]) -> list[PrunedSegment]:
-        """Delete the oldest segments in which nothing is wanted.
-
-        Args:
-            low_water: by stream, the first sequence still wanted; a stream that is not named keeps everything.
-        """
-        return self._retention.prune(low_water, self.committed.sequence)
+    def prune(self, wanted_from: int) -> list[PrunedSegment]:
+        """Delete the oldest segments in which nothing is wanted, for no record of them reaches this sequence."""
+        return self._retention.prune(wanted_from, self.committed.sequence)
 
     def scrub_step(self, bytes_max: int) -> ScrubProgress:
         """Check up to `bytes_max` bytes of sealed segments (at least one frame). Raises ReadFailed."""

@@ -7,7 +7,7 @@ Spec: ADR-0014, ADR-0015.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,8 +32,6 @@ class PrunedSegment(msgspec.Struct, frozen=True):
     first_sequence: int
     last_sequence: int
     size_bytes: int
-    streams: dict[int, int]
-    """Last sequence of each stream in the segment."""
 
 
 class LogRetention:
@@ -87,11 +85,11 @@ class LogRetention:
     def delete_above(self, sequence: int) -> list[SnapshotName]:
         return self._snapshots.delete_above(sequence)
 
-    def prune(self, low_water: Mapping[int, int], committed_sequence: int) -> list[PrunedSegment]:
+    def prune(self, wanted_from: int, committed_sequence: int) -> list[PrunedSegment]:
         """As `Log.prune`."""
         segments = self._table.segments
         # The last committed frame stays: the next snapshot is named after it, and chain and log time go on from it.
-        count = prunable(segments, low_water, min(self._snapshots.oldest_sequence(), committed_sequence - 1))
+        count = prunable(segments, min(wanted_from - 1, self._snapshots.oldest_sequence(), committed_sequence - 1))
         if not count:
             return []
         gone = segments[:count]
@@ -100,9 +98,7 @@ class LogRetention:
             self._reader.forget(segment)
         self._reader.begin_sequence = gone[-1].last_sequence + 1
         self._do(partial(self._delete, gone, self._reader.begin_sequence))
-        return [
-            PrunedSegment(s.first_sequence, s.last_sequence, s.capacity_bytes, dict(s.summary.streams)) for s in gone
-        ]
+        return [PrunedSegment(one.first_sequence, one.last_sequence, one.capacity_bytes) for one in gone]
 
     def _write(self, snapshot: Snapshot) -> None:
         try:
@@ -147,19 +143,16 @@ class LogRetention:
             self.trouble = f"old segments could not be deleted: {error.strerror or error}"
 
 
-def prunable(segments: Sequence[Segment], low_water: Mapping[int, int], needless_sequence: int) -> int:
+def prunable(segments: Sequence[Segment], needless_sequence: int) -> int:
     """Number of segments that may go, counted from the oldest.
 
     Args:
         segments: oldest first.
-        low_water: by stream, the first sequence that is still wanted; a stream that is not named keeps everything.
-        needless_sequence: records above it are needed whatever the streams say; the oldest kept snapshot, or the end.
+        needless_sequence: records above it are needed: the oldest kept snapshot, the end, or somebody lacks them.
     """
     count = 0
     for segment in segments:
         if not segment.is_sealed or segment.last_sequence > needless_sequence:
-            break
-        if any(low_water.get(stream, 0) <= last for stream, last in segment.summary.streams.items()):
             break
         count += 1
     return count

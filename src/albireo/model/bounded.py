@@ -31,8 +31,6 @@ Members = Annotated[tuple[Seat, ...], Meta(max_length=2)]
 LogId = Annotated[bytes, Meta(max_length=64)]
 Name = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
-Verdict = Annotated[str, Meta(max_length=1_000_000)]
-"""Refusal in words, which may quote what was asked."""
 Ids = Annotated[tuple[Number32, ...], Meta(max_length=ENTRIES_MAX)]
 """Ids of items."""
 LongText = Annotated[str, Meta(max_length=1_000_000)]

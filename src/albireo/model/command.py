@@ -13,26 +13,12 @@ from msgspec import Meta
 from albireo.model.bounded import Name, Number32, Signed, Text
 from albireo.model.value import Value
 
-ID_REUSED: Final = "was given to an order with another"
-"""Words of the refusal of an id that names an order already; a client knows the refusal by them."""
 SELECT_MS: Final = 30_000
 """Time of a selection if nobody says how long."""
 SELECT_MS_MAX: Final = 300_000
 """Longest time of a selection: nobody else can order meanwhile."""
 SELECTIONS_MAX: Final = 1_000
 """Most items of a node that are selected at once."""
-
-
-def id_reused(command_id: str, other: str) -> str:
-    """Refusal of an id that names another order already.
-
-    Args:
-        other: word for what differs.
-    """
-    return (
-        f"command id {command_id!r} {ID_REUSED} {other}, and nothing of this order is done; "
-        "what to do: give every order an id of its own (a UUID)"
-    )
 
 
 class Outcome(StrEnum):

@@ -17,6 +17,8 @@ from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.plan import plan_of
 from albireo.codec.topology.topology import LoadedTopology
+from albireo.model.bounded import TEXT_CHARS_MAX
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.topology import Place, find_place
 from albireo.model.tree.nodes import asked_of_parent, child_configs
 from albireo.runtime import ActorSpec
@@ -70,12 +72,13 @@ class TopologyInUse:
         """
         file = arguments.get("file")
         if not isinstance(file, str) or not file:
-            raise AnswerRefused("apply needs the path of a topology file")
+            raise AnswerRefused(Refusal(RefusalCode.MALFORMED, "apply needs the path of a topology file"))
         new = self._read(Path(file))
         if not isinstance(new, LoadedTopology):
             wrong = [str(one) for one in new if not one.is_warning]
             more = f" and {len(wrong) - MISTAKES_TOLD} more" if len(wrong) > MISTAKES_TOLD else ""
-            raise AnswerRefused(f"{'; '.join(wrong[:MISTAKES_TOLD])}{more}")
+            cause = f"{'; '.join(wrong[:MISTAKES_TOLD])}{more}"
+            raise AnswerRefused(Refusal(RefusalCode.BAD_VALUE, cause[:TEXT_CHARS_MAX]))
         plan = plan_of(self._loaded, new, self._place)
         is_applied = not plan.refused and not arguments.get("trial")
         told: dict[str, Any] = msgspec.to_builtins(plan) | {"applied": is_applied, "started_anew": plan.started_anew}

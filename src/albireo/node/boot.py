@@ -20,6 +20,7 @@ import msgspec
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.log import LogConfig
+from albireo.machine.kernel.named import HISTORY, NamedFollower, above
 from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
@@ -136,9 +137,7 @@ def _core(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
             "bytes_max": node.log.bytes_max_mib * MIB,
             "snapshot_every_s": node.log.snapshot_every_s,
             "scrub_bytes_per_s": round(node.log.scrub_mib_per_s * MIB),
-            "parent": node.parent,
-            "hold_bytes": round(node.uplink.hold_gib * 1024 * MIB),
-            "hold_days": node.uplink.hold_days,
+            "named": msgspec.to_builtins(_named_followers(node)),
         },
         "limits": msgspec.to_builtins(node.limits),
         "topology_hash": topology_hash(loaded),
@@ -153,6 +152,13 @@ def _core(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
     return core
 
 
+def _named_followers(node: NodeConfig) -> list[NamedFollower]:
+    """Followers for which records stay in the node's log."""
+    uplink = node.uplink
+    bounds = round(uplink.hold_gib * 1024 * MIB), uplink.hold_days, round(uplink.rate_mib_per_s * MIB)
+    return [HISTORY, above(node.parent, *bounds)] if node.parent else [HISTORY]
+
+
 def _tree(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, object]:
     """Arguments of CORE about the node above and those below."""
     topology, node = loaded.topology, place.node
@@ -163,7 +169,6 @@ def _tree(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
             "endpoints": dialled(topology, node.id),
             "keys": "" if keys is None else str(keys),
             "member": 1 if place.member == "backup" else 0,
-            "bytes_per_s": round(node.uplink.rate_mib_per_s * MIB),
             "beyond": [one.id for one in asked_of_parent(topology, node.id)],
         }
     return found

@@ -19,13 +19,19 @@ RuntimeFault
 
 from pathlib import Path
 
+from albireo.model.refusal import Refusal
+
 
 class RuntimeFault(Exception):
     """Root of this package's errors."""
 
 
 class AnswerRefused(RuntimeFault):
-    """The reason and what to do are for who asked."""
+    """The refusal is for who asked."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
 
 
 class DataLocked(RuntimeFault):
@@ -74,8 +80,8 @@ class EndpointRefused(RuntimeFault):
 
 class KeysRefused(RuntimeFault):
     def __init__(self, path: Path | None, reason: str, remedy: str) -> None:
-        where = f"{path}: " if path is not None else ""
-        super().__init__(f"{where}{reason}; {remedy}")
+        self.cause = reason if path is None else f"{path}: {reason}"
+        super().__init__(f"{self.cause}; {remedy}")
         self.path = path
         self.reason = reason
         self.remedy = remedy

@@ -22,6 +22,7 @@ from albireo.runtime import Keys, SyncLink
 from albireo.runtime.link.keys import introduce
 from tests.parts.port import free_ports, free_row
 from tests.parts.process_pair import ENVIRONMENT, MEMBERS, VOTERS, Pair
+from tests.parts.refusals import refused_with
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -200,7 +201,7 @@ class Visitor:
             received = self._link.receive(timeout_s=PATIENCE_S)
             assert received is not None
             if isinstance(received[0], Answer) and received[0].request_id == self._number:
-                return received[0].result, received[0].error
+                return received[0].result, refused_with(received[0])
         raise AssertionError("no answer")
 
     def close(self) -> None:

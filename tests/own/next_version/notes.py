@@ -13,14 +13,14 @@ import pytest
 
 from albireo.codec import record
 from albireo.codec.frame import FrameHeader
-from albireo.codec.message import Answer
 from albireo.codec.record import Stream
 from albireo.machine.answers.answers import AnsweringRoot, Answers
 from albireo.machine.fold import declared
-from albireo.machine.kernel.turn import NotAnswered, Question, Turn
+from albireo.machine.kernel.turn import NotAnswered, Question, Turn, answer_to
 from albireo.machine.table.fold import TableFold
 from albireo.machine.table.shape import TableShape
 from albireo.model.bounded import Count, Name
+from albireo.model.refusal import Refusal, RefusalCode
 
 LEVEL: Final = 2
 """Feature level that brings it."""
@@ -48,7 +48,7 @@ class Notes(TableFold[str, Note]):
     """The fold."""
 
     shape = NOTES
-    records = (Noted,)  # type: ignore[assignment]  # Today's software does not know it.
+    records = (Noted,)
 
     def fold(self, record: Noted, sequence: int, header: FrameHeader) -> None:
         before = self.find(record.text)
@@ -93,15 +93,15 @@ def with_questions(begins: Callable[[Answers, AnsweringRoot], None]) -> Callable
 
 
 def _note(root: AnsweringRoot, question: Question, asked: NoteAsked, turn: Turn) -> None:
-    if root.admission.closed_because:
-        raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+    root.admission.check_open()
     noted: Any = Noted(text=asked.text)
     if not record.may_append(noted, turn.level):
-        raise NotAnswered(f"the log is at feature level {turn.level}, and notes need {LEVEL}")
+        cause = f"the log is at feature level {turn.level}, and notes need {LEVEL}"
+        raise NotAnswered(Refusal(RefusalCode.NOT_POSSIBLE, cause))
     end = turn.record(Stream.STATE, [noted])
-    root.after(end, question.sender, Answer(request_id=question.request_id, result=asked.text), turn)
+    root.after(end, question.sender, answer_to(question.request_id, asked.text), turn)
 
 
 def _notes(root: AnsweringRoot, question: Question, _: NotesAsked, turn: Turn) -> None:
     counts = {one.text: one.count for one in root.folds.of(Notes)}
-    turn.send(question.sender, Answer(request_id=question.request_id, result=counts))
+    turn.answer(question, counts)

@@ -48,7 +48,7 @@ def test_a_log_takes_them_from_its_level_on(monkeypatch: pytest.MonkeyPatch) -> 
     assert [may_append(NOTED, level) for level in (LEVEL - 1, LEVEL)] == [False, True]
     one = World()
     answer = one.ask("note", text="so")
-    assert "at feature level 1, and notes need 2" in answer.error
+    assert "at feature level 1, and notes need 2" in str(answer.refusal)
     one.step(LevelAgreed(LEVEL))
     one.sync()
     assert one.ask("note", text="so").result == "so"

@@ -131,7 +131,7 @@ def far_only(lone: LoneNode) -> None:
         assert run("history", *arguments, *at).exit_code == ExitCode.USAGE
     many = run("history", "co", "--from", "1900-01-01", "--every", "1ms", *at)
     assert (many.exit_code, "intervals" in many.stderr) == (ExitCode.FAILED, True)
-    assert run("events", "--item", "nothing", *at).exit_code == ExitCode.FAILED
+    assert run("events", "--item", "nothing", *at).exit_code == ExitCode.USAGE
 
 
 def test_an_answer_that_can_not_go_on_gives_what_came_and_says_where_it_ended(tmp_path: Path) -> None:

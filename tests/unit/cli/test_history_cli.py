@@ -119,7 +119,9 @@ def test_formats(data: Path, tmp_path: Path) -> None:
     assert asked(history, data, "co", *RANGE, "--format", "parquet").exit_code == 2
     assert rows_of(asked(history, data, "co", *RANGE, "--format", "json"))[0]["value"] == 2.5
     refused = asked(history, data, "nothing", "--format", "json")
-    assert (refused.exit_code, json.loads(refused.stdout)["remedy"]) == (2, "albireo items")
+    told = json.loads(refused.stdout)
+    assert (refused.exit_code, told["code"]) == (2, "unknown_item")
+    assert told["remedy"] == "`albireo items` lists the names"
 
 
 def test_sql_sees_the_same_rows(data: Path) -> None:

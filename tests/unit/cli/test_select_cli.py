@@ -193,7 +193,7 @@ def test_a_second_selector_and_an_order_out_of_range_are_refused_and_leave_nothi
             selection = client.select("sign", "maintenance")
             refused = run(tmp_path, "80", "--yes")
             assert refused.exit_code == 1
-            assert "object-already-selected" in refused.output
+            assert "has selected sign" in refused.output
             assert "(maintenance)" in refused.output
             client.deselect(selection)
             with pytest.raises(NotSelected, match="is over"):

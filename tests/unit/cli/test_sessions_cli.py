@@ -52,7 +52,7 @@ def test_commands_of_one_user_are_one_session_that_is_listed_and_ended(tmp_path:
         table = run(tmp_path, "list").stdout
         assert f"{rows[0]['node']}:{rows[0]['session_id']}" in table and LOCAL in table
         nowhere = run(tmp_path, "list", "nowhere")
-        assert nowhere.exit_code == 1 and "no node is called 'nowhere' here" in nowhere.stderr
+        assert nowhere.exit_code == 2 and "no node is called 'nowhere' here" in nowhere.stderr
         ended = told(tmp_path, "end", str(rows[0]["session_id"]), "--reason", "over", "--user", "anna")
         assert ended == {"session": str(rows[0]["session_id"]), "ended": True}
         for name, words in (

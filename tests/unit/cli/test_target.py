@@ -176,7 +176,7 @@ def test_a_node_is_reached_by_option_environment_and_site(tmp_path: Path) -> Non
             assert told("items", ALBIREO_AT=at, ALBIREO_KEYS=keys)["items"] is not None
             told("site", "add", "plant", "--at", at, "--keys", keys)
             assert told("cases", "list")["cases"] == []
-            assert run("write", "nothing", "1").exit_code == ExitCode.FAILED
+            assert run("write", "nothing", "1").exit_code == ExitCode.USAGE
 
         async with lone.core_up():
             await aside(asked)

@@ -62,6 +62,7 @@ from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
+from tests.parts.refusals import no
 
 SEEK = SeekConfig()
 SEEDS = 50
@@ -335,7 +336,7 @@ def test_only_the_chosen_member_is_believed() -> None:
     one.step(Heard(0, welcome(0, 2)), at(0))
     one.step(Offered(batches=(numbers(1), numbers(2))), at(1))
     one.step(Heard(1, acts(5)), at(2))
-    late = AppendRefused(producer_id=3, producer_sequence=1, reason="gap", wanted=1)
+    late = AppendRefused(producer_id=3, producer_sequence=1, refusal=no("gap"), wanted=1)
     for message in (welcome(0, 2), appended(2, 2), late):
         assert one.step(Heard(0, message), at(3)) == []
     assert not one.is_all_acknowledged
@@ -347,7 +348,9 @@ def test_a_superseded_sender_says_so_once_and_nothing_to_anybody_any_more() -> N
     one.step(Heard(0, welcome(0, 2)), at(0))
     one.step(Offered(batches=(numbers(1),)), at(1))
     by = Successor(producer_id=4, run=6)
-    told = AppendRefused(producer_id=3, producer_sequence=0, reason="superseded", run=5, successor=by)
+    told = AppendRefused(
+        producer_id=3, producer_sequence=0, refusal=no("superseded"), is_final=True, run=5, successor=by
+    )
     assert one.step(Heard(1, told), at(2)) == [], "a member that is not chosen"
     assert one.step(Heard(0, told), at(2)) == [Superseded(by)]
     for event in (Heard(0, told), LineDown(0), Heard(1, acts(5)), Offered(batches=(numbers(2),)), TimePassed()):
@@ -361,7 +364,7 @@ def test_a_refusal_because_passive_is_no_reason_to_ask_the_same_again() -> None:
     one.step(Heard(0, acts(2)), at(0))
     one.step(Heard(0, welcome(0, 2)), at(0))
     one.step(Offered(batches=(numbers(1),)), at(1))
-    refusal = AppendRefused(producer_id=0, producer_sequence=0, reason="passive")
+    refusal = AppendRefused(producer_id=0, producer_sequence=0, refusal=no("not_holder"))
     effects = one.step(Heard(0, refusal), at(2))
     assert said(effects) == []
     assert {one.member for one in effects if isinstance(one, SayTo)} == {0, 1}, "both are asked who acts"
@@ -436,7 +439,7 @@ def test_a_batch_that_no_node_can_take_is_reported_and_the_rest_goes_on() -> Non
     one.step(Heard(0, acts(2)), at(0))
     one.step(Heard(0, welcome(0, 2)), at(0))
     one.step(Offered(batches=(numbers(1), numbers(2), numbers(3))), at(0))
-    effects = one.step(Heard(0, AppendRefused(producer_id=3, producer_sequence=2, reason="malformed")), at(1))
+    effects = one.step(Heard(0, AppendRefused(producer_id=3, producer_sequence=2, refusal=no("malformed"))), at(1))
     assert BatchRefused(2) in effects
     one.step(Heard(0, welcome(1, 2)), at(2))
     assert one.step(Heard(0, appended(3, 2)), at(3))[0] == Acknowledged(3, Position(2, 3), "local", members=(0,))
@@ -490,7 +493,7 @@ class Member:
                 self.knows = True
                 self._hello(message)
             case Append() if not self.epoch:
-                self.out.append(AppendRefused(producer_id=0, producer_sequence=0, reason="passive"))
+                self.out.append(AppendRefused(producer_id=0, producer_sequence=0, refusal=no("not_holder")))
             case Append():
                 turn = Turn(LogView())
                 self.admission.append(b"p", message, raw, turn)

@@ -14,9 +14,10 @@ from albireo.client.message.messages import OutgoingMessage
 from albireo.client.questions import NodeReply, Request
 from albireo.codec.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action
-from albireo.model.item import Condition, DataItem, KnownItem, Reading
+from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.value import ItemId, ValueType
 from tests.parts.core_pair import aside
+from tests.parts.refusals import no
 from tests.parts.waiting import PATIENCE_S
 from tests.unit.client.test_client import lone
 from tests.unit.node.core.test_early_receipts import batch
@@ -97,7 +98,7 @@ def test_a_name_is_asked_for_by_itself_and_a_missing_one_leaves_those_that_there
     assert [one.name for one in found] == ["root:b"]
     asked, found = played(
         requests.items(["b", "nothing"]),
-        NodeRefused("items", "no item nothing; `albireo items` lists them"),
+        NodeRefused("items", no("unknown_item")),
         piece([known(3, "a"), known(9, "b")]),
         NodeReply([reading(9, "b")]),
     )
@@ -105,19 +106,6 @@ def test_a_name_is_asked_for_by_itself_and_a_missing_one_leaves_those_that_there
     with pytest.raises(StopIteration) as ended:
         next(requests.items([]))
     assert ended.value.value == []
-
-
-def test_a_node_that_knows_no_pieces_is_asked_for_all_at_once() -> None:
-    case = {"case_id": 7, "item_id": 3, "condition": Condition.HI.value, "severity": 500, "item": "root:a"}
-    asked, found = played(
-        requests.cases(include_closed=True),
-        NodeRefused("cases", "Object contains unknown field `cursor`"),
-        NodeReply([case]),
-    )
-    assert [one.arguments for one in asked[1:]] == [{"include_closed": True}]
-    assert [one.case_id for one in found] == [7]
-    with pytest.raises(NodeRefused, match="nothing is recorded"):
-        played(requests.cases(include_closed=True), NodeRefused("cases", "nothing is recorded"))
 
 
 TREE = NodeReply(
@@ -153,9 +141,9 @@ def test_what_is_about_one_node_is_left_to_it_where_a_name_may_mean_several() ->
     """It refuses that, with the candidates."""
     asked, _ = played(requests.end_session(5, "u", "", "hall"), TREE, NodeReply({}))
     assert asked[-1].arguments["node"] == "hall"
-    refusal = NodeRefused("read", "'hall' may be one of root/north/hall or root/south/hall")
+    refusal = NodeRefused("read", no("ambiguous", "'hall' may be one of root/north/hall or root/south/hall"))
     with pytest.raises(NodeRefused, match="may be one of"):
-        played(requests.readings(["hall:co"]), NodeRefused("read", "no item hall:co"), TREE, refusal)
+        played(requests.readings(["hall:co"]), NodeRefused("read", no("unknown_item")), TREE, refusal)
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ from albireo.runtime.errors import ActorFailed
 from albireo.runtime.link.sockets import Letter
 from tests.parts.field import LONG_MS, Plc, RawDevice, RecordingCore, comm, in_loop, plc, registers_answer, until
 from tests.parts.port import free_port
+from tests.parts.refusals import no
 
 ACTING = AdapterRole(is_paired=True, epoch=4, member=1)
 
@@ -504,7 +505,7 @@ class RefusingCore(MemberCore):
 
     def _take(self, letter: Letter) -> None:
         if isinstance(letter.message, ProducerHello):
-            refused = AppendRefused(producer_sequence=0, run=letter.message.run, **self._word)
+            refused = AppendRefused(producer_sequence=0, is_final=True, run=letter.message.run, **self._word)
             self.link.send(refused, to=letter.sender)
         else:
             super()._take(letter)
@@ -514,11 +515,11 @@ class RefusingCore(MemberCore):
     ("word", "says"),
     [
         (
-            {"producer_id": 7, "reason": "superseded", "successor": Successor(producer_id=9, run=1)},
+            {"producer_id": 7, "refusal": no("superseded"), "successor": Successor(producer_id=9, run=1)},
             "another adapter has the name 'p1': life 9",
         ),
         (
-            {"producer_id": 0, "reason": "not_owner", "detail": "item 'fan' belongs to 'p0'; what to do: rename it"},
+            {"producer_id": 0, "refusal": no("not_owner", "item 'fan' belongs to 'p0'", "rename it")},
             "adapter 'p1' is refused: item 'fan' belongs to 'p0'; what to do: rename it",
         ),
     ],

@@ -15,6 +15,7 @@ from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.value import ValueType
+from tests.parts.refusals import no
 from tests.parts.told.adapter import TellingAdapter
 from tests.parts.told.kind import ToldConfig
 
@@ -170,7 +171,7 @@ def test_what_core_cannot_take_is_let_go_and_what_follows_is_committed() -> None
     one = Site()
     one.give(0)
     one.give(1)
-    one.hear(AppendRefused(producer_id=3, producer_sequence=1, reason="malformed"))
+    one.hear(AppendRefused(producer_id=3, producer_sequence=1, refusal=no("malformed")))
     one.hear(ProducerWelcome(producer_id=3, last_sequence=0, item_ids=(1, 2, 3), epoch=1, credit_bytes=CREDIT, run=1))
     one.receipt(2)
     assert sorted(one.words) == [("committed", 2), ("let_go", 1)]

@@ -27,7 +27,7 @@ from albireo.model.instant import MS, LogTime
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.sim.engine.disk import SimDisk
-from tests.parts.log import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, entry_of, segment_paths
+from tests.parts.log import DIRECTORY, IDENTITY, SEGMENTS, SMALL, World, entry_of, segment_paths, selected
 
 
 @pytest.fixture
@@ -191,6 +191,39 @@ def test_reading_on_gives_every_frame_once(world: World) -> None:
             found += headers
             after = headers[-1].last_sequence
         assert found == [frame.header for frame in world.written]
+
+
+@pytest.mark.parametrize("tail_bytes", [0, 4000, 1 << 20], ids=["disk", "both", "memory"])
+@pytest.mark.parametrize("bytes_max", [1, 3000, 1 << 20])
+def test_every_frame_of_some_streams_is_selected_once(tail_bytes: int, bytes_max: int) -> None:
+    world = World(SimDisk(1))
+    world.open()
+    world.begin_epoch()
+    world.log._stored.tail.kept_bytes_max = tail_bytes
+    for number in range(60):
+        _durable(world, 30, 300, stream=2 if number % 20 == 7 else 1)
+        if number == 33:
+            _durable(world, 9, 9, stream=66)
+    streams: tuple[int, ...]
+    for streams in ((2,), (66,), (2, 66), (1,), (1, 2, 66), (3,), ()):
+        wanted = [one.header for one in world.written if not streams or one.header.stream in streams]
+        assert selected(world.log, streams, bytes_max) == wanted, streams
+    world.log.close()
+    world.open()
+    world.commit()
+    for streams in ((2,), (66,), (3,)):
+        wanted = [one.header for one in world.written if one.header.stream in streams]
+        assert selected(world.log, streams, bytes_max) == wanted, "the index is read back"
+
+
+def test_stretches_without_frames_of_the_streams_are_not_read(world: World) -> None:
+    for number in range(60):
+        _durable(world, 300, 300, stream=2 if number == 55 else 1)
+    reads = []
+    pread = world.disk.pread
+    world.disk.pread = lambda handle, size, offset: reads.append(size) or pread(handle, size, offset)  # type: ignore[method-assign,func-returns-value]
+    assert len(selected(world.log, (2,), 1 << 20)) == 2
+    assert len(reads) <= 4, "the stretch that has them, and the search for its begin"
 
 
 def test_reading_from_the_middle_of_a_batch_gives_the_batch(world: World) -> None:
@@ -602,12 +635,11 @@ def test_segments_go_from_the_oldest_when_nothing_in_them_is_wanted(world: World
     for number in range(8):
         _durable(world, 2500, 2500, stream=1 + number % 2)
     end = world.log.end.sequence + 1
-    assert world.log.prune({1: end, 2: end}) == [], "no snapshot: everything is still needed"
+    assert world.log.prune(end) == [], "no snapshot: everything is still needed"
     _snapshot(world)
-    assert world.log.prune({1: end}) == [], "stream 2 is not named"
-    first_of_2 = world.written[2].header.first_sequence
-    assert world.log.prune({1: end, 2: first_of_2}) == [] or world.log.begin_sequence <= first_of_2
-    gone = world.log.prune({1: end, 2: end})
+    third = world.written[2].header.first_sequence
+    assert world.log.prune(third) == [] or world.log.begin_sequence <= third
+    gone = world.log.prune(end)
     assert gone
     assert world.log.begin_sequence == gone[-1].last_sequence + 1
     with pytest.raises(Pruned) as caught:
@@ -628,7 +660,7 @@ def test_nothing_goes_above_the_older_snapshot(world: World) -> None:
         _durable(world, 3000, 3000)
     _snapshot(world)
     end = world.log.end.sequence + 1
-    assert world.log.prune({1: end})
+    assert world.log.prune(end)
     assert world.log.begin_sequence <= older + 1
 
 
@@ -643,7 +675,7 @@ def test_the_last_committed_frame_never_goes(world: World) -> None:
     world.commit()
     _snapshot(world)
     log_time = world.log.log_time
-    assert world.log.prune({1: world.log.end.sequence + 1}) == []
+    assert world.log.prune(world.log.end.sequence + 1) == []
     assert _snapshot(world)
     world.log.close()
     world.open()
@@ -655,7 +687,7 @@ def test_a_deletion_that_fails_is_told_and_repeated_at_open(world: World) -> Non
         _durable(world, 3000, 3000)
     _snapshot(world)
     world.disk.refuse = lambda op, path: errno.EIO if op == "unlink" else 0
-    gone = world.log.prune({1: world.log.end.sequence + 1})
+    gone = world.log.prune(world.log.end.sequence + 1)
     assert "could not be deleted" in world.log.trouble
     world.disk.refuse = lambda op, path: 0
     count = len(segment_paths(world.disk))

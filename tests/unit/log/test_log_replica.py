@@ -28,7 +28,7 @@ from albireo.log.write.claims import CALM_MS, Claims
 from albireo.model.instant import LogTime
 from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.sim.engine.disk import SimDisk
-from tests.parts.log import DIRECTORY, QUARANTINE, SMALL, entry_of, same, segment_paths
+from tests.parts.log import DIRECTORY, QUARANTINE, SMALL, entry_of, same, segment_paths, selected
 from tests.parts.log_member import ALL, IDENTITIES, Member, frames_of
 
 
@@ -229,7 +229,7 @@ def test_what_is_gone_by_retention_is_said(holder: Member) -> None:
         durable(holder, 1500, 1500)
     for _ in range(2):
         holder.log.save_snapshot(holder.log.committed, holder.log.log_time, {})
-    assert holder.log.prune({1: ALL, 2: ALL})
+    assert holder.log.prune(ALL)
     with pytest.raises(Pruned):
         holder.log.read_appended(0, ALL)
 
@@ -244,7 +244,7 @@ def test_damage_that_retention_lets_go_of_is_none_any_more(holder: Member) -> No
     assert holder.log.corrupt
     for _ in range(2):
         holder.log.save_snapshot(holder.log.committed, holder.log.log_time, {})
-    assert holder.log.prune({1: ALL, 2: ALL})
+    assert holder.log.prune(ALL)
     assert holder.log.corrupt == ()
 
 
@@ -560,7 +560,7 @@ def test_a_member_that_is_too_old_starts_over(holder: Member, follower: Member) 
     for _ in range(2):
         holder.log.save_snapshot(holder.log.committed, holder.log.log_time, {})
     old = list(follower.branch)
-    holder.log.prune({1: ALL, 2: ALL})
+    holder.log.prune(ALL)
     before = next(one.header for one in holder.branch if one.header.last_sequence == holder.log.begin_sequence - 1)
     time = LogTime(before.log_time_ms * 1_000_000)
     follower.log.start_over(before.last, before.header_crc, time, history=holder.log.history, why="too old", node_ns=9)
@@ -641,6 +641,11 @@ def written(member: Member, *paths: Path) -> list[Frame]:
 
 
 def is_whole(holder: Member, follower: Member) -> bool:
+    """True: it has all frames, and gives those of each stream."""
+    for stream in (1, 2):
+        committed = [one.header for one in holder.branch if one.header.last_sequence <= follower.log.committed.sequence]
+        wanted = [one for one in committed if one.stream == stream]
+        assert selected(follower.log, (stream,), 4096) == wanted
     found = follower.held()
     return len(found) == len(holder.branch) and all(map(same, found, holder.branch))
 

@@ -179,7 +179,7 @@ def test_snapshot_and_retention_run_in_the_housekeeper(tmp_path: Path) -> None:
     log.close()
     log, _ = Log.open(tmp_path / "log", IDENTITY, CONFIG)
     assert [snapshot.position.sequence for snapshot in log.load_snapshots()] == [60]
-    gone = log.prune({1: 61})
+    gone = log.prune(61)
     assert gone
     assert not (tmp_path / "log" / "segments" / f"{gone[0].first_sequence:020d}.segment").exists()
     log.close()

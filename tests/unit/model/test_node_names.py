@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albireo.model.tree.node_names import NODES_TOLD, ambiguous, nodes_meant
+from albireo.model.refusal import ambiguous
+from albireo.model.tree.node_names import NODES_TOLD, nodes_meant
 
 NODES = ["root", "root/north", "root/north/hall", "root/south/hall", "root/south/root", "root/south/root/north"]
 
@@ -44,7 +45,7 @@ def test_a_name_means_nodes_that_are_called_so_and_each_node_by_its_id(nodes: li
 
 def test_the_words_name_the_candidates_and_no_more_than_a_few() -> None:
     nodes = [f"root/{number}/hall" for number in range(NODES_TOLD + 1)]
-    words = ambiguous("hall", nodes)
-    assert words.startswith("'hall' may be one of root/0/hall or root/1/hall or")
-    assert words.endswith("what to do: name the node by its whole id, as in root/0/hall")
-    assert nodes[-1] not in words
+    refusal = ambiguous("hall", nodes)
+    assert refusal.cause.startswith("'hall' may be one of root/0/hall or root/1/hall or")
+    assert refusal.remedy == "name the node by its whole id, as in root/0/hall"
+    assert nodes[-1] not in refusal.cause

@@ -8,21 +8,19 @@ import click
 
 from albireo.cli.display import time_text, value_text, who_text
 from albireo.cli.node.far_history import (
-    NODES_REMEDY,
     as_far_as_it_came,
     cut_failure,
     far_item,
     far_names,
     far_node,
-    refusal_of,
 )
-from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, say
-from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.cli.output import Failure, Output, TextTable, printed, say
+from albireo.cli.target import FarNode, Place, node_client, place_option, refused
 from albireo.cli.timespan import TIME
 from albireo.client import HistoryCutShort
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.below.folders import node_asked
-from albireo.node.history.errors import HistoryError, UnknownNode
+from albireo.node.history.errors import HistoryError, HistoryRefused
 from albireo.node.history.query import TimeRange
 
 _Rows = list[dict[str, Any]]
@@ -48,10 +46,10 @@ def command(
     try:
         asked = _EventsWanted(from_ns, to_ns, kind, item, limit, node_asked(node, [item] if item else []))
         rows, cut = _asked_far(place, asked) if isinstance(place, FarNode) else (_asked_here(place, asked), None)
-    except UnknownNode as error:
-        raise Failure(str(error), NODES_REMEDY, ExitCode.USAGE) from error
+    except HistoryRefused as error:
+        raise refused(error.refusal) from error
     except (HistoryError, ValueError) as error:
-        raise refusal_of(error) from error
+        raise Failure(str(error)) from error
     answer = {"from_ns": from_ns, "to_ns": to_ns, "events": rows}
     table = TextTable(("time (UTC)", "kind", "what", "who", "detail"), map(_cells, rows))
     failure = None if cut is None else cut_failure(cut, rows[-1]["at_ns"] if rows else from_ns, answer)

@@ -9,25 +9,18 @@ Items are found in the list of those that the node has now: one that was forgott
 import contextlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from albireo.cli.output import ExitCode, Failure, progress
-from albireo.client import Client, HistoryCutShort, NodeRefused
-from albireo.client.errors import WHAT_TO_DO
+from albireo.client import Client, HistoryCutShort
 from albireo.client.history import ToldRows
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
 from albireo.model.value import ValueType
 from albireo.node.history.errors import UnknownItem
 from albireo.node.history.query import TimeRange
-
-NODES_REMEDY: Final = "albireo history NODE:ITEM, with one of these nodes; records of others were not copied here"
-_NO_NODE: Final = "no history of "
-"""Begin of the words in which a node says that it has no history of another one."""
-_NO_ITEM: Final = "no item "
-"""Begin of the words in which it says that the other one has no such item."""
 
 
 class FarItem(NamedTuple):
@@ -46,8 +39,8 @@ def far_item(client: Client, name: str) -> FarItem:
 
     Raises:
         UnknownItem: the node has none.
-        Failure: it has no history of the node that the name says.
-        NodeRefused: the name says the end of several nodes' ids.
+        NodeRefused: it has no history of the node that the name says, or that has no such item, or the name says the
+            end of several nodes' ids.
     """
     found = client.items(name)
     if not found and name.isdecimal():
@@ -68,15 +61,7 @@ def far_node(client: Client, name: str) -> str:
 
 def _item_below(client: Client, name: str) -> FarItem:
     """An item of a node below, as the history of the node that is asked knows it."""
-    try:
-        row = client.ask("history_item", of="history", name=name)
-    except NodeRefused as error:
-        if error.reason.startswith(_NO_NODE):
-            raise Failure(error.reason, NODES_REMEDY, ExitCode.USAGE) from error
-        if error.reason.startswith(_NO_ITEM):
-            raise UnknownItem(name) from error
-        raise
-    known = msgspec.convert(row, _ItemTold)
+    known = msgspec.convert(client.ask("history_item", of="history", name=name), _ItemTold)
     return FarItem(known.node, known.item_id, f"{known.node}:{known.name}", known.unit, ValueType(known.value_type))
 
 
@@ -141,12 +126,6 @@ def _progress_of_pieces(description: str) -> Iterator[ToldRows]:
             shown = rows
 
         yield told
-
-
-def refusal_of(error: Exception) -> Failure:
-    """The failure of a command whose question a history refused; with the remedy, if the words have one."""
-    cause, _, remedy = str(error).partition(WHAT_TO_DO)
-    return Failure(cause, remedy)
 
 
 def complete_to_ns(table: pa.Table) -> int:

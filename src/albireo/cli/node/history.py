@@ -17,25 +17,23 @@ from click.core import ParameterSource
 
 from albireo.cli.display import quality_text, time_text, value_text
 from albireo.cli.node.far_history import (
-    NODES_REMEDY,
     as_far_as_it_came,
     complete_to_ns,
     cut_failure,
     far_item,
     first_row_ns,
     gaps_of,
-    refusal_of,
 )
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, ask_for_json, json_asked, printed, say
 from albireo.cli.place import FILE
 from albireo.cli.safe_text import cell_text
-from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.cli.target import FarNode, Place, node_client, place_option, refused
 from albireo.cli.timespan import DURATION, TIME
 from albireo.client import HistoryCutShort
 from albireo.model.instant import SECOND
 from albireo.model.value import Value, ValueType
 from albireo.node.history.access import HistoryAccess
-from albireo.node.history.errors import HistoryError, QueryRefused, UnknownItem, UnknownNode
+from albireo.node.history.errors import HistoryError, HistoryRefused, QueryRefused
 from albireo.node.history.per_interval import AGGREGATES, RAW, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
 from albireo.node.history.rows import value_type_of
@@ -86,12 +84,10 @@ def command(
             answer = _asked_far(place, item, **question)
         else:
             answer = _asked_here(place, item, **question)
-    except UnknownItem as error:
-        raise Failure(str(error), "albireo items", ExitCode.USAGE) from error
-    except UnknownNode as error:
-        raise Failure(str(error), NODES_REMEDY, ExitCode.USAGE) from error
+    except HistoryRefused as error:
+        raise refused(error.refusal) from error
     except (HistoryError, ValueError) as error:
-        raise refusal_of(error) from error
+        raise Failure(str(error)) from error
     return _output(answer, form, options["output"])
 
 

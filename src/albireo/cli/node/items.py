@@ -14,9 +14,10 @@ from albireo.cli.display import (
     value_text,
     where_listed,
 )
-from albireo.cli.output import Failure, Looks, Output, TextTable, watched
-from albireo.cli.target import Place, node_client, place_option
+from albireo.cli.output import Looks, Output, TextTable, watched
+from albireo.cli.target import Place, node_client, place_option, refused
 from albireo.client import Client
+from albireo.model.refusal import Refusal, RefusalCode
 
 
 @click.command("items")
@@ -38,7 +39,8 @@ def command(patterns: tuple[str, ...], place: Place) -> Looks:
             rows = _rows(client, patterns)
             if not rows and patterns:
                 listed = ", ".join(patterns)
-                raise Failure(f"no item is called {listed}", f"{where_listed(patterns[0])}; names may hold * and ?")
+                remedy = f"{where_listed(patterns[0])}; names may hold * and ?"
+                raise refused(Refusal(RefusalCode.UNKNOWN_ITEM, f"no item is called {listed}", remedy))
             yield Output({"items": rows}, _table(rows))
 
 

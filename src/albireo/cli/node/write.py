@@ -10,11 +10,12 @@ import msgspec
 
 from albireo.cli.display import quality_text, value_text, where_listed
 from albireo.cli.output import ExitCode, Failure, Output, printed, say
-from albireo.cli.target import Place, node_client, place_option, user_option
+from albireo.cli.target import Place, node_client, place_option, refused, user_option
 from albireo.cli.timespan import SecondsType
 from albireo.client import Client, ClientError, ItemReading, ItemSelection, NodeRefused
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import Control
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.value import Value, ValueType
 
 EXPIRES_S_MAX: Final = 3600.0
@@ -99,7 +100,7 @@ def known_item(client: Client, item: str) -> ItemReading:
     """The item of this name as the node has it now; Failure if there is none."""
     known = client.items(item)
     if not known:
-        raise Failure(f"no item {item}", where_listed(item))
+        raise refused(Refusal(RefusalCode.UNKNOWN_ITEM, f"no item {item}", where_listed(item)))
     return known[0]
 
 

@@ -14,9 +14,9 @@ import msgspec
 
 from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
+from albireo.cli.target import refused
 from albireo.client import ClientError, NodeRefused, NodeUnreachable, TargetRefused, connect
 from albireo.model.topology import NODE_VOTER
-from albireo.node.member.action_replies import WHAT_TO_DO
 from albireo.runtime import Keys
 from albireo.runtime.errors import RuntimeFault
 from albireo.runtime.link.lines import LineTo
@@ -45,8 +45,7 @@ class ReachedMember(msgspec.Struct, frozen=True, kw_only=True):
         try:
             answer = self.ask(what, timeout_s=ACTION_S, user=getpass.getuser(), **arguments)
         except NodeRefused as error:
-            reason, _, remedy = error.reason.partition(WHAT_TO_DO)
-            raise Failure(f"{self.place}: {reason}", remedy) from error
+            raise refused(error.refusal, f"{self.place}: {error.reason}") from error
         except ClientError as error:
             raise Failure(str(error), "look at `albireo status`; the outcome is not known") from error
         assert isinstance(answer, dict)
@@ -94,7 +93,7 @@ def own_member(data: Path | None) -> Iterator[tuple[ReachedMember, Path]]:
     except NodeUnreachable as error:
         raise Failure(str(error), f"start it: albireo node run --data {directory} ...", ExitCode.UNREACHABLE) from error
     except NodeRefused as error:
-        raise Failure(error.reason) from error
+        raise refused(error.refusal, error.reason) from error
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import msgspec
 
 from albireo.cli.display import time_text
 from albireo.cli.place import MEMBERS
-from albireo.machine.pair.events import Refusal
+from albireo.machine.pair.events import Objection
 from albireo.model.feature import FIRST_LEVEL
 
 ROLES: Final = {
@@ -245,7 +245,7 @@ def apart_text(rows: Sequence[MemberRow]) -> list[str]:
     older = min(rows, key=lambda row: row.feature_level)
     newer = max(rows, key=lambda row: row.feature_level)
     known = f"{older.member} knows feature level {older.feature_level}"
-    if why == Refusal.TOO_FAR_APART:
+    if why == Objection.TOO_FAR_APART:
         steps = f"{newer.member} {newer.feature_level}: more than one step, so neither follows the other"
         return [f"{known}, {steps}; start a version between on {older.member} first"]
     log_level = max(row.log_level for row in rows)

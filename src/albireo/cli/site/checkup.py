@@ -257,7 +257,7 @@ def doors(data: Path, topology: Topology) -> Iterator[Finding]:
             keys="" if keys is None else str(keys / "keys"),
             is_open_without_keys=place.node.open_on_loopback,
         )
-        why, _, remedy = arguments.closed_because(place.name, data).partition("; what to do: ")
+        why, remedy = arguments.closed_because(place.name, data)
         status: Status = "warning" if why else "good"
         yield Finding(name=f"door of {place.name}", status=status, value=why or "open", remedy=remedy)
 

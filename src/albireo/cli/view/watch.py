@@ -10,12 +10,13 @@ import msgspec
 
 from albireo.cli.display import quality_text
 from albireo.cli.output import ExitCode, Failure, Output, json_asked, printed, until_interrupted
-from albireo.cli.target import FarNode, Place, node_client, place_option
+from albireo.cli.target import FarNode, Place, node_client, place_option, refused
 from albireo.cli.timespan import SecondsType
 from albireo.cli.view.state import LiveState, own_number
 from albireo.cli.view.view import BeginScenario, LiveView
 from albireo.client import Client
 from albireo.model.case import Case
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.plant.tunnel.plc.wire import SOCKET_NAME
 from albireo.plant.tunnel.processes import begin
 from albireo.runtime.clock import boot_ns
@@ -55,7 +56,8 @@ def check_named(client: Client, patterns: Sequence[str]) -> None:
     """Raises Failure: no item is called by any of these."""
     if not client.items(patterns):
         listed = ", ".join(patterns)
-        raise Failure(f"no item is called {listed}", "`albireo items '*:*'` lists all; names may hold * and ?")
+        remedy = "`albireo items '*:*'` lists all; names may hold * and ?"
+        raise refused(Refusal(RefusalCode.UNKNOWN_ITEM, f"no item is called {listed}", remedy))
 
 
 def _scenarios_of(place: Place) -> BeginScenario | None:

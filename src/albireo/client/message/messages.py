@@ -9,6 +9,7 @@ import msgspec
 from albireo.client.conversation import Conversation, understood
 from albireo.client.errors import NodeRefused
 from albireo.client.questions import NodeReply, Request, milliseconds
+from albireo.model.refusal import RefusalCode
 from albireo.model.tree.message import MessageName
 from albireo.model.tree.proof import MessageProof
 
@@ -129,7 +130,7 @@ def _moved_on(request: Request, ends: float | None) -> Conversation[NodeReply | 
         try:
             return (yield msgspec.structs.replace(request, pause_s=pause_s))
         except NodeRefused as error:
-            if MOVED not in error.reason:
+            if error.code != RefusalCode.MOVED:
                 raise
             if ends is not None and time.monotonic() >= ends:
                 return None

@@ -106,6 +106,8 @@ class OutcomeSaid(FromOwner, frozen=True, kw_only=True, tag="message_outcome"):
     outcome: Outcome
     cause: AddCause = AddCause.NONE
     detail: Text = ""
+    code: Name = ""
+    remedy: Text = ""
     read_back: float | Signed | bool | Text | None = None
     accepted_ns: Signed = 0
     begun_ns: Signed = 0

@@ -23,6 +23,7 @@ from albireo.drill.process import Group
 from albireo.drill.tree.shapes import ADAPTER, WITNESS, TreeShape
 from albireo.machine.pair.events import ACTING, State
 from albireo.model.access import AccessRole
+from albireo.model.refusal import RefusalCode
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.runtime.errors import RuntimeFault
@@ -155,7 +156,7 @@ class TreeNodes:
         try:
             self.ask(primary, "pair_init", timeout_s=5.0)
         except NodeRefused as refused:
-            return "not empty" in str(refused)
+            return refused.code == RefusalCode.NOT_NEW
         return True
 
     def end(self) -> None:

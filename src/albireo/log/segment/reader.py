@@ -6,7 +6,7 @@ the segment scanned once; from then on reads go around the damage and raise `Cor
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from albireo.codec.errors import DecodeError
@@ -47,6 +47,26 @@ class SegmentReader:
         At least one frame if there is any; b"" when after_sequence >= to_sequence.
         """
         return self._read(after_sequence, to_sequence, bytes_max)[0]
+
+    def select(
+        self, after_sequence: int, to_sequence: int, bytes_max: int, streams: Collection[int]
+    ) -> tuple[bytes, int]:
+        """As `Log.select`: frames of some streams as `read` gives them, and the sequence up to which all were looked
+        at. By the index most stretches without any are not read."""
+        wanted = after_sequence + 1
+        if wanted > to_sequence:
+            return b"", after_sequence
+        segment, _ = self._segment_of(wanted, to_sequence)
+        begin, end = segment.stretch_of(streams, wanted, self._files) if streams else (wanted, to_sequence)
+        if begin > min(to_sequence, segment.last_sequence):
+            return b"", min(to_sequence, segment.last_sequence)
+        chunk, headers = self._read(begin - 1, min(end, to_sequence), bytes_max)
+        parts, place = [], 0
+        for header in headers:
+            if not streams or header.stream in streams:
+                parts.append(chunk[place : place + header.frame_bytes])
+            place += header.frame_bytes
+        return chunk if len(parts) == len(headers) else b"".join(parts), headers[-1].last_sequence
 
     def frames(self, after_sequence: int, to_sequence: int, bytes_max: int) -> Iterator[Frame]:
         """The same, decoded."""

@@ -11,7 +11,7 @@ Spec: docs/formats/log.md.
 
 import struct
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +32,9 @@ INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 _PREFIX: Final = struct.Struct("<4sHHII")
 _MAGIC: Final = b"ALBX"
 _CRC_FROM: Final = 12
+_MASK_BITS: Final = 64
+_ANY: Final = (1 << _MASK_BITS) - 1
+"""Bits of a stretch that may have frames of any stream."""
 
 
 class Damage(msgspec.Struct, frozen=True, array_like=True):
@@ -68,11 +71,13 @@ class Summary(msgspec.Struct, kw_only=True):
     damages: tuple[Damage, ...] = ()
 
 
-class _Sidecar(msgspec.Struct, kw_only=True):
+class _Sidecar(msgspec.Struct):
     log_id: bytes
     summary: Summary
     sequences: list[int]
     offsets: list[int]
+    streams: list[int]
+    """Streams of the frames from each index entry up to the next, as one bit each (`_mask`)."""
 
 
 class Segment:
@@ -89,6 +94,9 @@ class Segment:
         self.is_sealed = False
         self._sequences: list[int] = []
         self._offsets: list[int] = []
+        self._streams: list[int] = []
+        self._is_mended = False
+        """True: the index does not tell the streams of frames that a repair put in."""
         self.has_sidecar = False
         self._has_index = True
 
@@ -117,7 +125,7 @@ class Segment:
     def reset(self) -> None:
         """Forget everything but the name, before a scan."""
         self.summary = Summary(first_sequence=self.first_sequence, last_sequence=self.first_sequence - 1, streams={})
-        self._sequences, self._offsets = [], []
+        self._sequences, self._offsets, self._streams = [], [], []
         self.has_sidecar = False
         self._has_index = True
 
@@ -127,7 +135,9 @@ class Segment:
         if not self._offsets or offset - self._offsets[-1] >= index_every_bytes:
             # Readers look up sequences first, so an entry is complete once its sequence is there.
             self._offsets.append(offset)
+            self._streams.append(0)
             self._sequences.append(header.first_sequence)
+        self._streams[-1] |= 1 << header.stream % _MASK_BITS
         last = header.first_sequence + header.record_count - 1
         summary.streams[header.stream] = last
         summary.last_header_crc = header.header_crc
@@ -152,6 +162,30 @@ class Segment:
                 found = max(found, (damage.end_offset, damage.next_sequence))
         return found
 
+    def stretch_of(self, streams: Collection[int], sequence: int, files: FileSystem) -> tuple[int, int]:
+        """First and last sequence of the next stretch, from `sequence` on, in which frames of these streams may stand.
+
+        Where there is damage the streams of what stood there are not known: nothing is passed over then.
+        """
+        summary = self.summary
+        last = summary.last_sequence
+        if summary.damages or self._is_mended:
+            return sequence, last
+        if all(summary.streams.get(stream, 0) < sequence for stream in streams):
+            return last + 1, last
+        if not self._has_index:
+            self._load_index(files)
+        mask, begin = _mask(streams), 0
+        first = bisect_right(self._sequences, sequence) - 1
+        if first < 0:  # Frames that a repair put before those that the index knows.
+            return sequence, last
+        for at in range(first, len(self._sequences)):
+            if self._streams[at] & mask:
+                begin = begin or max(sequence, self._sequences[at])
+            elif begin:
+                return begin, self._sequences[at] - 1
+        return begin or sequence, last
+
     def note_damages(self, damages: tuple[Damage, ...]) -> None:
         """Note damage found after the segment was written; a sealed segment's sidecar has to be written again."""
         self.summary.damages = damages
@@ -169,6 +203,7 @@ class Segment:
             if self.is_sealed:
                 summary.streams[header.stream] = max(summary.streams[header.stream], header.last_sequence)
                 summary.frame_count += 1
+        self._is_mended = self._is_mended or bool(headers)
         self.has_sidecar = False
 
     def drop_sidecar(self, files: FileSystem) -> None:
@@ -185,9 +220,8 @@ class Segment:
         assert self.is_sealed
         if not self._has_index:
             self._load_index(files)
-        body = msgspec.msgpack.encode(
-            _Sidecar(log_id=log_id, summary=self.summary, sequences=self._sequences, offsets=self._offsets)
-        )
+        streams = [_ANY] * len(self._streams) if self._is_mended else self._streams
+        body = msgspec.msgpack.encode(_Sidecar(log_id, self.summary, self._sequences, self._offsets, streams))
         covered = struct.pack("<I", len(body)) + body
         write_aside(files, self.index_path, [struct.pack("<4sHHI", _MAGIC, STORE_FORMAT, 0, crc32c(covered)) + covered])
         self.has_sidecar = True
@@ -196,7 +230,7 @@ class Segment:
         """Give the memory back; the next look-up reads the sidecar."""
         if self.has_sidecar and self._has_index:
             self._has_index = False
-            self._sequences, self._offsets = [], []
+            self._sequences, self._offsets, self._streams = [], [], []
 
     def read_sidecar(self, files: FileSystem, log_id: bytes) -> bool:
         """Take summary and index from the sidecar; False when it does not fit the file or is damaged."""
@@ -216,8 +250,17 @@ class Segment:
         sidecar = _read_sidecar(files, self.index_path)
         # Without an index a read walks the segment from its start: slower, never wrong.
         self._offsets = [] if sidecar is None else sidecar.offsets
+        self._streams = [] if sidecar is None else sidecar.streams
         self._sequences = [] if sidecar is None else sidecar.sequences
         self._has_index = True
+
+
+def _mask(streams: Collection[int]) -> int:
+    """One bit for each stream; two streams that are a multiple of 64 apart share one, and are both read then."""
+    mask = 0
+    for stream in streams:
+        mask |= 1 << stream % _MASK_BITS
+    return mask
 
 
 def name_of(first_sequence: int) -> str:
@@ -243,4 +286,4 @@ def _read_sidecar(files: FileSystem, path: Path) -> _Sidecar | None:
         sidecar = msgspec.msgpack.decode(memoryview(data)[_PREFIX.size :], type=_Sidecar)
     except msgspec.DecodeError:
         return None
-    return sidecar if len(sidecar.sequences) == len(sidecar.offsets) else None
+    return sidecar if len(sidecar.sequences) == len(sidecar.offsets) == len(sidecar.streams) else None

@@ -5,7 +5,7 @@ It is made anew from what recovery finds, at open and after a cut. One thread us
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -95,8 +95,17 @@ class StoredLog:
 
     def read(self, after_sequence: int, to_sequence: int, durable_sequence: int, bytes_max: int) -> bytes:
         """As `Log.read_appended`, up to `to_sequence`: from memory, or else from the disk up to `durable_sequence`."""
-        recent = self.tail.read(after_sequence, bytes_max, to_sequence)
+        recent, _ = self.tail.read(after_sequence, bytes_max, to_sequence)
         return recent or self.reader.read(after_sequence, durable_sequence, bytes_max)
+
+    def select(
+        self, after_sequence: int, to_sequence: int, bytes_max: int, streams: Collection[int]
+    ) -> tuple[bytes, int]:
+        """As `Log.select`, up to `to_sequence`, which is durable."""
+        recent, looked_to = self.tail.read(after_sequence, bytes_max, to_sequence, streams)
+        if looked_to > after_sequence:
+            return recent, looked_to
+        return self.reader.select(after_sequence, to_sequence, bytes_max, streams)
 
     def replay(self, after_sequence: int, to_sequence: int) -> Iterator[Frame]:
         """As `Log.replay`, for frames that are durable."""

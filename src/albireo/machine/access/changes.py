@@ -14,7 +14,9 @@ from albireo.codec.record import AccessGranted, AccessRevoked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.people.access import changed
 from albireo.model.access import ROLE_WORDS, is_admin_everywhere, role_from
+from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.principal import KEY_NAME_WORDS, PrincipalKind, is_key_name, kind_of
+from albireo.model.refusal import Refusal, RefusalCode
 
 PRINCIPALS_MAX: Final = 1_000
 """Most principals on record, as many as keys can be trusted."""
@@ -50,12 +52,6 @@ class RevokeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     user: str = ""
 
 
-class ChangeRefusal(msgspec.Struct, frozen=True):
-    """Reason why access is not changed, and what to do about it."""
-
-    reason: str
-
-
 AccessChange = AccessGranted | AccessRevoked
 
 
@@ -81,17 +77,18 @@ class AccessChanges:
             for name in sorted({*judge.fold, *(judge.listed or {})})
         ]
 
-    def record_of(self, asked: GrantAsked | RevokeAsked, folded_to: int) -> AccessChange | ChangeRefusal:
+    def record_of(self, asked: GrantAsked | RevokeAsked, folded_to: int) -> AccessChange | Refusal:
         """The record that does what is asked.
 
         Args:
             folded_to: sequence up to which the log is folded.
         """
         if self._under_way > folded_to:
-            return ChangeRefusal("another change of access is not committed yet; ask again in a moment")
-        objection = self._objection(asked)
-        if objection:
-            return ChangeRefusal(objection)
+            return Refusal(
+                RefusalCode.NOT_YET, "another change of access is not committed yet", "ask again in a moment"
+            )
+        if (refused := self._refusal(asked)) is not None:
+            return refused
         record: AccessChange
         if isinstance(asked, GrantAsked):
             record = AccessGranted(principal=asked.principal, role=asked.role, node=asked.node)
@@ -102,38 +99,44 @@ class AccessChanges:
     def appended(self, sequence: int) -> None:
         self._under_way = sequence
 
-    def _objection(self, asked: GrantAsked | RevokeAsked) -> str:
+    def _refusal(self, asked: GrantAsked | RevokeAsked) -> Refusal | None:
         name, node = asked.principal, asked.node
         kind = kind_of(name)
         if kind is not PrincipalKind.PROGRAM:
-            return f"{name!r} is {_NO_ROLES[kind]}; only programs and people with a key have roles"
+            cause = f"{name!r} is {_NO_ROLES[kind]}; only programs and people with a key have roles"
+            return Refusal(RefusalCode.BAD_VALUE, cause)
         if len(node) > NODE_CHARS_MAX or not node.isprintable() or len(asked.user) > USER_CHARS_MAX:
-            return f"node takes at most {NODE_CHARS_MAX} printable characters, user at most {USER_CHARS_MAX}"
+            cause = f"node takes at most {NODE_CHARS_MAX} printable characters, user at most {USER_CHARS_MAX}"
+            return Refusal(RefusalCode.BAD_VALUE, cause)
         if isinstance(asked, RevokeAsked):
             return self._nothing_to_revoke(name, node)
         if not is_key_name(name):
-            return f"no key has this name; one has {KEY_NAME_WORDS}"
+            return Refusal(RefusalCode.BAD_VALUE, f"no key has this name; one has {KEY_NAME_WORDS}")
         if role_from(asked.role) is None:
-            return f"there is no role {asked.role!r}; the roles are {', '.join(ROLE_WORDS)}"
+            cause = f"there is no role {asked.role[:NAME_CHARS_MAX]!r}; the roles are {', '.join(ROLE_WORDS)}"
+            return Refusal(RefusalCode.BAD_VALUE, cause)
         return self._too_many(name, node)
 
-    def _nothing_to_revoke(self, name: str, node: str) -> str:
+    def _nothing_to_revoke(self, name: str, node: str) -> Refusal | None:
         judge = self._judge
         if name not in judge.fold and name not in (judge.listed or {}):
-            return f"nothing is known of {name!r}; see: albireo access list"
+            return Refusal(RefusalCode.UNKNOWN_NAME, f"nothing is known of {name!r}", "see: albireo access list")
         if node and all(one.node != node for one in judge.grants_of(name)):
-            return f"{name!r} was given no role at {node!r}; see: albireo access list"
-        return ""
+            cause = f"{name!r} was given no role at {node!r}"
+            return Refusal(RefusalCode.NOT_POSSIBLE, cause, "see: albireo access list")
+        return None
 
-    def _too_many(self, name: str, node: str) -> str:
+    def _too_many(self, name: str, node: str) -> Refusal | None:
         known = self._judge.fold.grants_of(name)
         if known is None and len(self._judge.fold) >= PRINCIPALS_MAX:
-            return f"{PRINCIPALS_MAX} principals have roles on record; give the next its role with its key (keys trust)"
+            cause = f"{PRINCIPALS_MAX} principals have roles on record"
+            return Refusal(RefusalCode.FULL, cause, "give the next its role with its key (keys trust)")
         if known is not None and len(known) >= GRANTS_MAX and all(one.node != node for one in known):
-            return f"{name!r} has {GRANTS_MAX} roles already; first: albireo access revoke {name} --node NODE"
-        return ""
+            cause = f"{name!r} has {GRANTS_MAX} roles already"
+            return Refusal(RefusalCode.FULL, cause, f"first: albireo access revoke {name} --node NODE")
+        return None
 
-    def _takes_the_last_admin(self, record: AccessChange) -> ChangeRefusal | None:
+    def _takes_the_last_admin(self, record: AccessChange) -> Refusal | None:
         """Refuse to leave the pair without anybody who may give roles over the network."""
         judge, name = self._judge, record.principal
         holders = set(judge.fold) if judge.listed is None else set(judge.listed)
@@ -142,7 +145,9 @@ class AccessChanges:
         after = changed(judge.fold.grants_of(name) or (), record)
         if is_admin_everywhere(after) or any(judge.rules_everywhere(one) for one in holders - {name}):
             return None
-        return ChangeRefusal(
-            f"{name!r} is the last admin with a key: first make another one: albireo access grant NAME admin (whoever "
-            "may reach the data directory of a node stays an admin there)"
+        return Refusal(
+            RefusalCode.IN_USE,
+            f"{name!r} is the last admin with a key",
+            "first make another one: albireo access grant NAME admin (whoever may reach the data directory of a node "
+            "stays an admin there)",
         )

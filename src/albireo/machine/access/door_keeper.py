@@ -22,6 +22,7 @@ from albireo.codec.ticket import decode_ticket, digest_of
 from albireo.machine.producer.asking import UNASKED
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
+from albireo.model.refusal import Refusal, RefusalCode
 
 SHOW: Final = "ticket_show"
 """Question by which a visitor shows its ticket; its argument is `ticket`."""
@@ -29,7 +30,7 @@ ASK_NS: Final = SECOND
 SILENT_NS: Final = 10 * SECOND
 """Time without an answer of CORE after which nobody is inside: a session may be over."""
 VISITORS_MAX: Final = 500
-ANOTHER: Final = "what to do: ask CORE for another one (`ticket`), and show it"
+ANOTHER: Final = "ask CORE for another one (`ticket`), and show it"
 
 Visitor = tuple[bytes, str]
 """Link and principal."""
@@ -104,37 +105,37 @@ class DoorKeeper:
             return False, self._shown((sender, principal), message, now)
         if self.inside(sender, principal) is not None:
             return True, ()
-        words = f"{self._door} lets in who shows a ticket; {ANOTHER}"
-        return False, [_refusal(sender, message.request_id, words)] if isinstance(message, Ask) else ()
+        refusal = _no_good(f"{self._door} lets in who shows a ticket")
+        return False, [_refused(sender, message.request_id, refusal)] if isinstance(message, Ask) else ()
 
     def _shown(self, visitor: Visitor, ask: Ask, now: Instant) -> Effects:
         text = ask.arguments.get("ticket")
-        reason = self._objection(text, visitor)
-        if reason or not isinstance(text, str):
-            return [_refusal(visitor[0], ask.request_id, reason)]
+        refusal = self._refusal(text, visitor)
+        if refusal is not None or not isinstance(text, str):
+            return [_refused(visitor[0], ask.request_id, refusal)]
         before = self._visitors.get(visitor)
         is_inside = before is not None and before.is_inside
         self._visitors[visitor] = Entrance(decode_ticket(text).number, digest_of(text), ask.request_id, is_inside)
         self._is_shown = True
         return () if self._is_awaited else self._ask(now)
 
-    def _objection(self, text: object, visitor: Visitor) -> str:
-        """Reason why a ticket is none of this door, as it says itself; empty: CORE has to judge it."""
+    def _refusal(self, text: object, visitor: Visitor) -> Refusal | None:
+        """Reason why a ticket is none of this door, as it says itself; None: CORE has to judge it."""
         try:
             ticket = decode_ticket(text if isinstance(text, str) else "")
         except DecodeError as error:
-            return f"{error.reason}; {ANOTHER}"
+            return _no_good(error.reason)
         if ticket.node != self._node:
-            return f"this is a ticket of the node {ticket.node}, and the door is one of {self._node}; {ANOTHER}"
+            return _no_good(f"this is a ticket of the node {ticket.node}, and the door is one of {self._node}")
         if ticket.door != self._door:
-            return f"this is a ticket for the door {ticket.door}, and here is {self._door}; {ANOTHER}"
+            return _no_good(f"this is a ticket for the door {ticket.door}, and here is {self._door}")
         if visitor not in self._visitors and len(self._visitors) >= VISITORS_MAX:
-            return f"{VISITORS_MAX} are at this door; what to do: come again later"
-        return ""
+            return Refusal(RefusalCode.BUSY, f"{VISITORS_MAX} are at this door", "come again later")
+        return None
 
     def answered(self, answer: Answer, now: Instant) -> Effects:
         """Take CORE's word on the tickets of the last question."""
-        if answer.request_id != self._number or answer.error:
+        if answer.request_id != self._number or answer.refusal is not None:
             return ()  # Without an answer that says otherwise everybody goes out in time.
         try:
             judged = msgspec.convert(answer.result, tuple[TicketJudged, ...])
@@ -150,7 +151,7 @@ class DoorKeeper:
 
     def _judged(self, visitor: Visitor, entrance: Entrance, word: TicketJudged) -> Effects:
         if word.reason:
-            return [self._out(visitor, f"{word.reason}; {ANOTHER}")]
+            return [self._out(visitor, word.reason)]
         self._visitors[visitor] = Entrance(
             entrance.number, entrance.digest, UNASKED, is_inside=True, session_id=word.session_id, role=word.role
         )
@@ -162,12 +163,12 @@ class DoorKeeper:
         """Ask again, each second."""
         gone: Effects = ()
         if now - self._heard_at >= SILENT_NS:
-            words = f"CORE does not say any more whether this ticket is good; {ANOTHER}"
-            gone = [self._out(visitor, words) for visitor in list(self._visitors)]
+            cause = "CORE does not say any more whether this ticket is good"
+            gone = [self._out(visitor, cause) for visitor in list(self._visitors)]
         return [*gone, *self._ask(now)] if now >= self._ask_at else gone
 
-    def _out(self, visitor: Visitor, words: str) -> DoorSays:
-        return _refusal(visitor[0], self._visitors.pop(visitor).request_id, words)
+    def _out(self, visitor: Visitor, cause: str) -> DoorSays:
+        return _refused(visitor[0], self._visitors.pop(visitor).request_id, _no_good(cause))
 
     def _ask(self, now: Instant) -> Effects:
         self._ask_at = Instant(now + ASK_NS)
@@ -179,5 +180,9 @@ class DoorKeeper:
         return [DoorSays(b"", ask)]
 
 
-def _refusal(to: bytes, request_id: int, words: str) -> DoorSays:
-    return DoorSays(to, Answer(request_id=request_id, error=words))
+def _no_good(cause: str) -> Refusal:
+    return Refusal(RefusalCode.TICKET, cause, ANOTHER)
+
+
+def _refused(to: bytes, request_id: int, refusal: Refusal | None) -> DoorSays:
+    return DoorSays(to, Answer(request_id=request_id, refusal=refusal))

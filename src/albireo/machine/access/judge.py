@@ -24,6 +24,7 @@ from albireo.machine.fold.people.access import AccessFold
 from albireo.model.access import AccessRole, RoleGrant, highest, is_admin_everywhere
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.refusal import Refusal, RefusalCode
 
 ON_RECORD_NS: Final = SECOND
 """Shortest time between two refusals of one principal that go on record."""
@@ -43,8 +44,8 @@ _OF_KIND: Final = {
 class RefusedAccess(msgspec.Struct, frozen=True):
     """A refusal for want of a role."""
 
-    text: str
-    """Words for whoever is refused: what is missing, and who can give it."""
+    refusal: Refusal
+    """The role that is missing, and who can give it."""
     entry: Audited | None
     """Entry for the audit trail; None: it is a look, or one went on record within the last second."""
 
@@ -122,12 +123,12 @@ class AccessJudge:
         Args:
             user: who was claimed to ask.
         """
-        text = self._words(node, principal, subject, needed)
+        refusal = self._refusal(node, principal, subject, needed)
         if needed <= AccessRole.VIEW:
-            return RefusedAccess(text, None)
+            return RefusedAccess(refusal, None)
         left_out = self._left_out(principal, now)
         if left_out is None:
-            return RefusedAccess(text, None)
+            return RefusedAccess(refusal, None)
         detail = f"needs {needed.word} at {node}, has {self.role_at(principal, node).word}"
         detail += f"; {left_out} more before were left out" if left_out else ""
         entry = Audited(
@@ -138,7 +139,7 @@ class AccessJudge:
             detail=detail,
             principal=principal,
         )
-        return RefusedAccess(text, entry)
+        return RefusedAccess(refusal, entry)
 
     def _left_out(self, principal: str, now: Instant) -> int | None:
         """Number of refusals left out since the last on record; None: this one is left out too."""
@@ -151,13 +152,15 @@ class AccessJudge:
         self._refusals[principal] = _Refusals(now)
         return 0 if before is None else before.left_out
 
-    def _words(self, node: str, principal: str, subject: str, needed: AccessRole) -> str:
+    def _refusal(self, node: str, principal: str, subject: str, needed: AccessRole) -> Refusal:
         if kind_of(principal) is not PrincipalKind.PROGRAM:
-            return f"{subject}: {principal!r} is a {kind_of(principal).value} and may not"
+            cause = f"{subject}: {principal!r} is a {kind_of(principal).value} and may not"
+            return Refusal(RefusalCode.ACCESS, cause)
         role, where = self.role_at(principal, node), "" if node == self.node else f" --node {node}"
-        return (
-            f"{subject} needs the role {needed.word} at {node}; {principal!r} has {role.word}; "
-            f"an admin grants it: albireo access grant {principal} {needed.word}{where}"
+        return Refusal(
+            RefusalCode.ACCESS,
+            f"{subject} needs the role {needed.word} at {node}; {principal!r} has {role.word}",
+            f"an admin grants it: albireo access grant {principal} {needed.word}{where}",
         )
 
     def _learn(self, principal: str) -> frozenset[type]:

@@ -1,6 +1,4 @@
-"""Refusals of access as messages: each kind of sender is told in its own words."""
-
-from typing import Final
+"""Refusals as messages: each kind of sender is told by a message of its own kind."""
 
 from albireo.codec.message import (
     Answer,
@@ -13,25 +11,22 @@ from albireo.codec.message import (
     FeedHello,
     ProducerHello,
 )
-
-REASON: Final = "access"
-"""Reason of `AppendRefused`: the principal lacks the role."""
+from albireo.model.refusal import Refusal
 
 
-def refusal_of(message: AnyMessage, text: str) -> AnyMessage | None:
-    """Answer to a message whose sender lacks the role; None: there is none to this kind of message.
+def refusal_of(message: AnyMessage, refusal: Refusal) -> AnyMessage | None:
+    """Message that refuses a message; None: there is none to this kind.
 
-    A producer in the middle of its batches is told without a word: it says hello again, and that is refused for good,
-    with the words.
+    A producer in the middle of its batches says hello again upon it, and that is refused for good.
     """
     match message:
         case Ask(request_id=request_id):
-            return Answer(request_id=request_id, error=text)
+            return Answer(request_id=request_id, refusal=refusal)
         case ProducerHello(run=run):
-            return AppendRefused(producer_id=0, producer_sequence=0, reason=REASON, run=run, detail=text)
+            return AppendRefused(producer_id=0, producer_sequence=0, refusal=refusal, is_final=True, run=run)
         case Append():
-            return AppendRefused(producer_id=0, producer_sequence=0, reason=REASON)
+            return AppendRefused(producer_id=0, producer_sequence=0, refusal=refusal)
         case FeedHello() | FeedAck():
-            return FeedAnswer(verdict="refused", reason=text)
+            return FeedAnswer(verdict="refused", refusal=refusal)
         case _:
             return None

@@ -11,15 +11,14 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.message import Answer, AnyMessage, Ask
+from albireo.codec.message import AnyMessage, Ask
 from albireo.codec.pieces import InPieces, NoCursor
 from albireo.codec.record import AccessGranted, Audited, Stream
-from albireo.machine.access.changes import AccessChanges, ChangeRefusal, GrantAsked, RevokeAsked
+from albireo.machine.access.changes import AccessChanges, GrantAsked, RevokeAsked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
 from albireo.machine.answers.below import (
     AnswersBelow,
-    NodeNotKnown,
     items_behind,
     named_behind,
     put_on_record,
@@ -36,20 +35,22 @@ from albireo.machine.desk.registry import Registry
 from albireo.machine.desk.role import Role
 from albireo.machine.diagnostics.actors import ActorWatch
 from albireo.machine.diagnostics.own import CommitTimes
+from albireo.machine.fold.declared import streams
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn
+from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn, answer_to, granted
 from albireo.machine.orders.force.forcing import Forcing
 from albireo.machine.orders.session.sessions import Sessions
 from albireo.machine.orders.write.orders import Orders
 from albireo.model import quality
-from albireo.model.bounded import NAME_CHARS_MAX, Name
+from albireo.model.bounded import Name
 from albireo.model.instant import MS, LogTime
 from albireo.model.item import KnownItem
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal, RefusalCode, unknown_question
 
 PRODUCERS_TOLD: Final = 64
 """Most names of producers in one status."""
@@ -111,7 +112,7 @@ class Answers:
         self._below = AnswersBelow(root)
         self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "status": (Nothing, self._status),
-            "tree": (Nothing, lambda question, _, turn: self._say(question, self._root.tree.seen(), turn)),
+            "tree": (Nothing, lambda question, _, turn: turn.answer(question, self._root.tree.seen())),
             "items": (ItemsAsked, self._items),
             "read": (ItemsAsked, self._read),
             **OrderAnswers(root, self._below).known,
@@ -129,28 +130,26 @@ class Answers:
     def ask(self, question: Question, ask: Ask, turn: Turn) -> None:
         entry = self._known.get(ask.what)
         if entry is None:
-            error = f"unknown question {ask.what[:NAME_CHARS_MAX]!r}; known: {', '.join(sorted(self._known))}"
-            turn.send(question.sender, Answer(request_id=ask.request_id, error=error))
+            turn.answer(question, unknown_question(ask.what, self._known))
             return
         shape, handler = entry
         try:
             handler(question, msgspec.convert(ask.arguments, shape), turn)
-        except (msgspec.ValidationError, NotAnswered, NoCursor, NodeNotKnown) as error:
-            turn.send(question.sender, Answer(request_id=ask.request_id, error=str(error)))
+        except NotAnswered as refused:
+            turn.answer(question, refused.refusal)
+        except (msgspec.ValidationError, NoCursor) as error:
+            turn.answer(question, Refusal(RefusalCode.MALFORMED, str(error)))
 
     def refuse(self, sender: bytes, message: AnyMessage, principal: str, moment: Moment, turn: Turn) -> None:
         """Refuse a message whose sender lacks the role, in the words of its kind, and put an order on record."""
         refused = self._root.access.refused(principal, message, moment.now, moment.wall)
-        answer = refusal_of(message, refused.text)
+        answer = refusal_of(message, refused.refusal)
         if answer is not None:
             turn.send(sender, answer)
         put_on_record(refused.entry, turn, is_open=not self._root.admission.closed_because)
 
-    def _say(self, question: Question, result: object, turn: Turn) -> None:
-        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
-
     def _status(self, question: Question, _: Nothing, turn: Turn) -> None:
-        self._say(question, status_of(self._root, turn.log, question.moment, question.pair, question.door), turn)
+        turn.answer(question, status_of(self._root, turn.log, question.moment, question.pair, question.door))
 
     def _known_items(self, asked: ItemsAsked) -> list[KnownItem]:
         registry, names, mirror = self._root.registry, asked.names, self._below.mirror(asked.node)
@@ -164,7 +163,8 @@ class Answers:
         missing = [name for name, item in found if item is None]
         if missing:
             more = f" and {len(missing) - MISSING_TOLD} more" if len(missing) > MISSING_TOLD else ""
-            raise NotAnswered(f"no item {', '.join(missing[:MISSING_TOLD])}{more}; `albireo items` lists them")
+            cause = f"no item {', '.join(missing[:MISSING_TOLD])}{more}"
+            raise NotAnswered(Refusal(RefusalCode.UNKNOWN_ITEM, cause, "`albireo items` lists them"))
         return [item for _, item in found if item is not None]
 
     def _items_asked(self, asked: ItemsAsked) -> tuple[list[KnownItem], str | None]:
@@ -176,7 +176,7 @@ class Answers:
         return asked.piece(named_behind(self._known_items(asked), asked.after))
 
     def _say_rows(self, question: Question, rows: object, following: str | None, turn: Turn) -> None:
-        self._say(question, rows if following is None else {"next": following, "rows": rows}, turn)
+        turn.answer(question, rows if following is None else {"next": following, "rows": rows})
 
     def _items(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
         items, following = self._items_asked(asked)
@@ -189,28 +189,24 @@ class Answers:
         self._say_rows(question, [dim.reading_at(one) for one in index if one is not None], following, turn)
 
     def _origins(self, question: Question, _: Nothing, turn: Turn) -> None:
-        self._say(question, self._root.folds.origins.declared, turn)
+        turn.answer(question, self._root.folds.origins.declared)
 
     def _forget(self, question: Question, asked: ForgetAsked, turn: Turn) -> None:
         root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
-        refusal = root.forgetting.asked(asked, question.principal, question.moment, turn)
-        if refusal:
-            raise NotAnswered(refusal)
+        root.admission.check_open()
+        granted(root.forgetting.asked(asked, question.principal, question.moment, turn))
         result = {"producers": asked.producers, "items": asked.items}
-        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+        root.after(turn.end, question.sender, answer_to(question.request_id, result), turn)
 
     def _access_list(self, question: Question, _: Nothing, turn: Turn) -> None:
-        self._say(question, self._root.access_changes.rows(), turn)
+        turn.answer(question, self._root.access_changes.rows())
 
     def _change_access(self, question: Question, asked: GrantAsked | RevokeAsked, turn: Turn) -> None:
         root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        root.admission.check_open()
         change = root.access_changes.record_of(asked, root.folded_to.sequence)
-        if isinstance(change, ChangeRefusal):
-            raise NotAnswered(change.reason)
+        if isinstance(change, Refusal):
+            raise NotAnswered(change)
         is_given = isinstance(change, AccessGranted)
         audited = Audited(
             at_ns=question.moment.wall,
@@ -224,11 +220,11 @@ class Answers:
         end = turn.record(Stream.AUDIT, [audited])
         root.access_changes.appended(end)
         result = {"principal": change.principal, "node": change.node}
-        root.after(end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+        root.after(end, question.sender, answer_to(question.request_id, result), turn)
 
     def _flood(self, question: Question, _: Nothing, turn: Turn) -> None:
         folds = self._root.folds
-        self._say(question, folds.cases.metrics(LogTime(folds.log_time_ms * MS)), turn)
+        turn.answer(question, folds.cases.metrics(LogTime(folds.log_time_ms * MS)))
 
 
 def status_of(
@@ -298,7 +294,7 @@ def _replication(config: RootConfig) -> dict[str, str]:
 
 
 def _by_stream(config: RootConfig, chosen: frozenset[int], word: str, usual: str) -> dict[str, str]:
-    return {one.name.lower(): word if one in chosen else usual for one in Stream} if config.is_paired else {}
+    return {name: word if one in chosen else usual for name, one in streams().items()} if config.is_paired else {}
 
 
 def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:

@@ -18,15 +18,12 @@ from albireo.machine.kernel.turn import NotAnswered, Question, Turn
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.access import AccessRole
 from albireo.model.item import KnownItem
+from albireo.model.refusal import Refusal, RefusalCode, ambiguous
 from albireo.model.tree.message import MessageOutcome
-from albireo.model.tree.node_names import NODES_TOLD, ambiguous, nodes_meant
+from albireo.model.tree.node_names import NODES_TOLD, nodes_meant
 
 _STRETCH: Final = 65_536
 """Item ids that are looked through at once for those that there are."""
-
-
-class NodeNotKnown(LookupError):
-    """No node of that name, or no item there, is known here."""
 
 
 class RootAbove(Protocol):
@@ -48,7 +45,7 @@ class AnswersBelow:
         """The state of another node, which is named by its id or the end of it; None: this node is meant.
 
         Raises:
-            NodeNotKnown: there is no such node, or there are several.
+            NotAnswered: there is no such node, or there are several.
         """
         return self._root.tree.all_mirrors.get(self._meant(node)) if node else None
 
@@ -56,26 +53,27 @@ class AnswersBelow:
         """Id of the node that is meant, by its id or the end of it.
 
         Raises:
-            NodeNotKnown: no node that is known here is called so, or several.
+            NotAnswered: no node that is known here is called so, or several.
         """
         found = nodes_meant(name, [self._root.config.node, *self._root.tree.all_mirrors])
         if len(found) > 1:
-            raise NodeNotKnown(ambiguous(name, found))
+            raise NotAnswered(ambiguous(name, found))
         if not found:
-            raise NodeNotKnown(self._not_known(name))
+            raise NotAnswered(self._not_known(name))
         return found[0]
 
-    def _not_known(self, node: str) -> str:
+    def _not_known(self, node: str) -> Refusal:
         listed = list(self._root.tree.all_mirrors)
         more = f" and {len(listed) - NODES_TOLD} more" if len(listed) > NODES_TOLD else ""
         known = f"{', '.join(listed[:NODES_TOLD])}{more}" if listed else "no other node"
-        return (
-            f"nothing is known of a node {node!r} at {self._root.config.node}, which knows {known}; "
-            "what to do: `albireo tree` lists them; name one by its id or the end of it, or ask at a node above"
+        return Refusal(
+            RefusalCode.UNKNOWN_NODE,
+            f"nothing is known of a node {node!r} at {self._root.config.node}, which knows {known}",
+            "`albireo tree` lists them; name one by its id or the end of it, or ask at a node above",
         )
 
     def dim(self, node: str) -> Dim:
-        """Items of this node, or of another one, with their current values. Raises NodeNotKnown."""
+        """Items of this node, or of another one, with their current values. Raises NotAnswered."""
         mirror = self.mirror(node)
         return self._root.folds.dim if mirror is None else mirror.dim
 
@@ -83,7 +81,7 @@ class AnswersBelow:
         """Other node whose item is named, by its id or the end of it; empty: this one, if there is such an item at all.
 
         Raises:
-            NodeNotKnown: the name means no node that is known here, or several, or an item that the node does not have.
+            NotAnswered: the name means no node that is known here, or several, or an item that the node does not have.
         """
         if self._root.registry.item(name) is not None:  # One that is being forgotten is known no more.
             return ""
@@ -92,8 +90,8 @@ class AnswersBelow:
         if node == self._root.config.node:
             return ""
         if self._root.tree.all_mirrors[node].dim.by_name(f"{node}:{local}") is None:
-            remedy = f"what to do: `albireo items '{node}:*'`"
-            raise NodeNotKnown(f"{node} has no item {local!r}, as far as is known here; {remedy}")
+            cause = f"{node} has no item {local!r}, as far as is known here"
+            raise NotAnswered(Refusal(RefusalCode.UNKNOWN_ITEM, cause, f"`albireo items '{node}:*'`"))
         return node
 
 
@@ -122,7 +120,7 @@ def check_role(access: AccessJudge, question: Question, needed: RoleNeeded, turn
         needed.node, question.principal, needed.subject, needed.role, needed.user, moment.now, moment.wall
     )
     put_on_record(refused.entry, turn)
-    raise NotAnswered(refused.text)
+    raise NotAnswered(refused.refusal)
 
 
 def put_on_record(entry: Audited | None, turn: Turn, *, is_open: bool = True) -> None:
@@ -134,21 +132,22 @@ def put_on_record(entry: Audited | None, turn: Turn, *, is_open: bool = True) ->
         turn.record(Stream.AUDIT, [entry])
 
 
-def not_done(receipt: MessageReceipt, look: str) -> str:
-    """Words for an order to a node below that was not done, or of which nobody knows.
+def not_done(receipt: MessageReceipt, look: str) -> Refusal | None:
+    """Refusal of an order to a node below that was not done, or of which nobody knows; None: it was done.
 
     Args:
-        look: command that shows whether it was.
+        look: whatever shows whether it was, or helps if it was not.
     """
-    outcome, owner = receipt.end.outcome, receipt.name.owner
-    if outcome is MessageOutcome.REJECTED:
-        return receipt.end.detail
-    if outcome is MessageOutcome.UNKNOWN:
-        return (
-            f"{owner} has not said in time what became of it; nobody here knows whether it was done; "
-            f"what to do: `albireo command show {receipt.command_id!r}`, and {look}"
-        )
-    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: `albireo tree`"
+    end, owner = receipt.end, receipt.name.owner
+    if end.outcome is MessageOutcome.EXECUTED:
+        return None
+    if end.outcome is MessageOutcome.REJECTED:
+        return end.refusal if end.code else Refusal(RefusalCode.NOT_CARRIED_OUT, end.detail)
+    if end.outcome is MessageOutcome.UNKNOWN:
+        remedy = f"`albireo command show {receipt.command_id!r}`, and {look}"
+        return Refusal(RefusalCode.OUTCOME_UNKNOWN, f"{owner} has not said in time what became of it", remedy)
+    cause = f"{end.outcome.value}: {owner} did not take it in time, and never will"
+    return Refusal(RefusalCode.NOT_CARRIED_OUT, cause, "`albireo tree`")
 
 
 def items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:

@@ -5,20 +5,22 @@ from typing import Final, Protocol
 
 import msgspec
 
-from albireo.codec.message import Answer
 from albireo.codec.pieces import InPieces
 from albireo.machine.access.needs import CASE_ACTIONS
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
-from albireo.machine.answers.forces import CROWDED, ForcingRoot
+from albireo.machine.answers.forces import ForcingRoot, check_open
 from albireo.machine.fold.alarms.cases import CASES
-from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
+from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.letters.outbox import MessageReceipt
-from albireo.machine.kernel.turn import NotAnswered, Question, Turn
-from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.kernel.turn import NotAnswered, Question, Turn, answer_to, granted
+from albireo.machine.message.events import SendAsked
 from albireo.machine.orders.case.acting import CaseActing, encode_act, subject_of
 from albireo.model.bounded import Name
-from albireo.model.tree.message import CASE_ACTION, MessageOutcome
+from albireo.model.case import Case
+from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.tree.message import CASE_ACTION
 
 ACT_EXPIRES_MS: Final = 10_000
 """Time within which a case of a node below may be acted upon there; people wait for it."""
@@ -60,38 +62,27 @@ class CaseAnswers:
     def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
         folds, mirror, dim = self._root.folds, self._below.mirror(asked.node), self._below.dim(asked.node)
         closed = folds.cases.closed() if asked.include_closed and mirror is None else ()
-        cases, following = [*closed, *(folds.cases if mirror is None else mirror.table(CASES))], None
-        if asked.is_piece:
-            after = asked.after
-            behind = sorted((one for one in cases if one.case_id > after), key=lambda one: one.case_id)
-            cases, following = asked.piece((one.case_id, one) for one in behind)
-        rows = []
-        for case in cases:
-            known = dim.by_id(case.item_id)
-            rows.append(msgspec.to_builtins(case) | {"item": "" if known is None else known.full_name})
-        result: object = rows if following is None else {"next": following, "rows": rows}
-        turn.send(question.sender, Answer(request_id=question.request_id, result=result))
+        cases = [*closed, *(folds.cases if mirror is None else mirror.table(CASES))]
+        after = asked.after
+        behind = sorted((one for one in cases if one.case_id > after), key=lambda one: one.case_id)
+        turn.answer(question, asked.told((one.case_id, _row_of(one, dim)) for one in behind))
 
     def _act(self, question: Question, asked: CaseActionAsked, turn: Turn) -> None:
         root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
-        if root.is_crowded:
-            raise NotAnswered(CROWDED)
+        check_open(root)
         mirror = self._below.mirror(asked.node)
         if mirror is not None:
             self._act_below(question, asked, mirror.node, turn)
             return
-        done = CaseActing(root.folds).act(asked, question.principal, question.moment.wall, turn)
-        if isinstance(done, ActionRefused):
-            raise NotAnswered(f"{done.reason}: {done.remedy}")
-        result = [msgspec.to_builtins(change.case) for change in done]
-        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+        done = granted(CaseActing(root.folds).act(asked, question.principal, question.moment.wall, turn))
+        result = [change.case for change in done]
+        root.after(turn.end, question.sender, answer_to(question.request_id, result), turn)
 
     def _act_below(self, question: Question, asked: CaseActionAsked, owner: str, turn: Turn) -> None:
         """Have the case acted upon at its node; the role is judged here, for that node."""
         if asked.case_id is None:
-            raise NotAnswered(f"a case of {owner} is acted upon by its id; what to do: `albireo cases list {owner}`")
+            cause = f"a case of {owner} is acted upon by its id"
+            raise NotAnswered(Refusal(RefusalCode.MALFORMED, cause, f"`albireo cases list {owner}`"))
         needed = RoleNeeded(owner, f"case_action {asked.action}", asked.user, CASE_ACTIONS[asked.action])
         check_role(self._root.access, question, needed, turn)
         tree = self._root.tree
@@ -107,11 +98,13 @@ class CaseAnswers:
             subject=f"{asked.action} {subject_of(asked)} of {owner}",
         )
 
-        def told(request_id: int, receipt: MessageReceipt) -> Answer:
-            if receipt.end.outcome is not MessageOutcome.EXECUTED:
-                return Answer(request_id=request_id, error=not_done(receipt, f"`albireo cases list {owner}`"))
-            return Answer(request_id=request_id, result=[])  # What changed is in the state of that node.
+        def told(receipt: MessageReceipt) -> object:
+            return not_done(receipt, f"`albireo cases list {owner}`") or []  # What changed is in that node's state.
 
-        refused = tree.send(question, sent, turn, told)
-        if isinstance(refused, SendRefused):
-            raise NotAnswered(refused.reason)
+        granted(tree.send(question, sent, turn, told))
+
+
+def _row_of(case: Case, dim: Dim) -> dict[str, object]:
+    known = dim.by_id(case.item_id)
+    row: dict[str, object] = msgspec.to_builtins(case)
+    return row | {"item": "" if known is None else known.full_name}

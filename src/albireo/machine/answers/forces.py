@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from albireo.codec.message import Answer, AnyMessage
+from albireo.codec.message import AnyMessage
 from albireo.codec.pieces import InPieces
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
@@ -14,19 +14,21 @@ from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.items.forces import FORCES
 from albireo.machine.fold.letters.outbox import MessageReceipt
-from albireo.machine.kernel.turn import Moment, NotAnswered, Question, Turn
-from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.kernel.turn import Moment, NotAnswered, Question, Turn, answer_to, granted
+from albireo.machine.message.events import SendAsked
 from albireo.machine.orders.force.bodies import encode_force
-from albireo.machine.orders.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
+from albireo.machine.orders.force.forcing import Forcing, ItemForceAsked, ReleaseAsked, needs_reason
 from albireo.machine.orders.text import TEXT_CHARS_MAX
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model import quality
 from albireo.model.bounded import Name
 from albireo.model.force import MEASURED, Force, ForcedItem, MeasuredNow
 from albireo.model.instant import MS, WallTime
-from albireo.model.tree.message import MessageOutcome
+from albireo.model.refusal import Refusal, RefusalCode
 
-CROWDED: Final = "too many answers wait for a commit; ask again when the disk, or the other member, is back"
+CROWDED: Final = Refusal(
+    RefusalCode.BUSY, "too many answers wait for a commit", "ask again when the disk, or the other member, is back"
+)
 FORCE_EXPIRES_MS: Final = 10_000
 """Time within which a force of an item of a node below may be begun there; people wait for it."""
 
@@ -55,6 +57,13 @@ class ForcingRoot(Protocol):
         """Say `message` once everything up to `sequence` is committed."""
 
 
+def check_open(root: ForcingRoot) -> None:
+    """Raises NotAnswered: what would be recorded is not, or nobody could be told of it."""
+    root.admission.check_open()
+    if root.is_crowded:
+        raise NotAnswered(CROWDED)
+
+
 class ForceAnswers:
     """The part of the answers that is about forced values."""
 
@@ -70,23 +79,17 @@ class ForceAnswers:
 
     def _force(self, question: Question, asked: ItemForceAsked | ReleaseAsked, turn: Turn) -> None:
         root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now, so nothing is forced: {root.admission.closed_because}")
-        if root.is_crowded:
-            raise NotAnswered(CROWDED)
+        check_open(root)
         owner = self._below.owner_of(asked.item)
         if owner:
             self._force_below(question, asked, owner, turn)
             return
-        done: ForcedItem | str | ForceRefusal
+        result: object
         if isinstance(asked, ItemForceAsked):
-            done = root.forcing.ask(question, asked, turn)
+            result = granted(root.forcing.ask(question, asked, turn))
         else:
-            done = root.forcing.release(question, asked, turn)
-        if isinstance(done, ForceRefusal):
-            raise NotAnswered(done.reason)
-        result = msgspec.to_builtins({"item": done} if isinstance(done, str) else done)
-        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+            result = {"item": granted(root.forcing.release(question, asked, turn))}
+        root.after(turn.end, question.sender, answer_to(question.request_id, result), turn)
 
     def _force_below(self, question: Question, asked: ItemForceAsked | ReleaseAsked, owner: str, turn: Turn) -> None:
         """Send the order to the node below that owns the item; the role is judged here, for that node."""
@@ -97,9 +100,7 @@ class ForceAnswers:
         check_role(self._root.access, question, RoleNeeded(owner, f"{what} {subject}", asked.user), turn)
         if isinstance(asked, ItemForceAsked):
             if not asked.reason.strip():
-                raise NotAnswered(
-                    "a force needs a reason: who finds the value later has to know why; what to do: --reason TEXT"
-                )
+                raise NotAnswered(needs_reason())
             subject += f" = {asked.value} for {asked.for_ms / 1000:g} s"
         sent = SendAsked(
             command_id=tree.draw_id(kind),
@@ -113,18 +114,14 @@ class ForceAnswers:
             subject=subject[:TEXT_CHARS_MAX],
         )
 
-        def told(request_id: int, receipt: MessageReceipt) -> Answer:
-            if receipt.end.outcome is not MessageOutcome.EXECUTED:
-                return Answer(request_id=request_id, error=not_done(receipt, "`albireo forces`"))
-            mirror = tree.all_mirrors[owner]
-            result: object = {"item": f"{owner}:{local}"}
+        def told(receipt: MessageReceipt) -> object:
+            if (refusal := not_done(receipt, "`albireo forces`")) is not None:
+                return refusal
             if isinstance(asked, ItemForceAsked):
-                result = _forced_below(mirror, local, asked, question, receipt)
-            return Answer(request_id=request_id, result=msgspec.to_builtins(result))
+                return _forced_below(tree.all_mirrors[owner], local, asked, question, receipt)
+            return {"item": f"{owner}:{local}"}
 
-        refused = tree.send(question, sent, turn, told)
-        if isinstance(refused, SendRefused):
-            raise NotAnswered(refused.reason)
+        granted(tree.send(question, sent, turn, told))
 
     def _forces(self, question: Question, asked: ForcesAsked, turn: Turn) -> None:
         mirror = self._below.mirror(asked.node)
@@ -132,13 +129,7 @@ class ForceAnswers:
             rows = self._root.forcing.rows(asked.after)
         else:
             rows = rows_below(mirror, asked.after, question.moment)
-        result: object
-        if asked.is_piece:
-            found, following = asked.piece(rows)
-            result = {"next": following, "rows": found}
-        else:
-            result = [row for _, row in rows]
-        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
+        turn.answer(question, asked.told(rows))
 
 
 def rows_below(mirror: NodeMirror, after: int, moment: Moment) -> Iterator[tuple[int, ForcedItem]]:

@@ -6,7 +6,6 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.message import Answer
 from albireo.codec.record import Audited, Stream
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role
 from albireo.machine.answers.forces import ForceAnswers
@@ -15,14 +14,14 @@ from albireo.machine.answers.selections import SelectAnswers, SelectingRoot
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.turn import NotAnswered, Question, Turn
+from albireo.machine.kernel.turn import NotAnswered, Question, Turn, granted
 from albireo.machine.message.courses import COURSES_MAX
 from albireo.machine.message.ends import PREFIX, end_of
-from albireo.machine.message.events import SendRefused
 from albireo.machine.orders.text import OrderText
-from albireo.machine.orders.write.orders import Orders, WriteAsked, WriteRefusal, refusal_of_write
+from albireo.machine.orders.write.orders import Orders, WriteAsked, refusal_of_write
 from albireo.model.access import AccessRole
-from albireo.model.command import Receipt, id_reused
+from albireo.model.command import Receipt
+from albireo.model.refusal import Refusal, RefusalCode, id_reused
 from albireo.model.tree.message import SESSION_END, MessageName
 from albireo.model.tree.proof import MessageProof
 
@@ -77,22 +76,17 @@ class OrderAnswers:
 
     def _write(self, question: Question, asked: WriteAsked, turn: Turn) -> None:
         root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(
-                f"nothing is recorded now, so nothing is written: {root.admission.closed_because}; "
-                "what to do: order it at the member that leads, which `albireo status` names"
-            )
+        root.admission.check_open()
         owner = self._below.owner_of(asked.item)
         if owner:
             refusal = self._write_below(question, asked, owner, turn)
         elif root.tree.knows(asked.command_id):
-            refusal = WriteRefusal(id_reused(asked.command_id, "item"))
+            refusal = id_reused(asked.command_id, "item")
         else:
             refusal = root.orders.ask(question, asked, root.registry.item(asked.item), turn)
-        if refusal is not None:
-            raise NotAnswered(refusal.reason)
+        granted(refusal)
 
-    def _write_below(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
+    def _write_below(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> Refusal | None:
         """Order a write of an item that a node below owns; the role is judged here, for that node."""
         name = f"{owner}:{asked.item.rpartition(':')[2]}"
         check_role(self._root.access, question, RoleNeeded(owner, f"write {name}", asked.user), turn)
@@ -102,30 +96,24 @@ class OrderAnswers:
     def _cancel(self, question: Question, asked: CancelAsked, turn: Turn) -> None:
         """Take an order back, to an item of this node or of another one, or a message."""
         root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now: {root.admission.closed_because}")
+        root.admission.check_open()
         name, order = root.tree.post.messages.find(asked.command_id), root.orders.commands.find(asked.command_id)
         if isinstance(name, MessageReceipt):
             raise NotAnswered(_ended(name.end.outcome.value))
         if order is not None and order.receipt is not None:
             raise NotAnswered(_ended(end_of(order.receipt)[0].value))
-        refused: SendRefused | WriteRefusal | None
         if isinstance(name, MessageName):
             asked_for = root.tree.post.messages.origin.asked_with(asked.command_id)
             is_admins = asked_for is not None and asked_for.kind == SESSION_END
             role = AccessRole.ADMIN if is_admins else AccessRole.OPERATE  # What the order itself needed.
             needed = RoleNeeded(name.owner, f"cancel {asked.command_id}", asked.user, role)
             check_role(root.access, question, needed, turn)
-            refused = root.tree.cancel(question, asked.command_id, turn, proof_of)
+            granted(root.tree.cancel(question, asked.command_id, turn, proof_of))
         elif root.orders.knows(asked.command_id) and not asked.command_id.startswith(PREFIX):
-            refused = root.orders.cancel(question, asked.command_id, turn, _order_proof)
+            granted(root.orders.cancel(question, asked.command_id, turn, _order_proof))
         else:
-            raise NotAnswered(
-                f"no order {asked.command_id!r} that this node gave is open; what to do: "
-                "`albireo command list`, where it was given"
-            )
-        if refused is not None:
-            raise NotAnswered(refused.reason)
+            cause = f"no order {asked.command_id!r} that this node gave is open"
+            raise NotAnswered(Refusal(RefusalCode.UNKNOWN_NAME, cause, "`albireo command list`, where it was given"))
         entry = Audited(
             at_ns=question.moment.wall,
             user=asked.user,
@@ -139,27 +127,29 @@ class OrderAnswers:
     def _command(self, question: Question, asked: CommandAsked, turn: Turn) -> None:
         found = self._root.tree.course(asked.command_id, question.moment)
         if found is None:
-            raise NotAnswered(
+            cause = (
                 f"no command {asked.command_id!r} is remembered at {self._root.config.node}: it was refused at once, "
-                f"{_FORGOTTEN}, or given elsewhere; what to do: `albireo command list`, here or where it was given"
+                f"{_FORGOTTEN}, or given elsewhere"
             )
-        _say(question, found, turn)
+            remedy = "`albireo command list`, here or where it was given"
+            raise NotAnswered(Refusal(RefusalCode.UNKNOWN_NAME, cause, remedy))
+        turn.answer(question, found)
 
     def _commands(self, question: Question, asked: CommandsAsked, turn: Turn) -> None:
-        _say(question, self._root.tree.courses(asked.limit, question.moment), turn)
+        turn.answer(question, self._root.tree.courses(asked.limit, question.moment))
 
 
 _FORGOTTEN: Final = "forgotten (10,000 are remembered)"
 
 
-def _ended(outcome: str) -> str:
-    return f"it has ended already: {outcome}; see `albireo command show`"
+def _ended(outcome: str) -> Refusal:
+    return Refusal(RefusalCode.ENDED, f"it has ended already: {outcome}", "see `albireo command show`")
 
 
-def _order_proof(request_id: int, receipt: Receipt) -> Answer:
+def _order_proof(receipt: Receipt) -> MessageProof:
     """End of an order to an item of this node, told as that of a message."""
     outcome, cause = end_of(receipt)
-    told = MessageProof(
+    return MessageProof(
         command_id=receipt.command_id,
         name="",
         guid=receipt.ack_guid,
@@ -168,8 +158,3 @@ def _order_proof(request_id: int, receipt: Receipt) -> Answer:
         detail=receipt.detail,
         ended_ns=receipt.finished_ns,
     )
-    return Answer(request_id=request_id, result=msgspec.to_builtins(told))
-
-
-def _say(question: Question, result: object, turn: Turn) -> None:
-    turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))

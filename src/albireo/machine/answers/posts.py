@@ -6,18 +6,18 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.message import Answer
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.answers.below import RoleNeeded, check_role
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.turn import NotAnswered, Question, Turn
-from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.kernel.turn import NotAnswered, Question, Turn, granted
+from albireo.machine.message.events import SendAsked
 from albireo.machine.orders.text import OrderText
 from albireo.model.bounded import Count, Name
 from albireo.model.instant import MS
+from albireo.model.refusal import Refusal, RefusalCode, ambiguous
 from albireo.model.tree.message import (
     DEFAULT_INBOX,
     EXPIRES_MS_MAX,
@@ -25,7 +25,7 @@ from albireo.model.tree.message import (
     REPLY_BYTES_MAX,
     MessageName,
 )
-from albireo.model.tree.node_names import ambiguous, nodes_meant, root_id
+from albireo.model.tree.node_names import nodes_meant, root_id
 from albireo.model.tree.nodes import is_below
 from albireo.model.tree.proof import MessageProof
 
@@ -108,16 +108,13 @@ class PostAnswers:
         }
         """Shape and handler of each question."""
 
-    def _check_open(self) -> None:
-        if self._root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now: {self._root.admission.closed_because}")
-
     def _send(self, question: Question, asked: MessageAsked, turn: Turn) -> None:
-        self._check_open()
+        self._root.admission.check_open()
         owner = self._owner(asked.node)
         check_role(self._root.access, question, RoleNeeded(owner, "send", asked.user), turn)
         if asked.kind in ORDER_KINDS:
-            raise NotAnswered(f"{asked.kind} is a kind of orders; what to do: give messages of programs another kind")
+            cause = f"{asked.kind} is a kind of orders"
+            raise NotAnswered(Refusal(RefusalCode.BAD_VALUE, cause, "give messages of programs another kind"))
         sent = SendAsked(
             command_id=asked.command_id,
             owner=owner,
@@ -131,15 +128,11 @@ class PostAnswers:
             inbox=asked.inbox,
         )
         tree = self._root.tree
-        refused = tree.send(question, sent, turn, proof_of) if asked.wait else tree.send_off(question, sent, turn)
-        if isinstance(refused, SendRefused):
-            raise NotAnswered(refused.reason)
+        granted(tree.send(question, sent, turn, proof_of) if asked.wait else tree.send_off(question, sent, turn))
 
     def _become(self, question: Question, asked: BecomeAsked, turn: Turn) -> None:
         post = self._root.tree.post
-        refused = post.become(question, asked.command_id, asked.wait_ms * MS, turn, proof_of)
-        if isinstance(refused, SendRefused):
-            raise NotAnswered(refused.reason)
+        granted(post.become(question, asked.command_id, asked.wait_ms * MS, turn, proof_of))
 
     def _owner(self, node: str) -> str:
         """Id of the node that is meant: one that is known here by its id or the end of it, any other by its id."""
@@ -153,41 +146,35 @@ class PostAnswers:
         if config.parent and is_elsewhere and root_id(node) == root_id(config.node):
             return node
         listed = ", ".join(below) or "none"
-        raise NotAnswered(f"no other node {node!r} is known at {config.node}; nodes known: {listed}")
+        cause = f"no other node {node!r} is known at {config.node}; nodes known: {listed}"
+        raise NotAnswered(Refusal(RefusalCode.UNKNOWN_NODE, cause))
 
     def _receive(self, question: Question, asked: ReceiveAsked, turn: Turn) -> None:
-        refused = self._root.tree.receive(question, asked.inbox, asked.wait_ms * MS, turn)
-        if isinstance(refused, SendRefused):
-            raise NotAnswered(refused.reason)
+        granted(self._root.tree.receive(question, asked.inbox, asked.wait_ms * MS, turn))
 
     def _take(self, question: Question, asked: TakeAsked, turn: Turn) -> None:
-        self._check_open()
-        refusal = self._root.tree.take(question, asked.name, asked.lease, asked.reply, turn)
-        if refusal:
-            raise NotAnswered(refusal)
+        self._root.admission.check_open()
+        granted(self._root.tree.take(question, asked.name, asked.lease, asked.reply, turn))
 
     def _give_back(self, question: Question, asked: GiveBackAsked, turn: Turn) -> None:
-        self._check_open()
-        refusal = self._root.tree.give_back(question, asked.name, asked.lease, turn)
-        if refusal:
-            raise NotAnswered(refusal)
+        self._root.admission.check_open()
+        granted(self._root.tree.give_back(question, asked.name, asked.lease, turn))
 
 
 def _of_inbox(inbox: str) -> str:
     return "" if inbox == DEFAULT_INBOX else f", inbox {inbox}"
 
 
-def proof_of(request_id: int, receipt: MessageReceipt) -> Answer:
+def proof_of(receipt: MessageReceipt) -> MessageProof:
     """End of a message, as its sender is told."""
     end = receipt.end
-    told = MessageProof(
+    return MessageProof(
         command_id=receipt.command_id,
         name=str(receipt.name),
         guid=receipt.guid,
         outcome=end.outcome.value,
         cause=end.cause.value,
-        detail=end.detail,
+        detail=str(end.refusal),
         ended_ns=end.ended_ns,
         reply=end.reply,
     )
-    return Answer(request_id=request_id, result=msgspec.to_builtins(told))

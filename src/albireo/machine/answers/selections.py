@@ -7,25 +7,24 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.message import Answer
 from albireo.codec.pieces import InPieces
-from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role
-from albireo.machine.answers.forces import CROWDED, ForcingRoot
+from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
+from albireo.machine.answers.forces import ForcingRoot, check_open
 from albireo.machine.fold.commands.selections import SELECTIONS
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.turn import NotAnswered, Question, Turn
-from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.kernel.turn import NotAnswered, Question, Turn, answer_to, granted
+from albireo.machine.message.events import SendAsked
 from albireo.machine.orders.selection.bodies import DeselectBody, SelectBody, encode_selection
-from albireo.machine.orders.selection.selecting import EndedBy, SelectionRefusal, SelectionWanted
+from albireo.machine.orders.selection.selecting import EndedBy, SelectionWanted
 from albireo.machine.orders.text import TEXT_CHARS_MAX, OrderText
 from albireo.machine.orders.write.orders import Orders
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.access import AccessRole
 from albireo.model.bounded import Name, Signed
-from albireo.model.command import SELECT_MS, ItemSelection, Selection, id_reused
+from albireo.model.command import SELECT_MS, ItemSelection, Selection
 from albireo.model.instant import MS, WallTime
-from albireo.model.tree.message import MessageOutcome
+from albireo.model.refusal import id_reused
 
 SELECT_EXPIRES_MS: Final = 10_000
 """Time within which an item of a node below may be selected there; people wait for it."""
@@ -82,10 +81,7 @@ class SelectAnswers:
 
     def _select(self, question: Question, asked: SelectAsked | DeselectAsked, turn: Turn) -> None:
         root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now, so nothing is selected: {root.admission.closed_because}")
-        if root.is_crowded:
-            raise NotAnswered(CROWDED)
+        check_open(root)
         owner = self._below.owner_of(asked.item)
         if isinstance(asked, DeselectAsked) and asked.of_others:
             subject = f"deselect {asked.item} of another principal"
@@ -94,10 +90,11 @@ class SelectAnswers:
         if owner:
             self._select_below(question, asked, owner, turn)
             return
-        done: ItemSelection | str | SelectionRefusal
+        result: object
         if isinstance(asked, DeselectAsked):
             ended_by = EndedBy(asked.user, asked.reason) if asked.of_others else None
             done = root.orders.selecting.release(question, asked.item, asked.selection_id, turn, ended_by)
+            result = {"item": granted(done)}
         elif root.tree.knows(asked.selection_id):
             raise NotAnswered(id_reused(asked.selection_id, "item"))
         else:
@@ -108,11 +105,8 @@ class SelectAnswers:
                 user=asked.user,
                 reason=asked.reason,
             )
-            done = root.orders.selecting.ask(question, wanted, turn)
-        if isinstance(done, SelectionRefusal):
-            raise NotAnswered(done.reason)
-        result = msgspec.to_builtins({"item": done} if isinstance(done, str) else done)
-        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+            result = granted(root.orders.selecting.ask(question, wanted, turn))
+        root.after(turn.end, question.sender, answer_to(question.request_id, result), turn)
 
     def _selections(self, question: Question, asked: SelectionsAsked, turn: Turn) -> None:
         mirror = self._below.mirror(asked.node)
@@ -120,13 +114,7 @@ class SelectAnswers:
             rows = self._root.orders.selecting.rows(asked.after, question.moment.now)
         else:
             rows = selections_below(mirror, asked.after, question.moment.wall)
-        result: object
-        if asked.is_piece:
-            found, following = asked.piece(rows)
-            result = {"next": following, "rows": found}
-        else:
-            result = [row for _, row in rows]
-        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
+        turn.answer(question, asked.told(rows))
 
     def _select_below(self, question: Question, asked: SelectAsked | DeselectAsked, owner: str, turn: Turn) -> None:
         """Send the order to the node below that owns the item; the role is judged here, for that node.
@@ -152,17 +140,14 @@ class SelectAnswers:
             subject=f"{owner}:{local}"[:TEXT_CHARS_MAX],
         )
 
-        def told(request_id: int, receipt: MessageReceipt) -> Answer:
-            if receipt.end.outcome is not MessageOutcome.EXECUTED:
-                return Answer(request_id=request_id, error=_not_done(receipt))
-            result: object = {"item": f"{owner}:{local}"}
+        def told(receipt: MessageReceipt) -> object:
+            if (refusal := not_done(receipt, "select it again: a selection ends by itself")) is not None:
+                return refusal
             if isinstance(asked, SelectAsked):
-                result = _selected_below(asked, f"{owner}:{local}", receipt)
-            return Answer(request_id=request_id, result=msgspec.to_builtins(result))
+                return _selected_below(asked, f"{owner}:{local}", receipt)
+            return {"item": f"{owner}:{local}"}
 
-        refused = tree.send(question, sent, turn, told)
-        if isinstance(refused, SendRefused):
-            raise NotAnswered(refused.reason)
+        granted(tree.send(question, sent, turn, told))
 
 
 def selections_below(mirror: NodeMirror, after: int, wall: WallTime) -> Iterator[tuple[int, ItemSelection]]:
@@ -191,16 +176,3 @@ def _selected_below(asked: SelectAsked, full_name: str, receipt: MessageReceipt)
         for_ms=asked.for_ms,
         left_ms=asked.for_ms,
     )
-
-
-def _not_done(receipt: MessageReceipt) -> str:
-    """Words for a selection that did not come to be, or of which nobody knows."""
-    outcome, owner = receipt.end.outcome, receipt.name.owner
-    if outcome is MessageOutcome.REJECTED:
-        return receipt.end.detail
-    if outcome is MessageOutcome.UNKNOWN:
-        return (
-            f"{owner} has not said in time what became of it, so an item may be selected there until that is over; "
-            f"nothing was written; what to do: `albireo command show {receipt.command_id!r}`, then select it again"
-        )
-    return f"{outcome.value}: {owner} did not take it in time, and never will; what to do: `albireo tree`"

@@ -6,22 +6,21 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.message import Answer
 from albireo.codec.pieces import InPieces
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
-from albireo.machine.answers.forces import CROWDED, ForcingRoot
+from albireo.machine.answers.forces import ForcingRoot, check_open
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.fold.people.sessions import SESSIONS, SessionFold
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.turn import NotAnswered, Question, Turn
-from albireo.machine.message.events import SendAsked, SendRefused
+from albireo.machine.kernel.turn import Question, Turn, answer_to, granted
+from albireo.machine.message.events import SendAsked
 from albireo.machine.orders.session.bodies import encode_session_end
-from albireo.machine.orders.session.sessions import EndOrder, EndRefusal, Sessions
+from albireo.machine.orders.session.sessions import EndOrder, Sessions
 from albireo.machine.orders.text import OrderText
 from albireo.model.access import AccessRole
 from albireo.model.bounded import Count, Name
-from albireo.model.tree.message import SESSION_END, MessageOutcome
+from albireo.model.tree.message import SESSION_END
 from albireo.model.tree.session import Session, SessionRow, who_text
 
 END_EXPIRES_MS: Final = 10_000
@@ -74,7 +73,7 @@ class SessionAnswers:
         """The session of who asks; by asking it a client says that it is still there."""
         own = self._root.sessions.of_link(question.sender)
         row = None if own is None else row_of(own, self._root.config.node)
-        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(row)))
+        turn.answer(question, row)
 
     def _sessions(self, question: Question, asked: SessionsAsked, turn: Turn) -> None:
         mirror = self._below.mirror(asked.node)
@@ -82,21 +81,11 @@ class SessionAnswers:
         found: Iterable[Session] = self._root.folds.of(SessionFold)
         if mirror is not None:
             node, stale_since_ns, found = mirror.node, mirror.stale_since_ns, mirror.table(SESSIONS)
-        rows = _behind(found, node, asked.after, stale_since_ns)
-        result: object
-        if asked.is_piece:
-            some, following = asked.piece(rows)
-            result = {"next": following, "rows": some}
-        else:
-            result = [row for _, row in rows]
-        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(result)))
+        turn.answer(question, asked.told(_behind(found, node, asked.after, stale_since_ns)))
 
     def _end(self, question: Question, asked: SessionEndAsked, turn: Turn) -> None:
         root = self._root
-        if root.admission.closed_because:
-            raise NotAnswered(f"nothing is recorded now, so no session ends: {root.admission.closed_because}")
-        if root.is_crowded:
-            raise NotAnswered(CROWDED)
+        check_open(root)
         mirror = self._below.mirror(asked.node)
         node = root.config.node if mirror is None else mirror.node
         if mirror is not None or not self._is_own(question, asked):
@@ -109,11 +98,8 @@ class SessionAnswers:
         order = EndOrder(
             session_id=asked.session_id, user=asked.user, principal=question.principal, reason=asked.reason
         )
-        done = root.sessions.end(order, question.moment, turn)
-        if isinstance(done, EndRefusal):
-            raise NotAnswered(done.reason)
-        result = msgspec.to_builtins(row_of(done, node))
-        root.after(turn.end, question.sender, Answer(request_id=question.request_id, result=result), turn)
+        row = row_of(granted(root.sessions.end(order, question.moment, turn)), node)
+        root.after(turn.end, question.sender, answer_to(question.request_id, row), turn)
 
     def _is_own(self, question: Question, asked: SessionEndAsked) -> bool:
         return self._root.sessions.owner_of(asked.session_id) == question.principal
@@ -134,15 +120,11 @@ class SessionAnswers:
         )
         known = tree.all_mirrors[owner].table(SESSIONS).get(asked.session_id)
 
-        def told(request_id: int, receipt: MessageReceipt) -> Answer:
-            if receipt.end.outcome is not MessageOutcome.EXECUTED:
-                return Answer(request_id=request_id, error=not_done(receipt, "`albireo sessions list`"))
+        def told(receipt: MessageReceipt) -> object:
             row = {"session_id": asked.session_id, "node": owner} if known is None else row_of(known, owner)
-            return Answer(request_id=request_id, result=msgspec.to_builtins(row))
+            return not_done(receipt, "`albireo sessions list`") or row
 
-        refused = tree.send(question, sent, turn, told)
-        if isinstance(refused, SendRefused):
-            raise NotAnswered(refused.reason)
+        granted(tree.send(question, sent, turn, told))
 
 
 def row_of(session: Session, node: str, stale_since_ns: int | None = None) -> SessionRow:

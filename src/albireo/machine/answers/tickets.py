@@ -6,7 +6,6 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.message import Answer
 from albireo.machine.access.door_keeper import VISITORS_MAX, TicketJudged
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.tickets import TICKET_NS, FaceDoor, Tickets
@@ -19,6 +18,7 @@ from albireo.model.access import role_from
 from albireo.model.bounded import Count, Name
 from albireo.model.instant import MS, Instant
 from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.topology import ADAPTER_NAME_PATTERN
 
 _NOT_HERE: Final = "this member does not lead, and knows no tickets"
@@ -71,28 +71,33 @@ class TicketAnswers:
     def _give(self, question: Question, asked: TicketAsked, turn: Turn) -> None:
         root, now = self._root, question.moment.now
         if not root.role.is_serving:
-            raise NotAnswered(_NOT_HERE)
+            raise NotAnswered(Refusal(RefusalCode.NOT_HOLDER, _NOT_HERE, "ask the member that leads"))
         session = root.sessions.of_link(question.sender)
         door = self._tickets.find_door(asked.door, now)
         if door is None:
-            raise NotAnswered(f"no door {asked.door!r} is open at {root.config.node}; what to do: look at its actor")
+            cause = f"no door {asked.door!r} is open at {root.config.node}"
+            raise NotAnswered(Refusal(RefusalCode.UNKNOWN_NAME, cause, "look at its actor"))
         needed = RoleNeeded(root.config.node, f"ticket for {asked.door}", "", door.needs)
         check_role(root.access, question, needed, turn)
         if session is None or not root.config.ticket_key:
-            raise NotAnswered("a ticket is of a session, and yours is not on record; what to do: ask again")
+            cause = "a ticket is of a session, and yours is not on record"
+            raise NotAnswered(Refusal(RefusalCode.NOT_YET, cause, "ask again"))
         place = (asked.door, session.session_id, question.principal)
         text = self._tickets.give(*place, now, root.sessions.goes_on)
         result = {"ticket": text, "endpoint": door.endpoint, "expires_ms": TICKET_NS // MS}
-        turn.send(question.sender, Answer(request_id=question.request_id, result=result))
+        turn.answer(question, result)
 
     def _judge_all(self, question: Question, told: TicketsShown, turn: Turn) -> None:
         now, needs = question.moment.now, role_from(told.needs)
         if kind_of(question.principal) is not PrincipalKind.LOCAL:
-            raise NotAnswered("only an actor of this node asks about tickets that were shown to it")
+            raise NotAnswered(
+                Refusal(RefusalCode.ACCESS, "only an actor of this node asks about tickets that were shown to it")
+            )
         if needs is None or not self._tickets.door_heard(told.door, FaceDoor(told.endpoint, needs, now)):
-            raise NotAnswered(f"no door {told.door!r} can be opened: its role is none, or too many are open")
+            cause = f"no door {told.door!r} can be opened: its role is none, or too many are open"
+            raise NotAnswered(Refusal(RefusalCode.NOT_POSSIBLE, cause))
         judged = [self._judged(told.door, one, now) for one in told.shown]
-        turn.send(question.sender, Answer(request_id=question.request_id, result=msgspec.to_builtins(judged)))
+        turn.answer(question, judged)
 
     def _judged(self, door: str, shown: ShownTicket, now: Instant) -> TicketJudged:
         root = self._root

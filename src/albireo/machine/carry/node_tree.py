@@ -27,7 +27,7 @@ from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import MemberSaid
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.message.courses import Courses
-from albireo.machine.message.events import MessageLimits, SendAsked, SendRefused
+from albireo.machine.message.events import MessageLimits, SendAsked
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.post import MessageCarrier, MessagePost, ReceiptTold
 from albireo.machine.orders.case.acting import CaseActing
@@ -38,16 +38,17 @@ from albireo.machine.orders.session.bodies import MessageSessions
 from albireo.machine.orders.session.sessions import Sessions
 from albireo.machine.orders.text import TEXT_CHARS_MAX
 from albireo.machine.orders.write.bodies import MessageWrites, encode_write
-from albireo.machine.orders.write.orders import Orders, WriteAsked, WriteRefusal
+from albireo.machine.orders.write.orders import Orders, WriteAsked
 from albireo.machine.pair.handover import FORCE_JUMP
 from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
 from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
 from albireo.machine.tree.followed_states import UNHEARD_NS, Raw
 from albireo.machine.tree.mirror import KeptState, NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
-from albireo.model.command import Receipt, id_reused
+from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.item import KnownItem
+from albireo.model.refusal import Refusal, id_reused
 from albireo.model.tree.course import CommandCourse
 from albireo.model.tree.message import (
     CASE_ACTION,
@@ -131,7 +132,7 @@ class NodeTree:
         )
         messages = NodeMessages(config.node, root.folds.messages, self._chance, limits)
         # Whether somebody may order is judged where the order is given: only there are all roles known.
-        writes = MessageWrites(root.orders, root.folds.commands, root.registry.item, lambda principal: "")
+        writes = MessageWrites(root.orders, root.folds.commands, root.registry.item)
         forces = MessageForces(root.forcing, root.folds.of(Forces))
         selections = MessageSelections(root.orders.selecting)
         carriers: dict[str, MessageCarrier] = {FORCE: forces, FORCE_RELEASE: forces}
@@ -227,7 +228,7 @@ class NodeTree:
             if line is not None:
                 self.post.linked(child.node, line)
 
-    def ask(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> WriteRefusal | None:
+    def ask(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> Refusal | None:
         """Order a write of an item of a node below. The same order again is answered with what became of it."""
         local = asked.item.rpartition(":")[2]
         sent = SendAsked(
@@ -241,8 +242,7 @@ class NodeTree:
             reason=asked.reason,
             subject=f"{owner}:{local} = {asked.value}"[:TEXT_CHARS_MAX],
         )
-        refused = self.send(question, sent, turn)
-        return WriteRefusal(refused.reason) if isinstance(refused, SendRefused) else None
+        return self.send(question, sent, turn)
 
     def knows(self, command_id: str) -> bool:
         """True: the id names a message to another node."""
@@ -252,37 +252,37 @@ class NodeTree:
         """Command id for an order that came without one."""
         return f"{kind} {self._chance.getrandbits(64):016x}"
 
-    def send(
-        self, question: Question, sent: SendAsked, turn: Turn, told: ReceiptTold | None = None
-    ) -> SendRefused | None:
+    def send(self, question: Question, sent: SendAsked, turn: Turn, told: ReceiptTold | None = None) -> Refusal | None:
         """Send a message to another node, and answer the question once it has an end."""
         if self._root.orders.knows(sent.command_id):
-            return SendRefused(id_reused(sent.command_id, "owner"))
+            return id_reused(sent.command_id, "owner")
         self._link_up()
         return self.post.ask(question, sent, self._log_time(question.moment), turn, told)
 
-    def cancel(self, question: Question, command_id: str, turn: Turn, told: ReceiptTold) -> SendRefused | None:
+    def cancel(self, question: Question, command_id: str, turn: Turn, told: ReceiptTold) -> Refusal | None:
         """Take a message back, and answer once it has an end."""
         self._link_up()
         return self.post.take_back(question, command_id, self._log_time(question.moment), turn, told)
 
-    def send_off(self, question: Question, sent: SendAsked, turn: Turn) -> SendRefused | None:
+    def send_off(self, question: Question, sent: SendAsked, turn: Turn) -> Refusal | None:
         """Send a message to another node, and answer the question once it is on record here."""
         if self._root.orders.knows(sent.command_id):
-            return SendRefused(id_reused(sent.command_id, "owner"))
+            return id_reused(sent.command_id, "owner")
         self._link_up()
         return self.post.post(question, sent, self._log_time(question.moment), turn)
 
-    def receive(self, question: Question, inbox: str, wait_ns: int, turn: Turn) -> SendRefused | None:
+    def receive(self, question: Question, inbox: str, wait_ns: int, turn: Turn) -> Refusal | None:
         """Give a receiver the next message of an inbox, as it comes."""
         self._link_up()
         return self.post.receive(question, inbox, wait_ns, self._log_time(question.moment), turn)
 
-    def take(self, question: Question, name: MessageName, lease: int, reply: bytes | None, turn: Turn) -> str:
+    def take(
+        self, question: Question, name: MessageName, lease: int, reply: bytes | None, turn: Turn
+    ) -> Refusal | None:
         """Take a receiver's word that a message is its own now, and its reply; returns a refusal."""
         return self.post.taken(question, name, lease, self._log_time(question.moment), turn, reply)
 
-    def give_back(self, question: Question, name: MessageName, lease: int, turn: Turn) -> str:
+    def give_back(self, question: Question, name: MessageName, lease: int, turn: Turn) -> Refusal | None:
         """Take a receiver's word that it did nothing with a message; returns a refusal."""
         self._link_up()
         return self.post.given_back(question, name, lease, self._log_time(question.moment), turn)

@@ -2,7 +2,8 @@
 
 Decides on the *appended* view: a batch is taken only in the present life of its producer's name and only at last + 1,
 whole and checked, with items of its own; a repeat is answered when its original is; a gap is refused with the number
-wanted. A producer may append samples and gap records, nothing else: every other stream is CORE's.
+wanted. A producer may append contents that declare how they are checked, such as samples and gap records; all others
+are CORE's (`machine/fold/declared.py`).
 
 Samples of forced items are recorded as measured ones: under other ids, in the same batch with the same number
 (`machine/desk/detours.py`).
@@ -20,11 +21,13 @@ from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import BODY_BYTES_MAX
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, Successor
-from albireo.codec.record import GapFound, Kind, Stream
+from albireo.codec.record import GapFound, Stream
 from albireo.machine.desk.detours import Detours
+from albireo.machine.fold.contents import Contents
+from albireo.machine.fold.declared import CONTENTS
 from albireo.machine.fold.producers import KnownProducer, Producers
-from albireo.machine.kernel.turn import Draft, Turn
-from albireo.model.instant import WALL_NS_MAX
+from albireo.machine.kernel.turn import Draft, NotAnswered, Turn
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.samples import SampleBatch
 
 CREDIT_BYTES: Final = 8 << 20
@@ -64,15 +67,29 @@ class Admission:
         self._owns = owns
         self._detours = detours
         self.closed_because = ""
-        """Reason why nothing is admitted now, such as a full disk; empty: open."""
+        """Cause of `refusal`; empty: open."""
+        self.refusal: Refusal | None = None
+        """Reason why nothing is admitted now, such as a full disk; None: it is."""
         self.body_bytes_max = BODY_BYTES_MAX
         """Largest body that fits into a segment of this log."""
         self.counters = Counters()
 
+    def close(self, cause: str, *, is_passive: bool = False) -> None:
+        """Admit nothing from now on; an empty cause: admit again."""
+        code = RefusalCode.NOT_HOLDER if is_passive else RefusalCode.NOT_RECORDING
+        remedy = "ask the member that leads, which `albireo status` names" if is_passive else ""
+        self.closed_because = cause
+        self.refusal = Refusal(code, f"nothing is recorded now: {cause}", remedy) if cause else None
+
+    def check_open(self) -> None:
+        """Raises NotAnswered: nothing is recorded now, so nothing is done."""
+        if self.refusal is not None:
+            raise NotAnswered(self.refusal)
+
     def append(self, sender: bytes, message: Append, raw: Sequence[bytes | memoryview], turn: Turn) -> None:
         """Take the batches of one message up to the first that can't be taken."""
         if len(raw) != len(message.entries):
-            self._refuse(sender, 0, 0, "malformed", turn)
+            self._refuse(sender, 0, 0, _MALFORMED, turn)
             return
         for entry, body in zip(message.entries, raw, strict=True):
             if not self._take(sender, entry, body, turn):
@@ -82,7 +99,7 @@ class Admission:
         try:
             producer_id, sequence = record.decode_producer(body)
         except DecodeError:
-            self._refuse(sender, 0, 0, "malformed", turn)
+            self._refuse(sender, 0, 0, _MALFORMED, turn)
             return False
         is_known = self._sender_of(producer_id) == sender
         if is_known and self.producers.is_over(producer_id):
@@ -91,31 +108,49 @@ class Admission:
             return False
         last = self.producers.last_appended(producer_id)
         if not is_known or last is None:
-            self._refuse(sender, producer_id, sequence, "unknown_producer", turn)
+            self._refuse(sender, producer_id, sequence, _UNKNOWN_PRODUCER, turn)
             return False
         if sequence <= last:
             self._repeat(sender, producer_id, sequence, turn)
             return True
         if sequence != last + 1:
-            self._refuse(sender, producer_id, sequence, "gap", turn, wanted=last + 1)
+            self._refuse(sender, producer_id, sequence, _GAP, turn, wanted=last + 1)
             return False
-        if self.closed_because:
-            self._refuse(sender, producer_id, sequence, "admission", turn, wanted=sequence)
+        contents = CONTENTS.get((entry.stream, entry.kind))
+        refusal = self.refusal or (_NOT_RAISED if contents is not None and contents.level > turn.level else None)
+        if refusal is not None:
+            self._refuse(sender, producer_id, sequence, refusal, turn, wanted=sequence)
             return False
-        content = _checked(entry, body) if len(body) <= self.body_bytes_max else None
-        if content is None or not self._owns(self.producers.name_of(producer_id), content):
-            self._refuse(sender, producer_id, sequence, "malformed", turn, wanted=sequence)
+        is_whole = len(body) <= self.body_bytes_max and crc32c(body) == entry.body_crc
+        draft = self._drafted(contents, entry, body, producer_id, sequence) if contents and is_whole else None
+        if draft is None:
+            self._refuse(sender, producer_id, sequence, _MALFORMED, turn, wanted=sequence)
             return False
-        diverted = self._detours.divert(content) if isinstance(content, SampleBatch) else content
-        if isinstance(diverted, list):
-            diverted = self._detours.divert_gaps(diverted)
-        crc = entry.body_crc
-        if diverted is not content:
-            body = _body_of(producer_id, sequence, diverted)
-            crc = crc32c(body)
-        turn.append(Draft(entry.stream, entry.kind, entry.record_count, body, crc, producer_id, sequence, diverted))
+        turn.append(draft)
         self.producers.appended(producer_id, sequence)
         return True
+
+    def _drafted(
+        self, contents: Contents, entry: AppendEntry, body: bytes | memoryview, producer_id: int, sequence: int
+    ) -> Draft | None:
+        """Draft of a whole batch; None: not what the entry claims, out of bounds, or not this producer's to append."""
+        if contents.check is None:
+            return None
+        try:
+            content = contents.check(body, entry.record_count)
+        except DecodeError:
+            return None
+        crc = entry.body_crc
+        if entry.stream == Stream.SAMPLES:  # Samples and gaps name items, which have owners and may be forced.
+            assert isinstance(content, SampleBatch | list)
+            if not self._owns(self.producers.name_of(producer_id), content):
+                return None
+            came, divert_gaps = content, self._detours.divert_gaps
+            content = self._detours.divert(came) if isinstance(came, SampleBatch) else divert_gaps(came)
+            if content is not came:
+                body = _body_of(producer_id, sequence, content)
+                crc = crc32c(body)
+        return Draft(entry.stream, entry.kind, entry.record_count, body, crc, producer_id, sequence, content)
 
     def _supersede(self, sender: bytes, producer_id: int, turn: Turn) -> None:
         """Refuse a batch of a life that is over. Until its successor is committed it is not told: that may be cut."""
@@ -132,14 +167,16 @@ class Admission:
         if receipt is not None:
             turn.send(sender, receipt)
 
-    def _refuse(self, sender: bytes, producer_id: int, sequence: int, reason: str, turn: Turn, wanted: int = 0) -> None:
-        if reason == "malformed":
+    def _refuse(
+        self, sender: bytes, producer_id: int, sequence: int, refusal: Refusal, turn: Turn, wanted: int = 0
+    ) -> None:
+        if refusal is _MALFORMED:
             self.counters.malformed += 1
         else:
             self.counters.refused += 1
         turn.send(
             sender,
-            AppendRefused(producer_id=producer_id, producer_sequence=sequence, reason=reason, wanted=wanted),
+            AppendRefused(producer_id=producer_id, producer_sequence=sequence, refusal=refusal, wanted=wanted),
         )
 
 
@@ -157,25 +194,13 @@ def superseded(producer_id: int, run: int, by: KnownProducer) -> AppendRefused:
         run: its run.
     """
     successor = Successor(producer_id=by.producer_id, run=by.run, since_ns=by.since_ns)
+    refusal = Refusal(RefusalCode.SUPERSEDED, "a later program has this name", "end one of the two, or rename it")
     return AppendRefused(
-        producer_id=producer_id, producer_sequence=0, reason="superseded", run=run, successor=successor
+        producer_id=producer_id, producer_sequence=0, refusal=refusal, is_final=True, run=run, successor=successor
     )
 
 
-def _checked(entry: AppendEntry, body: bytes | memoryview) -> SampleBatch | list[GapFound] | None:
-    """The decoded payload; None: not what the entry claims, out of bounds, or not a producer's to append."""
-    if entry.stream != Stream.SAMPLES or crc32c(body) != entry.body_crc:
-        return None
-    try:
-        if entry.kind != Kind.RECORDS:
-            return samples.decode_body(body, entry.kind, entry.record_count)
-        records = record.decode_records(body, entry.record_count)
-    except DecodeError:
-        return None
-    gaps = [one for one in records if isinstance(one, GapFound) and _is_timely(one)]
-    return gaps if len(gaps) == len(records) else None
-
-
-def _is_timely(gap: GapFound) -> bool:
-    """True: no difference of its times, or of others with them, overflows 64 bits."""
-    return -WALL_NS_MAX <= min(gap.from_ns, gap.to_ns) and max(gap.from_ns, gap.to_ns) <= WALL_NS_MAX
+_MALFORMED: Final = Refusal(RefusalCode.MALFORMED, "the batch is not what its entry says, or not this producer's")
+_NOT_RAISED: Final = Refusal(RefusalCode.NOT_RECORDING, "the other member can't read such a batch yet")
+_UNKNOWN_PRODUCER: Final = Refusal(RefusalCode.UNKNOWN_PRODUCER, "no hello of this producer came on this link")
+_GAP: Final = Refusal(RefusalCode.GAP, "an earlier batch is wanted first")

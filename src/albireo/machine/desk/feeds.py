@@ -9,10 +9,13 @@ Spec: design/log-and-feed.md, Feed.
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from albireo.codec.message import FeedAck, FeedAnswer, FeedHello
 from albireo.machine.desk.owners import reserved_follower
 from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.machine.feed.state import StateFeed
+from albireo.machine.fold.declared import upward
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.state_piece import PIECE_BYTES
 from albireo.machine.kernel.config import RootConfig
@@ -20,6 +23,7 @@ from albireo.machine.kernel.turn import Turn
 from albireo.machine.tree.mirror import HISTORY, NodeMirror
 from albireo.model.instant import Instant, soonest
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.nodes import is_below
 
 STATE_BYTES: Final = 2 * PIECE_BYTES
@@ -34,8 +38,7 @@ class Feeds:
         Args:
             is_complete: False: `folds` is no state to serve from, the holder will give another.
         """
-        self._rates = {config.parent: config.uplink_bytes_per_s} if config.uplink_bytes_per_s else {}
-        self.leader = Leader(rates=self._rates)
+        self.leader = Leader(named=config.named)
         self._config = config
         self._others: dict[str, tuple[NodeMirror, StateFeed]] = {}
         self._served_first = 0
@@ -52,7 +55,7 @@ class Feeds:
 
     def restored(self, folds: Folds, *, is_complete: bool) -> None:
         """Begin both feeds anew, for the log is another now: whoever followed it says hello again."""
-        self.leader = Leader(is_catching_up=self.leader.is_catching_up, rates=self._rates)
+        self.leader = Leader(is_catching_up=self.leader.is_catching_up, named=self._config.named)
         self._begin(folds, is_complete=is_complete)
 
     def hello(
@@ -69,28 +72,38 @@ class Feeds:
         """Answer a hello; True: the parent lacks records that are gone."""
         if not self._is_complete:
             return False
-        above = (self._config.parent, self._config.parent_places)
-        objection = reserved_follower(hello.follower, principal, *above, is_named=hello.is_named)
-        objection = objection or self._objection_to(hello)
-        if objection:
-            turn.send(sender, FeedAnswer(verdict="refused", reason=objection))
+        config = self._config
+        names = {one.name for one in config.named}
+        refusal = reserved_follower(hello.follower, principal, names, config.parent, config.parent_places)
+        if hello.mode == "log" and (hello.follower == config.parent or principal in config.parent_places):
+            # Naming no stream means all of them, and a node above is never given those that do not go up.
+            streams = tuple(one for one in upward() if not hello.streams or one in hello.streams)
+            hello = msgspec.structs.replace(hello, streams=streams)
+            refusal = refusal or (None if streams else Refusal(RefusalCode.ACCESS, "none of these streams goes up"))
+        refusal = refusal or self._refusal_of(hello)
+        if refusal is not None:
+            turn.send(sender, FeedAnswer(verdict="refused", refusal=refusal))
             return False
         feed, facts = self._asked_for(hello, folded_to, turn, is_serving=is_serving)
         answer = feed.hello(sender, hello, facts, now, principal)
         turn.send(sender, answer)
-        is_of_parent = hello.is_named and hello.follower == self._config.parent
-        return is_of_parent and feed is self.leader and answer.verdict == "snapshot"
+        lacks_some = hello.follower in names and feed is self.leader and answer.verdict == "snapshot"
+        if lacks_some:
+            turn.note("limited", "records_let_go", key=hello.follower, follower=hello.follower, to=str(answer.position))
+        return lacks_some and hello.follower == config.parent
 
-    def _objection_to(self, hello: FeedHello) -> str:
-        """Reason why the state of another node is not followed here; empty: it is, or none is asked for."""
+    def _refusal_of(self, hello: FeedHello) -> Refusal | None:
+        """Reason why the state of another node is not followed here; None: it is, or none is asked for."""
         if not hello.of:
-            return ""
+            return None
         is_its_own = hello.of == hello.follower or is_below(hello.of, hello.follower)
         if is_its_own and is_below(hello.follower, self._config.node):
-            return f"{hello.of!r} is part of the own subtree of {hello.follower!r}"
+            cause = f"{hello.of!r} is part of the own subtree of {hello.follower!r}"
+            return Refusal(RefusalCode.NOT_POSSIBLE, cause)
         if hello.mode == "state" and hello.of in self._others:
-            return ""
-        return f"nothing is known of {hello.of!r} at {self._config.node}; only states of other nodes are followed here"
+            return None
+        cause = f"nothing is known of {hello.of!r} at {self._config.node}; only states of other nodes are followed here"
+        return Refusal(RefusalCode.UNKNOWN_NODE, cause)
 
     def _asked_for(
         self, hello: FeedHello, folded_to: Position, turn: Turn, *, is_serving: bool

@@ -26,6 +26,7 @@ from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import KnownItem
+from albireo.model.refusal import Refusal, RefusalCode, no_item
 
 LOOK_NS: Final = 60 * SECOND
 """Time between two looks for producers that are too old."""
@@ -105,61 +106,62 @@ class Forgetting:
     def _is_kept(self, name: str) -> bool:
         return name in self._adapters or self._registry.is_present(name)
 
-    def asked(self, asked: ForgetAsked, principal: str, moment: Moment, turn: Turn) -> str:
-        """Forget by order; returns the reason why nothing of it is done, with the remedy, or an empty text."""
+    def asked(self, asked: ForgetAsked, principal: str, moment: Moment, turn: Turn) -> Refusal | None:
+        """Forget by order; returns the reason why nothing of it is done."""
         producers, items = dict.fromkeys(asked.producers), dict.fromkeys(asked.items)
         if not 0 < len(producers) + len(items) <= ORDERED_MAX:
-            return f"{len(producers) + len(items)} names, not 1..{ORDERED_MAX}; what to do: order in several parts"
+            cause = f"{len(producers) + len(items)} names, not 1..{ORDERED_MAX}"
+            return Refusal(RefusalCode.BAD_VALUE, cause, "order in several parts")
         if max(len(asked.user), len(asked.reason)) > TEXT_CHARS_MAX:
-            return f"user or reason has more than {TEXT_CHARS_MAX} characters"
+            return Refusal(RefusalCode.BAD_VALUE, f"user or reason has more than {TEXT_CHARS_MAX} characters")
         known = {one.item_id: one for name in items if (one := self._registry.item(name)) is not None}
         refusal = self._items_refused(list(items)) or self._producers_refused(list(producers))
-        if refusal:
+        if refusal is not None:
             return refusal
         by = ForgottenBy(asked.user, asked.reason, principal)
         if known:
             self._forget_items(list(known.values()), by, moment, turn)
         if producers:
             self._forget_producers(list(producers), by, moment, turn)
-        return ""
+        return None
 
-    def _producers_refused(self, names: Sequence[str]) -> str:
+    def _producers_refused(self, names: Sequence[str]) -> Refusal | None:
         owning = self._registry.owners.numbers_of_items() if names else {}
-        return next((text for name in names if (text := self._producer_refused(name, owning))), "")
+        return next((found for name in names if (found := self._producer_refused(name, owning))), None)
 
-    def _producer_refused(self, name: str, owning: dict[str, int]) -> str:
+    def _producer_refused(self, name: str, owning: dict[str, int]) -> Refusal | None:
         known = self._folds.producers.find(name)
         if known is None or self._folds.producers.is_being_forgotten(name):
-            return f"no producer {name!r}; `albireo status` lists the latest"
+            return Refusal(RefusalCode.UNKNOWN_NAME, f"no producer {name!r}", "`albireo status` lists the latest")
         if name in self._adapters:
-            return f"{name!r} is an adapter of this node's topology; what to do: take it out of the file first"
+            return _in_use(f"{name!r} is an adapter of this node's topology", "take it out of the file first")
         heard_ms = self._folds.log_time_ms - known.heard_ms
         if self._registry.is_present(name) or heard_ms < HEARD_MS or self._folds.producers.present(name) is not known:
-            return f"{name!r} is alive; what to do: end its program, and order again a minute later"
+            return _in_use(f"{name!r} is alive", "end its program, and order again a minute later")
         if name in owning:
-            return f"{name!r} owns {owning[name]} items; what to do: forget these first (`albireo forget item NAME`)"
-        return ""
+            return _in_use(f"{name!r} owns {owning[name]} items", "forget these first (`albireo forget item NAME`)")
+        return None
 
-    def _items_refused(self, names: Sequence[str]) -> str:
+    def _items_refused(self, names: Sequence[str]) -> Refusal | None:
         ordered = self._items_ordered() if names else set()
-        return next((text for name in names if (text := self._item_refused(name, ordered))), "")
+        return next((found for name in names if (found := self._item_refused(name, ordered))), None)
 
-    def _item_refused(self, name: str, ordered: set[int]) -> str:
+    def _item_refused(self, name: str, ordered: set[int]) -> Refusal | None:
         known = self._registry.item(name)
         if known is None or self._folds.dim.by_id(known.item_id) is None:
-            return f"no item {name!r}; `albireo items` lists them"
+            return no_item(name)
         owner = self._registry.owners.owner_of(known.item.name)
         if owner == OWN_ADAPTER:
-            return f"{name!r} is the node's own, and is never forgotten"
+            return _in_use(f"{name!r} is the node's own, and is never forgotten")
         if owner and self._is_kept(owner):
-            return f"{name!r} belongs to {owner!r}, which declares it; what to do: start that without the item first"
+            return _in_use(f"{name!r} belongs to {owner!r}, which declares it", "start that without the item first")
         if self._folds.cases.concerns(known.item_id):
-            return f"{name!r} has an open case; what to do: see to it first (`albireo cases`)"
+            return _in_use(f"{name!r} has an open case", "see to it first (`albireo cases`)")
         if known.item_id in self._folds.of(Forces):
-            return f"{name!r} is forced; what to do: release it first (`albireo force {known.item.name} --release`)"
+            return _in_use(f"{name!r} is forced", f"release it first (`albireo force {known.item.name} --release`)")
         if known.item_id in ordered:
-            return f"a command for {name!r} has no outcome yet; what to do: order again when it has"
-        return ""
+            return _in_use(f"a command for {name!r} has no outcome yet", "order again when it has")
+        return None
 
     def _forget_producers(self, names: Sequence[str], by: ForgottenBy, moment: Moment, turn: Turn) -> None:
         records = [one for name in names if (one := self._folds.producers.forget(name)) is not None]
@@ -191,3 +193,7 @@ def _entries(action: str, found: Sequence[tuple[str, str]], by: ForgottenBy, mom
         )
         for subject, what in found
     ]
+
+
+def _in_use(cause: str, remedy: str = "") -> Refusal:
+    return Refusal(RefusalCode.IN_USE, cause, remedy)

@@ -16,6 +16,7 @@ from albireo.machine.desk.owners import NAME_CHARS_MAX
 from albireo.machine.desk.registry import Declaring, Registry
 from albireo.machine.fold.producers import Standing
 from albireo.machine.kernel.turn import Moment, Turn
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.settings import LimitSettings
 
 DECLARING_MAX: Final = 64
@@ -54,16 +55,17 @@ class Hellos:
         """
         producers = self._admission.producers
         known = producers.present(hello.producer)
-        if self._admission.closed_because:
-            turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="admission"))
+        if (closed := self._admission.refusal) is not None:
+            turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, refusal=closed))
             return None
         if producers.is_being_forgotten(hello.producer):
             return None  # What is true of it depends on a record that may be cut; it says hello again.
-        reason, objection = self._objection(hello, principal)
-        if objection:
-            turn.send(sender, _refused_for_good(hello, reason, objection))
+        refusal = self._refusal(hello, principal)
+        if refusal is not None:
+            refused = AppendRefused(producer_id=0, producer_sequence=0, refusal=refusal, is_final=True, run=hello.run)
+            turn.send(sender, refused)
             name = hello.producer[:NAME_CHARS_MAX]
-            turn.note("limited", "hello_refused", key=name, producer=name, reason=objection)
+            turn.note("limited", "hello_refused", key=name, producer=name, reason=str(refusal))
             return None
         if any(one.sender == sender and one.hello == hello for one in self._declaring):
             return None  # Asked again out of impatience: its welcome is on the way.
@@ -83,22 +85,19 @@ class Hellos:
         turn.note("warning", "producer_superseded", producer=by.name, life=known.producer_id, by=by.producer_id)
         return before, superseded(known.producer_id, known.run, by)
 
-    def _objection(self, hello: ProducerHello, principal: str) -> tuple[str, str]:
-        """Reason why this hello is refused for good, as a word and in words; both empty: it may be taken."""
+    def _refusal(self, hello: ProducerHello, principal: str) -> Refusal | None:
+        """Refusal of this hello, for good; None: it may be taken."""
         producers = self._admission.producers
         if producers.standing(hello.producer, hello.run, hello.life) is Standing.FORGOTTEN:
-            return "forgotten", (
+            return Refusal(
+                RefusalCode.FORGOTTEN,
                 f"{hello.producer!r} was forgotten with this program, by age or by order; of what the program has "
-                "under way a first part may be recorded; what to do: start it again"
+                "under way a first part may be recorded",
+                "start it again",
             )
-        for reason, found in (
-            ("malformed", self._registry.objection(hello)),
-            ("full", self._registry.too_much(hello, self.limits)),
-            ("not_owner", self._registry.not_owner(hello, principal)),
-        ):
-            if found:
-                return reason, found
-        return "", ""
+        if objection := self._registry.objection(hello):
+            return Refusal(RefusalCode.MALFORMED, objection)
+        return self._registry.too_much(hello, self.limits) or self._registry.not_owner(hello, principal)
 
     def more(self, moment: Moment, turn: Turn) -> tuple[bytes, ProducerWelcome] | None:
         """Declare a slice of the first hello; the last returns the welcome, to be said once `turn.end` commits."""
@@ -126,7 +125,3 @@ class Hellos:
     def _is_superseded(self, declaring: Declaring) -> bool:
         by = self._admission.producers.present(declaring.hello.producer)
         return by is not None and by.producer_id != declaring.producer_id
-
-
-def _refused_for_good(hello: ProducerHello, reason: str, detail: str) -> AppendRefused:
-    return AppendRefused(producer_id=0, producer_sequence=0, reason=reason, run=hello.run, detail=detail)

@@ -25,13 +25,14 @@ from albireo.codec.message import ProducerHello
 from albireo.codec.record import GapFound
 from albireo.model.item import KnownItem
 from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.samples import SampleBatch
 
 OWN_ADAPTER: Final = "core"
 """Owner of CORE's diagnostics items."""
 ACTORS: Final = frozenset({"boot", "core", "history", "logger"})
 """Actors of every node; as producers they would speak in its name."""
-OTHER_NAME: Final = "what to do: start the program under another name"
+OTHER_NAME: Final = "start the program under another name"
 NAME_CHARS_MAX: Final = 200
 """Most characters in the name of a producer or an item."""
 
@@ -55,26 +56,28 @@ class Owners:
         for one in known:
             self.declared(one)
 
-    def name_taken(self, name: str, principal: str, owner: str) -> str:
-        """Reason why a principal can't be the producer `name`; empty: it can.
+    def name_taken(self, name: str, principal: str, owner: str) -> Refusal | None:
+        """Reason why a principal can't be the producer `name`; None: it can.
 
         Args:
             owner: principal that the name belongs to; empty: nobody's.
         """
         if name in ACTORS or kind_of(name) not in (PrincipalKind.PROGRAM, PrincipalKind.ANYBODY):
-            return f"{name!r} is reserved: a part of the node, a member or a witness has such a name; {OTHER_NAME}"
+            return reserved(name)
         kind, owner_kind = kind_of(principal), kind_of(owner)
         if kind is PrincipalKind.LOCAL:
-            return ""
+            return None
         if name in self._adapters:
-            return f"{name!r} is an adapter of this node, which speaks on its machine only; {OTHER_NAME}"
+            cause = f"{name!r} is an adapter of this node, which speaks on its machine only"
+            return Refusal(RefusalCode.NOT_OWNER, cause, OTHER_NAME)
         if owner == principal or owner_kind is PrincipalKind.ANYBODY or kind is PrincipalKind.ANYBODY:
-            return ""
+            return None
         holder = "a program on the node's machine" if owner_kind is PrincipalKind.LOCAL else f"the key {owner!r}"
-        return f"the name {name!r} belongs to {holder}, not to {principal!r}; {OTHER_NAME}"
+        cause = f"the name {name!r} belongs to {holder}, not to {principal!r}"
+        return Refusal(RefusalCode.NOT_OWNER, cause, OTHER_NAME)
 
-    def objection(self, hello: ProducerHello) -> str:
-        """First item of `hello` that another name owns, and the remedy; empty: it may have them all."""
+    def item_taken(self, hello: ProducerHello) -> Refusal | None:
+        """Refusal by the first item of `hello` that another name owns; None: it may have them all."""
         names = (*(one.name for one in hello.items), *self._former(hello))
         if hello.producer in self._adapters:
             found = (name for name in names if self._owner_of.get(name) == OWN_ADAPTER)
@@ -83,10 +86,12 @@ class Owners:
             found = (name for name in names if self._owner_of.get(name) not in free)
         name = next(found, None)
         if name is None:
-            return ""
-        return (
-            f"item {name!r} belongs to {self._owner_of[name]!r}, not to {hello.producer!r}; what to do: give the item "
-            "another name, or start its owner without it, or move it to an adapter of this node's topology"
+            return None
+        return Refusal(
+            RefusalCode.NOT_OWNER,
+            f"item {name!r} belongs to {self._owner_of[name]!r}, not to {hello.producer!r}",
+            "give the item another name, or start its owner without it, or move it to an adapter of this node's "
+            "topology",
         )
 
     def _former(self, hello: ProducerHello) -> list[str]:
@@ -149,20 +154,29 @@ class Owners:
         return bool((self._by_id.take(ids, mode="clip") == number).all())
 
 
-def reserved_follower(name: str, principal: str, parent: str, parent_places: Collection[str], *, is_named: bool) -> str:
-    """Reason why a principal can't follow under this name; empty: it can. For a named one the node keeps records.
+def reserved_follower(
+    name: str, principal: str, named: Collection[str], parent: str, parent_places: Collection[str]
+) -> Refusal | None:
+    """Refusal of a principal that can't follow under this name.
 
     Args:
+        named: names of the followers for which records stay, on this machine but for the node above.
         parent: id of the node above, which follows under it; empty: there is none.
         parent_places: names of the keys of that node's members.
     """
     if kind_of(principal) is PrincipalKind.LOCAL:
-        return ""
+        return None
     if parent and name == parent and (principal in parent_places or kind_of(principal) is PrincipalKind.ANYBODY):
-        return ""
-    if name in ACTORS or kind_of(name) not in (PrincipalKind.PROGRAM, PrincipalKind.ANYBODY):
-        return f"{name!r} is reserved: a part of the node, a member or a witness has such a name; {OTHER_NAME}"
-    return "this node keeps records for followers on its own machine only; follow unnamed" if is_named else ""
+        return None
+    if name in ACTORS or name in named or kind_of(name) not in (PrincipalKind.PROGRAM, PrincipalKind.ANYBODY):
+        return reserved(name)
+    return None
+
+
+def reserved(name: str) -> Refusal:
+    """Refusal of a name that parts of a node have."""
+    cause = f"{name!r} is reserved: a part of the node, a member or a witness has such a name"
+    return Refusal(RefusalCode.NOT_OWNER, cause, OTHER_NAME)
 
 
 def bad_name(name: str) -> str:

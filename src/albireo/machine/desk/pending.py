@@ -10,24 +10,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from albireo.codec.frame import Frame
-from albireo.codec.record import Kind, Stream
+from albireo.machine.fold.declared import fold_cost
 from albireo.machine.kernel.turn import Draft
 from albireo.model.instant import MS, Instant
 from albireo.model.position import Position
 
 FOLD_COST_MAX: Final = 4_000
 """Cost of folding at which a wake-up leaves the rest to the next, in microseconds as measured on a slow core."""
-RECORD_COST: Final = 25
-BATCH_COST: Final = 60
-SAMPLES_PER_COST: Final = 10
-
-
-def fold_cost(frame: Frame) -> int:
-    """Cost of folding a frame, in the unit of FOLD_COST_MAX."""
-    header = frame.header
-    if header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
-        return BATCH_COST + header.record_count // SAMPLES_PER_COST
-    return RECORD_COST * header.record_count
 
 
 class PendingFrame(NamedTuple):
@@ -76,7 +65,7 @@ class Pending:
             self._budget = FOLD_COST_MAX
         while self._budget > 0 and self._is_first_within(position):
             self._due.append(self._frames.popleft())
-            self._budget -= fold_cost(self._due[-1].frame)
+            self._budget -= fold_cost(self._due[-1].frame.header)
         self.is_due_again = self._is_first_within(position)
         return self._due
 

@@ -30,12 +30,14 @@ from albireo.machine.desk.role import Role
 from albireo.machine.fold.producers import Producers
 from albireo.machine.kernel.turn import OWN_PRODUCER, Draft, Turn
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal, RefusalCode
 
 ANSWERS_MAX: Final = 10_000
 """Answers that wait for a commit, from which on nobody may ask for what would need another."""
-_UNKNOWN: Final = (
-    "unknown: this member leads no more, and may have lost what was ordered; what to do: ask the one that leads "
-    "(`albireo status`) whether it was done, then order again"
+_UNKNOWN: Final = Refusal(
+    RefusalCode.OUTCOME_UNKNOWN,
+    "this member leads no more, and may have lost what was ordered",
+    "ask the one that leads (`albireo status`) whether it was done, then order again",
 )
 
 
@@ -83,7 +85,7 @@ class Receipts:
         while self._answers:
             _, sender, message = self._answers.popleft()
             if isinstance(message, Answer):
-                turn.send(sender, Answer(request_id=message.request_id, error=_UNKNOWN))
+                turn.send(sender, Answer(request_id=message.request_id, refusal=_UNKNOWN))
 
     def appended(self, frames: Sequence[Frame], drafts: Sequence[Draft]) -> None:
         """Note which of the drafts that now stand in the log are to be told of early."""

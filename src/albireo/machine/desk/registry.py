@@ -27,6 +27,7 @@ from albireo.model import quality
 from albireo.model.instant import Instant
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.principal import ANYBODY
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.settings import LimitSettings
 from albireo.model.value import ItemId, ValueType
@@ -94,11 +95,11 @@ class Registry:
             for name in sorted({one.item.adapter for one in folds.dim if not one.is_retired} - {OWN_ADAPTER, ""})
         }
 
-    def not_owner(self, hello: ProducerHello, principal: str) -> str:
-        """Reason why the name or an item of a hello is somebody else's; empty: none is."""
+    def not_owner(self, hello: ProducerHello, principal: str) -> Refusal | None:
+        """Refusal of a hello whose name, or an item of which, is somebody else's."""
         known = self._folds.producers.present(hello.producer)
         owner = ANYBODY if known is None else known.principal
-        return self.owners.name_taken(hello.producer, principal, owner) or self.owners.objection(hello)
+        return self.owners.name_taken(hello.producer, principal, owner) or self.owners.item_taken(hello)
 
     def objection(self, hello: ProducerHello) -> str:
         """Reason why a hello is not even recorded; empty: it may be."""
@@ -110,29 +111,32 @@ class Registry:
             return f"an item with more than {TEXT_CHARS_MAX} characters of text"
         return ""
 
-    def too_much(self, hello: ProducerHello, limits: LimitSettings) -> str:
-        """Table that has no room for what is new in a hello, and the remedy; empty: there is room."""
+    def too_much(self, hello: ProducerHello, limits: LimitSettings) -> Refusal | None:
+        """Refusal of a hello for whose news a table has no room."""
         producers = self._folds.producers
         if producers.present(hello.producer) is None and len(producers) >= limits.producers_max:
-            return (
-                f"the table of producers is full: {len(producers)} names, at most {limits.producers_max}; what to do: "
-                "forget those that are no more (`albireo forget producer NAME`), or raise producers_max in [limits]"
+            return Refusal(
+                RefusalCode.FULL,
+                f"the table of producers is full: {len(producers)} names, at most {limits.producers_max}",
+                "forget those that are no more (`albireo forget producer NAME`), or raise producers_max in [limits]",
             )
         if (
             len(self._declared) + len(hello.items) <= limits.items_max
             and self._next_id + len(hello.items) <= ITEM_ID_MAX
         ):
-            return ""
+            return None
         new = len({one.name for one in hello.items} - self._declared.keys())
         if new and len(self._declared) + new > limits.items_max:
-            return (
-                f"the table of items is full: {len(self._declared)} items and {new} new ones, at most "
-                f"{limits.items_max}; what to do: forget those that are no more (`albireo forget item NAME`), or raise "
-                "items_max in [limits]"
+            have = f"{len(self._declared)} items and {new} new ones, at most {limits.items_max}"
+            return Refusal(
+                RefusalCode.FULL,
+                f"the table of items is full: {have}",
+                "forget those that are no more (`albireo forget item NAME`), or raise items_max in [limits]",
             )
         if new and self._next_id + new > ITEM_ID_MAX:
-            return f"ids of items are used up: at most {ITEM_ID_MAX} are ever given; what to do: begin a new log"
-        return ""
+            cause = f"ids of items are used up: at most {ITEM_ID_MAX} are ever given"
+            return Refusal(RefusalCode.FULL, cause, "begin a new log")
+        return None
 
     def has_room(self, limits: LimitSettings) -> bool:
         """True: the table of items takes one more."""

@@ -32,7 +32,9 @@ from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.refusal import Refusal, RefusalCode
 
+_PASSIVE: Final = Refusal(RefusalCode.NOT_HOLDER, "this node does not lead", "ask the member that leads")
 STANDING_BY_MAX: Final = 512
 """Most producers that a node which does not serve remembers, to tell them when it does; one too many asks again."""
 
@@ -146,7 +148,7 @@ class Role:
                 self._remember(sender)
                 turn.send(sender, self._told(turn.epoch))
             case Append():
-                turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, reason="passive"))
+                turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, refusal=_PASSIVE))
             case WriteDone() if not self.is_handing_over:
                 turn.note("warning", "write_done_unheard", command_id=message.receipt.command_id)
             case _:

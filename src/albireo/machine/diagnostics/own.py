@@ -10,6 +10,7 @@ from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import Measured
+from albireo.machine.kernel.named import NamedFollower
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model import quality
 from albireo.model.instant import SECOND
@@ -27,7 +28,7 @@ TABLE_FILL_HIGH = 80.0
 """Part of a table, in percent, above which a case is raised: names are forgotten by people, who need time."""
 
 HOLD_HIGH = 70.0
-"""Part of the limits of `[node.uplink]`, in percent, above which a case is raised: long before records go."""
+"""Part of the bounds of a named follower, in percent, above which a case is raised: long before records go."""
 
 CLOCK_APART_S = 60.0
 """Farthest that the clock of a neighbour or the other member may be from the own one; its word may be seconds old."""
@@ -72,6 +73,10 @@ def _more_items(config: RootConfig) -> tuple[DataItem, ...]:
     )
 
 
+def _bounded(config: RootConfig) -> list[NamedFollower]:
+    return [one for one in config.named if one.is_bounded]
+
+
 def _items(config: RootConfig) -> tuple[DataItem, ...]:
     low = float(config.segment_bytes)
     room = AlarmSettings(lo=ROOM_SEGMENTS_LOW * low, lo_lo=low, severity=900)
@@ -85,7 +90,7 @@ def _items(config: RootConfig) -> tuple[DataItem, ...]:
             alarm=room,
         ),
         *_more_items(config),
-        *((_HOLD_ITEM,) if config.parent else ()),
+        *map(_hold_item, _bounded(config)),
     )
 
 
@@ -101,14 +106,18 @@ def _table_item(table: str) -> DataItem:
 
 _TABLES = (_table_item("producers"), _table_item("items"))
 
-_HOLD_ITEM = DataItem(
-    name="core/uplink_hold",
-    value_type=ValueType.FLOAT64,
-    unit="%",
-    description="Held for the parent, of hold_gib or hold_days of [node.uplink], the larger; above 100 records go",
-    # The parent says what it has when it comes; until then all that is there may be lacking.
-    alarm=AlarmSettings(hi=HOLD_HIGH, on_delay_ms=30_000, severity=700),
-)
+
+def _hold_item(follower: NamedFollower) -> DataItem:
+    is_parent = follower.figure == "uplink"
+    bounds = "hold_gib or hold_days of [node.uplink]" if is_parent else "its size or age"
+    return DataItem(
+        name=f"core/{follower.figure}_hold",
+        value_type=ValueType.FLOAT64,
+        unit="%",
+        description=f"Held for {follower.name}, of {bounds}, the larger; above 100 records go",
+        # A follower says what it has when it comes; until then all that is there may be lacking.
+        alarm=AlarmSettings(hi=HOLD_HIGH, on_delay_ms=30_000, severity=700),
+    )
 
 
 _COMPARED_ITEMS = (
@@ -226,8 +235,8 @@ class Diagnostics:
         self._ids = np.zeros(0, np.uint32)
         self._others: tuple[int, ...] = ()
         """Ids of CORE's other items."""
-        self._has_parent = False
         self._more: tuple[DataItem, ...] = ()
+        self._bounded: list[NamedFollower] = []
         self._clock = ClockWatch()
 
     def begin(self, registry: Registry, config: RootConfig, more: Sequence[int], moment: Moment, turn: Turn) -> None:
@@ -247,7 +256,7 @@ class Diagnostics:
 
     def _declare(self, registry: Registry, config: RootConfig, moment: Moment, turn: Turn) -> tuple[int, ...]:
         """Declare the items, and retire those of CORE's own that there are no longer; returns the ids of all."""
-        self._has_parent, self._more = bool(config.parent), _more_items(config)
+        self._bounded, self._more = _bounded(config), _more_items(config)
         own = _items(config)
         items = (*own, *(_PAIR_ITEMS if config.is_paired else ()))
         ids = registry.declare(OWN_ADAPTER, items, turn)
@@ -265,7 +274,7 @@ class Diagnostics:
         """
         pair = () if seen.pair is None else astuple(seen.pair)[: len(_PAIR_ITEMS)]
         own = (seen.turn_ms, p99, seen.log_bytes, seen.corrupt_ranges, self._clock.jump_s(moment))
-        held = (math.nan if seen.hold_percent is None else seen.hold_percent,) if self._has_parent else ()
+        held = (seen.held_percent.get(one.name, math.nan) for one in self._bounded)
         more = more[: len(self._more)]
         value = np.array([*own, seen.room_bytes, *more, *held, *pair], np.float64)
         codes = np.where(np.isnan(value), quality.BAD_WAITING_FOR_INITIAL_DATA, quality.GOOD).astype(np.uint32)

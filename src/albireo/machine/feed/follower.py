@@ -45,8 +45,6 @@ class FollowerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Wishes of a follower: name, filter, mode, bounds."""
 
     name: str
-    is_named: bool = False
-    """The leader's retention waits for this follower."""
     streams: tuple[int, ...] = ()
     """Streams of the filter; empty: all."""
     mode: str = "log"
@@ -198,7 +196,6 @@ class Follower:
         self._ask_at = Instant(now + ASK_AGAIN_NS)
         hello = FeedHello(
             follower=self.config.name,
-            is_named=self.config.is_named,
             log_id=self.log_id,
             history=self.history.entries,
             position=self.position,
@@ -245,7 +242,7 @@ class Follower:
         if self.phase is not FollowPhase.ASKING:
             return []
         if answer.verdict in ("refused", "behind"):
-            return [Noted(answer.verdict, answer.reason)]
+            return [Noted(answer.verdict, str(answer.refusal))]
         is_other_log = self.log_id not in (b"", answer.log_id)
         history = EpochHistory.told(answer.history)
         if history is None:

@@ -18,7 +18,7 @@ Not decided here: what is committed (CORE), how `state` deltas are encoded (`mac
 Spec: design/log-and-feed.md, Feed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -28,11 +28,13 @@ from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, Feed
 from albireo.machine.feed.beat import Beat
 from albireo.machine.feed.credit import Credit
 from albireo.machine.feed.pace import Pace, Seen
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.machine.kernel.pull import Given, Pull
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
 from albireo.model.principal import ANYBODY, UNKEYED, kind_of
+from albireo.model.refusal import Refusal, RefusalCode
 
 FOLLOWERS_MAX: Final = 1_024
 FOLLOWERS_OF_ONE_MAX: Final = 16
@@ -55,9 +57,7 @@ may be that late now and then."""
 WAIT_MS_MAX: Final = 1_000
 """Longest rest of a follower."""
 GONE_NS: Final = 60 * SECOND
-"""A follower that says nothing for this long is forgotten, save the one that retention waits for."""
-HOLDS_RETENTION: Final = "history"
-"""The one named follower that retention waits for: it never has to give way to others."""
+"""A follower that says nothing for this long is forgotten, save a named one."""
 
 
 class LogFacts(msgspec.Struct, frozen=True):
@@ -77,15 +77,22 @@ class Followed:
     """Knowledge of the leader about one follower."""
 
     __slots__ = (
-        *("credit", "durable", "heard_at", "hello", "is_far", "pace", "previous", "principal"),
+        *("credit", "durable", "heard_at", "hello", "is_far", "named", "pace", "previous", "principal"),
         *("bytes_per_s", "paced_to", "pull", "rest_ns", "rests_to", "scanned", "to"),
     )
 
     def __init__(
-        self, to: bytes, hello: FeedHello, position: Position, now: Instant, principal: str, bytes_per_s: int = 0
+        self,
+        to: bytes,
+        hello: FeedHello,
+        position: Position,
+        now: Instant,
+        principal: str,
+        named: NamedFollower | None = None,
     ) -> None:
-        """`bytes_per_s`: most of what lies behind that is sent in a second; 0: no limit."""
+        """`named`: its declaration, if records stay for it."""
         self.to = to
+        self.named = named
         self.hello = hello
         self.principal = principal
         self.previous = position
@@ -102,7 +109,7 @@ class Followed:
         """Number of the last pull."""
         self.rest_ns = max(REST_LEAST_NS, min(hello.max_wait_ms, WAIT_MS_MAX) * MS)
         self.rests_to = self.paced_to = now
-        self.bytes_per_s = bytes_per_s
+        self.bytes_per_s = 0 if named is None else named.bytes_per_s
 
     def wants(self, committed: Position) -> bool:
         """Records are new for this follower, and there is room for them."""
@@ -160,65 +167,64 @@ class Followed:
         return self.scanned if self.durable >= self.previous else self.durable.sequence
 
 
-def crowded(served: Sequence[str], principal: str) -> str:
-    """Reason why no more followers of a principal are served; empty: there is room.
+def crowded(served: Sequence[str], principal: str) -> Refusal | None:
+    """Reason why no more followers of a principal are served; None: there is room.
 
     Args:
         served: principals of those that are served already.
     """
     if len(served) >= FOLLOWERS_MAX:
-        return f"{FOLLOWERS_MAX} followers are served already; stop one of them"
+        return Refusal(RefusalCode.FULL, f"{FOLLOWERS_MAX} followers are served already", "stop one of them")
     if kind_of(principal) not in UNKEYED and served.count(principal) >= FOLLOWERS_OF_ONE_MAX:
-        return f"{FOLLOWERS_OF_ONE_MAX} followers of {principal} are served already; stop one of them"
-    return ""
+        cause = f"{FOLLOWERS_OF_ONE_MAX} followers of {principal} are served already"
+        return Refusal(RefusalCode.FULL, cause, "stop one of them")
+    return None
+
+
+def bad_follower(hello: FeedHello) -> Refusal | None:
+    """Reason why nobody follows under this name; None: somebody may."""
+    if 0 < len(hello.follower) <= NAME_CHARS_MAX:
+        return None
+    return Refusal(RefusalCode.MALFORMED, f"a name of {len(hello.follower)} characters, not 1..{NAME_CHARS_MAX}")
 
 
 class Leader:
     """The machine. Methods are its events; they return what has to be sent."""
 
-    def __init__(self, *, is_catching_up: bool = False, rates: Mapping[str, int] | None = None) -> None:
-        """`rates`: bytes of old records that a named follower is sent per second at most, by its name."""
+    def __init__(self, *, is_catching_up: bool = False, named: Sequence[NamedFollower] = (HISTORY,)) -> None:
+        """`named`: the followers for which records stay; they never have to give way to others."""
         self.followers: dict[bytes, Followed] = {}
         self.is_catching_up = is_catching_up
-        self._rates = rates or {}
         """This log itself is far behind the holder's. A follower that may wait must not take the CPU from that: it gets
         one chunk per rest, however much is new."""
         self._beat = Beat()
         self._pulls = 0
-        self._named_durable: dict[str, int] = {}
-        """Durable sequence by name, kept while a named follower is away; the one heard last comes last."""
+        self._named = {one.name: one for one in named}
+        self._named_durable = dict.fromkeys(self._named, 0)
+        """Durable sequence by name, kept while a named follower is away; 0: it was never here."""
         self.credit_cut = 0
         """Number of times that a follower gave credit out of bounds."""
 
     def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant, principal: str = ANYBODY) -> FeedAnswer:
         """Answer a hello; from then on the follower is served, unless the verdict is refused or behind. It takes the
         place of the same principal's follower of that name."""
-        verdict, position, reason = _verdict(hello, facts)
+        named = self._named.get(hello.follower)
+        verdict, position, refusal = _verdict(hello, facts, may_rewind=facts.is_acting or named is not None)
         if verdict not in ("refused", "behind"):
             who = (principal, hello.follower)
             for other in [f.to for f in self.followers.values() if (f.principal, f.hello.follower) == who]:
                 del self.followers[other]
             others = [one.principal for one in self.followers.values()]
-            full = crowded(others, principal) if hello.follower != HOLDS_RETENTION else ""
-            if full:
-                verdict, reason = "refused", full
+            refusal = crowded(others, principal) if named is None else None
+            if refusal is not None:
+                verdict = "refused"
             else:
-                self.followers[to] = followed = Followed(
-                    to, hello, position, now, principal, self._rates.get(hello.follower, 0) if hello.is_named else 0
-                )
+                self.followers[to] = followed = Followed(to, hello, position, now, principal, named)
                 self.credit_cut += followed.credit.given != hello.credit_bytes
                 self._beat.added(to, now)
         return FeedAnswer(
-            verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, reason=reason
+            verdict=verdict, position=position, log_id=facts.log_id, history=facts.history.entries, refusal=refusal
         )
-
-    def _note_durable(self, name: str, sequence: int) -> None:
-        """Note how far a named follower is. Beyond FOLLOWERS_MAX names the one that said nothing for longest goes."""
-        names = self._named_durable
-        names.pop(name, None)
-        names[name] = sequence
-        if len(names) > FOLLOWERS_MAX:
-            del names[next(one for one in names if one != HOLDS_RETENTION)]
 
     def ack(self, to: bytes, ack: FeedAck, now: Instant) -> bool:
         """Take an acknowledgement; False: unknown follower, it will say hello again when it hears nothing."""
@@ -229,8 +235,8 @@ class Leader:
         followed.durable = max(followed.durable, min(ack.durable, followed.previous))
         self.credit_cut += not followed.credit.give(ack.credit_bytes)
         followed.credit.received(ack.received)
-        if followed.hello.is_named:
-            self._note_durable(followed.hello.follower, followed.holds_from)
+        if followed.named is not None:
+            self._named_durable[followed.named.name] = followed.holds_from
         return True
 
     def passed(self, end: int, committed: int, busy_ns: int, now: Instant) -> None:
@@ -317,7 +323,7 @@ class Leader:
         told = self._beat.due(now, self.followers)
         silent = [f for f in self.followers.values() if now - f.heard_at > GONE_NS] if told else []
         for gone in silent:
-            if gone.hello.follower != HOLDS_RETENTION:
+            if gone.named is None:
                 del self.followers[gone.to]
         return [
             (f.to, FeedAlive(epoch, is_acting, committed, end, sent=f.previous, scanned=f.scanned))
@@ -330,34 +336,40 @@ class Leader:
 
     def wanted_from(self, name: str) -> int:
         """Sequence above which records must stay for the named follower (0: it was never here)."""
-        return self._named_durable.get(name, 0)
+        return self._named_durable[name]
 
 
-def _verdict(hello: FeedHello, facts: LogFacts) -> tuple[str, Position, str]:
-    if not 0 < len(hello.follower) <= NAME_CHARS_MAX:
-        return "refused", Position(), f"a name of {len(hello.follower)} characters, not 1..{NAME_CHARS_MAX}"
+def _verdict(hello: FeedHello, facts: LogFacts, *, may_rewind: bool) -> tuple[str, Position, Refusal | None]:
+    if (bad := bad_follower(hello)) is not None:
+        return "refused", Position(), bad
     if hello.mode not in ("log", "state"):
-        return "refused", Position(), f"mode {hello.mode!r} is neither log nor state"
+        return "refused", Position(), Refusal(RefusalCode.MALFORMED, f"mode {hello.mode!r} is neither log nor state")
     fresh = not hello.log_id and hello.position.sequence == 0
     if hello.mode == "state":
-        return ("resume" if fresh else "snapshot"), Position(), ""
+        return ("resume" if fresh else "snapshot"), Position(), None
     if not fresh and hello.log_id and hello.log_id != facts.log_id:
-        return "refused", Position(), "another log: this follower belongs to another node or its store was replaced"
+        return "refused", Position(), _OTHER_LOG
     try:
         shared = _shared(hello, facts.history)
     except ValueError as error:
-        return "refused", Position(), str(error)
-    held, may_rewind = hello.position, facts.is_acting or hello.is_named
+        return "refused", Position(), Refusal(RefusalCode.MALFORMED, str(error))
+    held = hello.position
     if held.sequence > shared and may_rewind:
-        position = facts.history.position(shared)
-        return "fork", position, f"records above {position} are not part of this log: a new branch begins there"
+        return "fork", facts.history.position(shared), None  # Records above it are not part of this log.
     if held.sequence > min(shared, facts.committed.sequence):
-        return "behind", facts.committed, "the follower knows more than this leader has committed"
+        return "behind", facts.committed, _BEHIND
     if held.sequence + 1 >= facts.first_sequence:
-        return "resume", held, ""
+        return "resume", held, None
     if not may_rewind:
-        return "behind", facts.committed, "those records are pruned here, and only who leads gives a snapshot"
-    return "snapshot", facts.history.position(facts.first_sequence - 1), "too old: those records are pruned"
+        return "behind", facts.committed, _PRUNED
+    return "snapshot", facts.history.position(facts.first_sequence - 1), None
+
+
+_OTHER_LOG: Final = Refusal(
+    RefusalCode.NOT_POSSIBLE, "another log: this follower belongs to another node or its store was replaced"
+)
+_BEHIND: Final = Refusal(RefusalCode.BEHIND, "the follower knows more than this leader has committed")
+_PRUNED: Final = Refusal(RefusalCode.BEHIND, "those records are pruned here, and only who leads gives a snapshot")
 
 
 def _shared(hello: FeedHello, history: EpochHistory) -> int:
@@ -379,40 +391,13 @@ def _shared(hello: FeedHello, history: EpochHistory) -> int:
     return theirs.common_point(history, min(held.sequence, before), ENDLESS)
 
 
-def cut(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, int]:
-    """Make one DATA of the frames that `pull` asked for.
+def data_of(chunk: bytes, pull: Pull, epoch: int) -> FeedData:
+    """The message for the frames that `pull` asked for.
 
     Args:
-        chunk: whole committed frames end to end, as the log gave them.
-    Returns:
-        The message (None: no frame matches the filter), its raw part, and the last sequence looked at.
+        chunk: whole committed frames of its streams end to end, at least one, as the log gave them.
     """
-    if not pull.streams and chunk:
-        begin, (header, _) = decode_header(chunk), last_of(chunk)
-        assert not isinstance(begin, NeedMore), "the log hands out whole frames"
-        first = Position(begin.epoch, begin.first_sequence)
-        return FeedData(epoch=epoch, first=first, last=header.last, previous=pull.previous), chunk, header.last_sequence
-    return _filtered(chunk, pull, epoch)
-
-
-def _filtered(chunk: bytes, pull: Pull, epoch: int) -> tuple[FeedData | None, bytes, int]:
-    """As `cut`, frame by frame."""
-    kept: list[bytes] = []
-    first = last = None
-    scanned, offset, is_whole = pull.after, 0, True
-    while offset < len(chunk):
-        header = decode_header(chunk, offset)
-        assert not isinstance(header, NeedMore), "the log hands out whole frames"
-        end = offset + header.frame_bytes
-        scanned = header.last_sequence
-        if header.stream in pull.streams:
-            kept.append(chunk[offset:end])
-            first = first or Position(header.epoch, header.first_sequence)
-            last = header.last
-        else:
-            is_whole = False
-        offset = end
-    if first is None or last is None:
-        return None, b"", scanned
-    data = FeedData(epoch=epoch, first=first, last=last, previous=pull.previous)
-    return data, chunk if is_whole else b"".join(kept), scanned
+    begin, (header, _) = decode_header(chunk), last_of(chunk)
+    assert not isinstance(begin, NeedMore), "the log hands out whole frames"
+    first = Position(begin.epoch, begin.first_sequence)
+    return FeedData(epoch=epoch, first=first, last=header.last, previous=pull.previous)

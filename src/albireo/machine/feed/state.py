@@ -25,10 +25,9 @@ from albireo.codec import message as codec
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello
 from albireo.machine.feed.beat import Beat
 from albireo.machine.feed.credit import Credit
-from albireo.machine.feed.leader import GONE_NS, LogFacts, crowded
+from albireo.machine.feed.leader import GONE_NS, LogFacts, bad_follower, crowded
 from albireo.machine.fold.state_piece import PIECE_BYTES, START, WHOLE, StateAsked, StateCursor, StatePiece, StateSource
 from albireo.machine.kernel.turn import Turn
-from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import MS, Instant
 from albireo.model.position import Position
 from albireo.model.principal import ANYBODY
@@ -97,15 +96,14 @@ class StateFeed:
 
     def hello(self, to: bytes, hello: FeedHello, facts: LogFacts, now: Instant, principal: str = ANYBODY) -> FeedAnswer:
         """Answer a hello: with `resume` if all that the follower lacks are changes, else with a snapshot."""
-        if not 0 < len(hello.follower) <= NAME_CHARS_MAX:
-            reason = f"a name of {len(hello.follower)} characters, not 1..{NAME_CHARS_MAX}"
-            return FeedAnswer(verdict="refused", reason=reason)
+        if (bad := bad_follower(hello)) is not None:
+            return FeedAnswer(verdict="refused", refusal=bad)
         who = (principal, hello.follower)
         for other in [sender for sender, viewer in self._viewers.items() if viewer.who == who]:
             del self._viewers[other]
         full = crowded([one.who[0] for one in self._viewers.values()], principal)
-        if full:
-            return FeedAnswer(verdict="refused", reason=full)
+        if full is not None:
+            return FeedAnswer(verdict="refused", refusal=full)
         self._viewers[to] = viewer = _Viewer(who, hello, now)
         self.credit_cut += viewer.credit.given != hello.credit_bytes
         verdict = "snapshot"

@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from albireo.codec import record as codec
-from albireo.codec import samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message_records import MessageFact
@@ -49,12 +48,13 @@ from albireo.machine.fold import declared, stretch
 from albireo.machine.fold.alarms.cases import Cases
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.elsewhere import Elsewhere
-from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
+from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.commands.commands import Commands
+from albireo.machine.fold.contents import Content
 from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.letters.letters import INBOX, OUTBOX, MessageFold
-from albireo.machine.fold.origins import Enveloped, Origins, read_envelope
+from albireo.machine.fold.origins import Enveloped, Origins
 from albireo.machine.fold.people.access import AccessFold
 from albireo.machine.fold.people.audit import AuditChain
 from albireo.machine.fold.producers import Producers
@@ -65,10 +65,10 @@ from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal
 from albireo.model.samples import SampleBatch
 
 F = TypeVar("F", bound=TableFold[Any, Any])
-Content = SampleBatch | Enveloped | Sequence[Record]
 _SECTIONS: Final = (
     *("dim", "conditions", "cases", "elsewhere", "commands", "producers", "audit", "access", "origins"),
     *(OUTBOX, INBOX, "feature"),
@@ -91,7 +91,7 @@ class Folds:
         self.origins = Origins()
         self.messages = MessageFold()
         self._tables: dict[type[TableFold[Any, Any]], TableFold[Any, Any]] = {one: one() for one in declared.FOLDS}
-        self._takers: dict[type[Record], list[TableFold[Any, Any]]] = {}
+        self._takers: dict[type[msgspec.Struct], list[TableFold[Any, Any]]] = {}
         """Folds of tables that a record changes, by its type."""
         for one in self._tables.values():
             for kind in one.records:
@@ -108,7 +108,7 @@ class Folds:
         is_elsewhere = header.kind == Kind.REFERENCE
         try:
             producer_id, producer_sequence = codec.decode_producer(frame.body)
-            content = () if is_elsewhere else decode_content(header, frame.body)
+            content = () if is_elsewhere else declared.read(header, frame.body)
         except DecodeError:
             self.unreadable += 1
             self.log_time_ms = header.log_time_ms
@@ -173,10 +173,10 @@ class Folds:
             return
         for offset, record in enumerate(content):
             self._fold_record(record, header.first_sequence + offset, header, log_time)
-        declared = [record for record in content if isinstance(record, ItemDeclared)]
-        if declared:
-            self.conditions.fold_items(declared, log_time)
-            self.cases.redefined(one.item_id for one in declared)
+        items = [record for record in content if isinstance(record, ItemDeclared)]
+        if items:
+            self.conditions.fold_items(items, log_time)
+            self.cases.redefined(one.item_id for one in items)
 
     def _fold_record(self, record: Record, sequence: int, header: FrameHeader, log_time: LogTime) -> None:
         match record:
@@ -248,7 +248,7 @@ class Folds:
             return []
         return self.cases.propose(LogTime(self.log_time_ms * MS), wall)
 
-    def act(self, asked: ActionAsked, wall: WallTime) -> list[CaseChanged] | ActionRefused:
+    def act(self, asked: ActionAsked, wall: WallTime) -> list[CaseChanged] | Refusal:
         """An operator's action at a case, as records to append, or why it is refused."""
         return self.cases.act(asked, LogTime(self.log_time_ms * MS), wall)
 
@@ -347,12 +347,3 @@ def _raised_by(frame: Frame) -> int:
     except DecodeError:
         return FIRST_LEVEL
     return max((one.level for one in records if isinstance(one, FeatureRaised)), default=FIRST_LEVEL)
-
-
-def decode_content(header: FrameHeader, body: bytes | memoryview) -> Content:
-    """The payload of a frame: sample columns, frames of another node, or records."""
-    if header.kind == Kind.ENVELOPE:
-        return read_envelope(header, body)
-    if header.stream == Stream.SAMPLES and header.kind != Kind.RECORDS:
-        return samples.decode_body(body, header.kind, header.record_count)
-    return codec.decode_records(body, header.record_count)

@@ -4,6 +4,7 @@ import msgspec
 
 from albireo.codec.frame import BODY_BYTES_MAX
 from albireo.machine.kernel.events import TopologyTold
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
 
@@ -37,8 +38,8 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes outside the own subtree whose states are followed at the parent."""
     topology_hash: str = ""
     """Hash of the topology that this node runs; empty: not known."""
-    uplink_bytes_per_s: int = 0
-    """Most of the records that it lacks that is sent to it per second; 0: no limit."""
+    named: tuple[NamedFollower, ...] = (HISTORY,)
+    """Followers for which records stay in the log."""
     seed: int = 0
     """Random number of this run, from which guids and nonces are drawn."""
     ticket_key: bytes = b""

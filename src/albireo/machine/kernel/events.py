@@ -207,8 +207,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Number of known damaged ranges of committed records."""
     room_bytes: int = 0
     """Bytes that the log may still take before its disk reserve is touched."""
-    hold_percent: float | None = None
-    """Used part of what may be held back for the parent, percent; NaN: nothing is held; None: there is no parent."""
+    held_percent: dict[str, float] = {}
+    """Used part of the bounds of each named follower that has some, percent, by its name; NaN: nothing is held."""
     pair: PairFigures | None = None
     """Figures of the pair; None: this node stands alone."""
 

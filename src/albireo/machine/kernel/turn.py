@@ -6,21 +6,24 @@ root machine for the commit.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from albireo.codec import record, samples
 from albireo.codec.crc import crc32c
 from albireo.codec.frame import Origin
-from albireo.codec.message import AnyMessage
+from albireo.codec.message import Answer, AnyMessage
 from albireo.codec.record import Kind, Record, Stream
-from albireo.machine.fold.origins import Enveloped
+from albireo.machine.fold.contents import Content
 from albireo.machine.kernel.pull import Pull
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant, WallTime
 from albireo.model.log_view import LogView
+from albireo.model.refusal import Refusal
 from albireo.model.samples import SampleBatch
+
+_Value = TypeVar("_Value")
 
 OWN_PRODUCER: Final = 0
 """Producer id of CORE's own records: they need no sequence, nobody retries them."""
@@ -56,7 +59,29 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class NotAnswered(Exception):
-    """A question that is answered with an error."""
+    """A question that is answered with a refusal."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
+
+
+def granted(outcome: _Value | Refusal) -> _Value:
+    """The value of an outcome.
+
+    Raises:
+        NotAnswered: it is a refusal.
+    """
+    if isinstance(outcome, Refusal):
+        raise NotAnswered(outcome)
+    return outcome
+
+
+def answer_to(request_id: int, outcome: object) -> Answer:
+    """The answer to a question: with a value, or with a refusal."""
+    if isinstance(outcome, Refusal):
+        return Answer(request_id=request_id, refusal=outcome)
+    return Answer(request_id=request_id, result=msgspec.to_builtins(outcome))
 
 
 class Draft(msgspec.Struct, frozen=True, eq=False):
@@ -69,8 +94,8 @@ class Draft(msgspec.Struct, frozen=True, eq=False):
     body_crc: int
     producer_id: int
     producer_sequence: int
-    content: SampleBatch | Enveloped | Sequence[Record]
-    """The decoded payload: what was decoded to be checked is folded later without a second decoding."""
+    content: Content
+    """Part of the payload that the folds take: it was read for a check, and is not read again."""
     origin: Origin | None = None
     """Place of the first record of an envelope in the log that it was written in; None: an own record."""
 
@@ -144,6 +169,10 @@ class Turn:
 
     def send(self, to: bytes, message: AnyMessage, raw: Sequence[bytes | memoryview] = ()) -> None:
         self.sends.append(Send(to, message, raw))
+
+    def answer(self, question: Question, outcome: object) -> None:
+        """Answer now: with a value, or with a refusal."""
+        self.send(question.sender, answer_to(question.request_id, outcome))
 
     def note(self, level: str, event: str, **fields: object) -> None:
         self.notes.append(Note(level, event, fields))

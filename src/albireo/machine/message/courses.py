@@ -146,7 +146,7 @@ def _ended(receipt: MessageReceipt) -> CommandCourse:
         state=end.outcome.value,
         steps=(*_steps(name, receipt.requested_ns, reached), ended),
         cause=end.cause.value,
-        detail=end.detail,
+        detail=str(end.refusal),
         read_back=end.read_back,
         guid=receipt.guid,
         is_settled=receipt.is_settled,

@@ -52,7 +52,7 @@ def receipt_of(receipt: MessageReceipt) -> Receipt:
     return Receipt(
         command_id=receipt.command_id,
         outcome=_OUTCOMES[end.outcome],
-        detail=end.detail,
+        detail=str(end.refusal),
         read_back=end.read_back,
         finished_ns=end.ended_ns,
         ack_guid=receipt.guid,

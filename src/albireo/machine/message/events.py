@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from albireo.codec.message_records import MessageRecord
+from albireo.codec.message_records import MessageEnd, MessageRecord
 from albireo.codec.tree.letters import TreeMessage
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.model.instant import MS, SECOND, Instant, LogTime, WallTime
-from albireo.model.tree.message import BODY_BYTES_MAX, MessageName, MessageStage
+from albireo.model.refusal import Refusal, RefusalCode, kind_of_code
+from albireo.model.tree.message import BODY_BYTES_MAX, MessageName, MessageOutcome, MessageStage
 
 
 class MessageTimes(msgspec.Struct, frozen=True):
@@ -72,12 +73,6 @@ class SendAsked(msgspec.Struct, frozen=True, kw_only=True):
     """Words for people: what it is about."""
     inbox: str = ""
     """Inbox at the owner; empty: it is an order."""
-
-
-class SendRefused(msgspec.Struct, frozen=True):
-    """Reason why a message is not even recorded, and what to do about it."""
-
-    reason: str
 
 
 class RecordMessage(msgspec.Struct, frozen=True):
@@ -146,6 +141,22 @@ class MessageDoubt(msgspec.Struct, frozen=True):
 
     name: MessageName
     detail: str
+
+
+def rejected(refusal: Refusal) -> MessageEnd:
+    """End of a message that its owner refuses."""
+    return MessageEnd(
+        outcome=MessageOutcome.REJECTED,
+        cause=kind_of_code(refusal.code).add_cause,
+        detail=refusal.cause,
+        code=refusal.code,
+        remedy=refusal.remedy,
+    )
+
+
+def no_body(kind: str, error: Exception) -> MessageEnd:
+    """End of a message whose body is none of its kind."""
+    return rejected(Refusal(RefusalCode.MALFORMED, f"the body is no {kind}: {error}"))
 
 
 MessageEffect = RecordMessage | SendLetter | ExecuteBody | RecoverBody | StageReached | MessageProven | MessageDoubt

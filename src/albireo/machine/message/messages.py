@@ -51,15 +51,14 @@ from albireo.machine.message.events import (
     RecoverBody,
     SendAsked,
     SendLetter,
-    SendRefused,
     StageReached,
 )
 from albireo.machine.message.origin import OriginSide
 from albireo.machine.message.owner import OwnerSide
 from albireo.machine.message.route import next_hop
-from albireo.model.command import id_reused
 from albireo.model.instant import Instant, soonest
 from albireo.model.principal import may_be_one
+from albireo.model.refusal import Refusal, RefusalCode, id_reused
 from albireo.model.tree.message import Life, MessageName, MessageStage
 
 EARLY_MAX: Final = 64
@@ -108,26 +107,26 @@ class NodeMessages:
         """Say and record nothing until the next tenure."""
         self.is_serving, self.passes_on, self._beginning = False, False, None
 
-    def ask(self, asked: SendAsked, times: MessageTimes) -> list[MessageEffect] | SendRefused:
+    def ask(self, asked: SendAsked, times: MessageTimes) -> list[MessageEffect] | Refusal:
         """Take a message, or say why not."""
         if not self.is_serving:
-            return SendRefused("this node does not serve yet; ask again in a moment")
+            return Refusal(RefusalCode.NOT_YET, "this node does not serve yet", "ask again in a moment")
         if (refused := self.reused(asked)) is not None:
             return refused
         hop = next_hop(self.node, asked.owner)
         if not hop or hop == self.node:
             where = "this node itself" if hop else "no node of this tree"
-            return SendRefused(f"{asked.owner!r} is {where}; a message goes to another node")
+            return Refusal(RefusalCode.BAD_VALUE, f"{asked.owner!r} is {where}; a message goes to another node")
         found = self.origin.ask(asked, times)
-        return found if isinstance(found, SendRefused) else self._routed(found)
+        return found if isinstance(found, Refusal) else self._routed(found)
 
-    def reused(self, asked: SendAsked) -> SendRefused | None:
+    def reused(self, asked: SendAsked) -> Refusal | None:
         """Refusal of a command id that names another message; None: it names none, or this very one."""
         earlier = self.origin.asked_with(asked.command_id)
         if earlier is None:
             return None
         other = _difference(earlier, asked)
-        return SendRefused(id_reused(asked.command_id, other)) if other else None
+        return id_reused(asked.command_id, other) if other else None
 
     def cancel(self, name: MessageName, times: MessageTimes) -> list[MessageEffect]:
         """Take a message back, if its end is not known yet."""

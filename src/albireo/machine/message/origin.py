@@ -46,12 +46,12 @@ from albireo.machine.message.events import (
     RecordMessage,
     SendAsked,
     SendLetter,
-    SendRefused,
     StageReached,
     hurry,
 )
 from albireo.machine.message.stages import MessageStages
 from albireo.model.instant import MS, Instant, soonest
+from albireo.model.refusal import Refusal
 from albireo.model.tree.message import PIECE_BYTES, AddCause, MessageName, MessageOutcome, MessageStage
 
 
@@ -107,13 +107,13 @@ class OriginSide:
 
     # What people ask.
 
-    def ask(self, asked: SendAsked, times: MessageTimes) -> list[MessageEffect] | SendRefused:
+    def ask(self, asked: SendAsked, times: MessageTimes) -> list[MessageEffect] | Refusal:
         """Take a message, or say why not. A known command id is the same message, of which nothing is done anew."""
         if self.asked_with(asked.command_id) is not None:
             return []
         record = self._asking.ask(asked, times.wall)
-        if isinstance(record, str):
-            return SendRefused(record)
+        if isinstance(record, Refusal):
+            return record
         self._watched.add(record.name)
         return [StageReached(record.name, MessageStage.REQUESTED), RecordMessage(record)]
 

@@ -317,22 +317,7 @@ class OwnerSide:
                 self._outcome(name, guid, end)
 
     def _outcome(self, name: MessageName, guid: str, end: MessageEnd) -> None:
-        self._send(
-            OutcomeSaid(
-                name=name,
-                life=self._life(),
-                guid=guid,
-                outcome=end.outcome,
-                cause=end.cause,
-                detail=end.detail,
-                read_back=end.read_back,
-                accepted_ns=end.accepted_ns,
-                begun_ns=end.begun_ns,
-                selected_ns=end.selected_ns,
-                ended_ns=end.ended_ns,
-                reply=end.reply,
-            )
-        )
+        self._send(OutcomeSaid(name=name, life=self._life(), guid=guid, **msgspec.structs.asdict(end)))
 
     # Steps on record.
 

@@ -30,7 +30,7 @@ from albireo.codec.message_records import (
 from albireo.codec.record import Stream
 from albireo.codec.tree.letters import FromOrigin, TreeMessage
 from albireo.machine.fold.letters.outbox import MessageReceipt
-from albireo.machine.kernel.turn import Moment, Question, Turn
+from albireo.machine.kernel.turn import Moment, Question, Turn, answer_to
 from albireo.machine.message.ends import receipt_of
 from albireo.machine.message.events import (
     ExecuteBody,
@@ -42,22 +42,23 @@ from albireo.machine.message.events import (
     RecoverBody,
     SendAsked,
     SendLetter,
-    SendRefused,
     StageReached,
+    rejected,
 )
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.receiving.desk import MOVED, ReceiversDesk, let_wait
 from albireo.machine.message.route import next_hop
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
-from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
+from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.tree.message import WRITE, Life, MessageName
 
 DOUBTS_KEPT: Final = 1_000
 DOUBT_NS: Final = 3_600 * SECOND
 """Time for which an outcome with a wrong guid counts for the case that tells of it."""
 
-ReceiptTold = Callable[[int, MessageReceipt], Answer]
-"""Makes the answer to a question, of this request id, out of the receipt of the message that it became."""
+ReceiptTold = Callable[[MessageReceipt], object]
+"""Makes the answer to a question out of the receipt of the message that it became: a value, or a refusal."""
 
 
 class MessageCarrier(Protocol):
@@ -90,7 +91,7 @@ class MessageWaiter(msgspec.Struct, frozen=True):
     """Instant at which it is answered all the same, with None; None: never."""
 
     def answer(self, receipt: MessageReceipt) -> tuple[bytes, Answer]:
-        return self.sender, self.told(self.request_id, receipt)
+        return self.sender, answer_to(self.request_id, self.told(receipt))
 
 
 class MessagePost:
@@ -167,10 +168,10 @@ class MessagePost:
         self.messages.suspend()
         for waiting in self._waiting.values():
             for one in waiting:
-                turn.send(one.sender, Answer(request_id=one.request_id, error=MOVED))
+                turn.send(one.sender, Answer(request_id=one.request_id, refusal=MOVED))
         self.desk.suspend(turn)
         for sender, answer in (one for posting in self._posting.values() for one in posting):
-            turn.send(sender, Answer(request_id=answer.request_id, error=MOVED))
+            turn.send(sender, Answer(request_id=answer.request_id, refusal=MOVED))
         for kept in (self._waiting, self._posting, self._asked):
             kept.clear()
 
@@ -178,7 +179,7 @@ class MessagePost:
 
     def ask(
         self, question: Question, asked: SendAsked, log_time: LogTime, turn: Turn, told: ReceiptTold | None = None
-    ) -> SendRefused | None:
+    ) -> Refusal | None:
         """Send a message and answer with its receipt, once it has ended; the same command id is the same message.
 
         Args:
@@ -196,7 +197,7 @@ class MessagePost:
             return let_wait(self._waiting, name, waiter)
         return self._ask(question, asked, log_time, turn, lambda begun: let_wait(self._waiting, begun, waiter))
 
-    def post(self, question: Question, asked: SendAsked, log_time: LogTime, turn: Turn) -> SendRefused | None:
+    def post(self, question: Question, asked: SendAsked, log_time: LogTime, turn: Turn) -> Refusal | None:
         """Send a message and answer with its id, once it is on record here; the same command id is the same message."""
         answer = question.sender, Answer(request_id=question.request_id, result=asked.command_id)
         if self.messages.find(asked.command_id) is not None:
@@ -213,10 +214,10 @@ class MessagePost:
         asked: SendAsked,
         log_time: LogTime,
         turn: Turn,
-        wait: Callable[[MessageName], SendRefused | None],
-    ) -> SendRefused | None:
+        wait: Callable[[MessageName], Refusal | None],
+    ) -> Refusal | None:
         effects = self.messages.ask(asked, _times(question.moment, log_time))
-        if isinstance(effects, SendRefused):
+        if isinstance(effects, Refusal):
             return effects
         for one in effects:
             if isinstance(one, StageReached):
@@ -232,29 +233,33 @@ class MessagePost:
 
     def become(
         self, question: Question, command_id: str, wait_ns: int, turn: Turn, told: ReceiptTold
-    ) -> SendRefused | None:
+    ) -> Refusal | None:
         """Answer with the receipt of a message, once it has ended; with None if it does not in time."""
         found = self.messages.find(command_id)
         if isinstance(found, MessageReceipt):
-            turn.send(question.sender, told(question.request_id, found))
+            turn.answer(question, told(found))
             return None
         name = self._known(command_id)
         if name is None:
-            return SendRefused(f"no message has the id {command_id!r} here; ask where it was sent from")
+            return Refusal(
+                RefusalCode.UNKNOWN_NAME, f"no message has the id {command_id!r} here", "ask where it was sent from"
+            )
         due = Instant(question.moment.now + wait_ns)
         return let_wait(self._waiting, name, MessageWaiter(question.sender, question.request_id, told, due))
 
-    def cancel(self, command_id: str, moment: Moment, log_time: LogTime, turn: Turn) -> SendRefused | None:
+    def cancel(self, command_id: str, moment: Moment, log_time: LogTime, turn: Turn) -> Refusal | None:
         """Take a message back; whoever waits for it hears what became of it."""
         found = self.messages.find(command_id)
         if not isinstance(found, MessageName):
-            return SendRefused("it has ended already" if found is not None else f"no message has the id {command_id!r}")
+            if found is not None:
+                return Refusal(RefusalCode.ENDED, "it has ended already")
+            return Refusal(RefusalCode.UNKNOWN_NAME, f"no message has the id {command_id!r}")
         self._carry(self.messages.cancel(found, _times(moment, log_time)), moment, log_time, turn)
         return None
 
     def take_back(
         self, question: Question, command_id: str, log_time: LogTime, turn: Turn, told: ReceiptTold
-    ) -> SendRefused | None:
+    ) -> Refusal | None:
         """Take a message back, and answer with its receipt once it has ended."""
         found = self.messages.find(command_id)
         if isinstance(found, MessageName):
@@ -265,9 +270,7 @@ class MessagePost:
 
     # Receivers.
 
-    def receive(
-        self, question: Question, inbox: str, wait_ns: int, log_time: LogTime, turn: Turn
-    ) -> SendRefused | None:
+    def receive(self, question: Question, inbox: str, wait_ns: int, log_time: LogTime, turn: Turn) -> Refusal | None:
         """Answer with the next message of an inbox, once this receiver has one; with None if none comes in time."""
         refused = self.desk.receive(question, inbox, wait_ns, _times(question.moment, log_time), turn)
         if refused is None:
@@ -296,7 +299,7 @@ class MessagePost:
         log_time: LogTime,
         turn: Turn,
         reply: bytes | None = None,
-    ) -> str:
+    ) -> Refusal | None:
         """Take a receiver's word that a message is its own now, and its reply; answered once that is on record.
 
         It may say so again: the answer is the same.
@@ -307,14 +310,16 @@ class MessagePost:
         if not self.messages.is_serving:  # Its tenure has not begun: no lease is known yet, and none is over.
             return MOVED
         found = self.desk.taken(question, name, lease, reply, turn)
-        if isinstance(found, str):
+        if not isinstance(found, tuple):
             return found
         times = _times(question.moment, log_time)
         self._carry(self.messages.executed(*found, times, lease), question.moment, log_time, turn)
         self._fetch(question.moment, log_time, turn)
-        return ""
+        return None
 
-    def given_back(self, question: Question, name: MessageName, lease: int, log_time: LogTime, turn: Turn) -> str:
+    def given_back(
+        self, question: Question, name: MessageName, lease: int, log_time: LogTime, turn: Turn
+    ) -> Refusal | None:
         """Take a receiver's word that it did nothing with a message; returns a refusal."""
         if not self.messages.is_serving:
             return MOVED
@@ -412,8 +417,8 @@ class MessagePost:
             return self.desk.receivers.recovered()
         carrier = self._carriers.get(one.kind)
         if carrier is None:
-            detail = f"this node knows no order of kind {one.kind!r}"
-            return MessageEnd(outcome=MessageOutcome.REJECTED, cause=AddCause.NOT_SUPPORTED, detail=detail)
+            cause = f"this node knows no order of kind {one.kind!r}"
+            return rejected(Refusal(RefusalCode.UNKNOWN_QUESTION, cause))
         return carrier.execute(one, moment, turn) if isinstance(one, ExecuteBody) else carrier.recover(one)
 
 
@@ -421,10 +426,8 @@ def _times(moment: Moment, log_time: LogTime) -> MessageTimes:
     return MessageTimes(moment.now, log_time, moment.wall)
 
 
-def _answer(request_id: int, receipt: MessageReceipt) -> Answer:
+def _answer(receipt: MessageReceipt) -> object:
     """The receipt of a message; of one that carried an order, the receipt that orders have."""
     if receipt.kind != WRITE:
-        return Answer(request_id=request_id, result=msgspec.to_builtins(receipt))
-    return Answer(
-        request_id=request_id, result=msgspec.to_builtins(receipt_of(receipt)) | {"cause": receipt.end.cause.value}
-    )
+        return receipt
+    return msgspec.to_builtins(receipt_of(receipt)) | {"cause": receipt.end.cause.value}

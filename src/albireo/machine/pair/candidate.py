@@ -16,7 +16,7 @@ from typing import ClassVar
 from albireo.codec.pair_message import Accept, Prepare, Read, Record, Voted
 from albireo.machine.pair.candidacy import Candidacy, CandidacyKind, Grant, Phase, Tally
 from albireo.machine.pair.config import after
-from albireo.machine.pair.events import Refusal
+from albireo.machine.pair.events import Objection
 from albireo.machine.pair.party import Party, Peer
 from albireo.model.instant import Instant
 
@@ -182,8 +182,8 @@ class Candidate:
                 return CandidacyOutcome.WITHDRAWN
         own = self.own
         if not own.log.takes_epoch:
-            own.refuse(Refusal.EPOCHS_FULL)
-            return self.withdraw(Refusal.EPOCHS_FULL.value, now)
+            own.refuse(Objection.EPOCHS_FULL)
+            return self.withdraw(Objection.EPOCHS_FULL.value, now)
         candidacy.epoch = own.tried_epoch = own.next_epoch(candidacy.promised)
         own.persist()
         self._send(Phase.PREPARE, now)

@@ -280,7 +280,7 @@ class CaseTold(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Refusal(StrEnum):
+class Objection(StrEnum):
     """Reason why a message, an answer or an admin action was not taken; `status` counts by its text."""
 
     FOREIGN_CLUSTER = "foreign_cluster"
@@ -339,7 +339,7 @@ class Untimely(msgspec.Struct, frozen=True):
         return f"{self.what.__name__} while {self.state.value}"
 
 
-Why = Refusal | Untimely
+Why = Objection | Untimely
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -34,7 +34,7 @@ from albireo.machine.pair.events import (
     AppendFrames,
     CaseTold,
     CutTo,
-    Refusal,
+    Objection,
     RepairLog,
     StartOver,
     TakeFolds,
@@ -106,19 +106,19 @@ class Following:
         """
         own, log = self.own, self.own.log
         if (answer.epoch, answer.session) != (self.epoch, self.session) or self.is_verified:
-            own.refuse(Refusal.OTHER_SESSION)
+            own.refuse(Objection.OTHER_SESSION)
             return False
         theirs, is_snapshot = EpochHistory.told(answer.history), answer.is_snapshot
         if theirs is None:
-            own.refuse(Refusal.IMPOSSIBLE_HISTORY)
+            own.refuse(Objection.IMPOSSIBLE_HISTORY)
             return False
         is_possible = _is_beginning(answer) if is_snapshot else 0 <= answer.position <= log.end.sequence
         if not is_possible or (own.lacks_folds and not is_snapshot) or answer.epoch < own.accepted_epoch:
-            own.refuse(Refusal.IMPOSSIBLE_ANSWER)
+            own.refuse(Objection.IMPOSSIBLE_ANSWER)
             return False
         if not is_snapshot and own.folds_at != BEGINNING and not own.has_folds_of(theirs):
             own.lacks_folds = True  # The folds are of a branch that is no more: ask again, and say so.
-            own.refuse(Refusal.FOLDS_OF_ANOTHER_BRANCH)
+            own.refuse(Objection.FOLDS_OF_ANOTHER_BRANCH)
             self.session = own.next_round()
             return False
         end = log.end.sequence
@@ -159,7 +159,7 @@ class Following:
     def _range(self, sent: RangeSent) -> None:
         own, first = self.own, self.own.log.damaged_from
         if not first or (sent.epoch, sent.session, sent.after) != (self.epoch, self.session, first - 1):
-            own.refuse(Refusal.OTHER_RANGE)
+            own.refuse(Objection.OTHER_RANGE)
         elif sent.is_gone:
             own.lacks_folds = True  # Only a snapshot helps: ask again, and say so.
             self.is_verified = False
@@ -184,13 +184,13 @@ class Following:
         """Take one part of the folds, and ask for the next."""
         own = self.own
         if (sent.epoch, sent.session) != (self.epoch, self.session) or sent.part != self.wants_part:
-            own.refuse(Refusal.OTHER_PART)
+            own.refuse(Objection.OTHER_PART)
             return
         if sent.part and sent.position != self._folds:
             self.wants_part = 0
-            own.refuse(Refusal.FOLDS_MOVED)
+            own.refuse(Objection.FOLDS_MOVED)
         elif sent.position < own.log.begin.position or not 0 <= sent.part < sent.parts:
-            own.refuse(Refusal.IMPOSSIBLE_FOLDS)
+            own.refuse(Objection.IMPOSSIBLE_FOLDS)
         else:
             self._folds = sent.position
             own.out.append(TakeFolds(sent))
@@ -228,15 +228,15 @@ class Following:
     def frames(self, frames: Frames) -> None:
         own, end = self.own, self.own.log.end.sequence
         if (frames.epoch, frames.session) != (self.epoch, self.session) or not self.is_verified:
-            own.refuse(Refusal.OTHER_SESSION)
+            own.refuse(Objection.OTHER_SESSION)
         elif self.wants_part is not None:
-            own.refuse(Refusal.FOLDS_FIRST)
+            own.refuse(Objection.FOLDS_FIRST)
         elif frames.previous > end:
             self.acknowledge(has_gap=True)
         elif frames.previous < end:
             self.acknowledge()  # A repeat: the acknowledgement got lost.
         elif frames.last.sequence <= end or not own.log.has_epoch_of(frames.last):
-            own.refuse(Refusal.IMPOSSIBLE_FRAMES)
+            own.refuse(Objection.IMPOSSIBLE_FRAMES)
         else:
             own.out.append(AppendFrames(frames.payload, frames.last))
             self.commit(frames.committed, frames.last)
@@ -267,7 +267,7 @@ class Following:
         if self.own.log.has_epoch_of(position):
             self.own.commit(position)
         else:
-            self.own.refuse(Refusal.IMPOSSIBLE_COMMIT)
+            self.own.refuse(Objection.IMPOSSIBLE_COMMIT)
 
     def acknowledge(self, *, has_gap: bool = False) -> None:
         """Say what was verified; while folds are missing, ask for them instead."""

@@ -25,8 +25,8 @@ from albireo.machine.pair.events import (
     ForceAsked,
     HoldAsked,
     MemberStopAsked,
+    Objection,
     OutputsEnded,
-    Refusal,
     Serve,
     State,
     StopNow,
@@ -52,7 +52,7 @@ class Handover:
         """Instant at which a handover under way is given up; None: none is under way."""
         self.writes_until: Instant | None = None
         """No write that has left lands at or after this instant. None: an adapter may still write."""
-        self.given_up: Refusal | None = None
+        self.given_up: Objection | None = None
         """Reason why the last handover was given up; None: it was not."""
         self.force_at: Instant | None = None
         self.is_force_given_up = False
@@ -76,9 +76,9 @@ class Handover:
             case SwitchoverAsked(cause, is_for_stop):
                 self.begin(holder, cause, now, is_for_stop=is_for_stop)
             case ForceAsked() if not own.is_complete:
-                own.refuse(Refusal.STATE_INCOMPLETE)
+                own.refuse(Objection.STATE_INCOMPLETE)
             case ForceAsked() if not own.log.takes_epoch:
-                own.refuse(Refusal.EPOCHS_FULL)
+                own.refuse(Objection.EPOCHS_FULL)
             case ForceAsked():
                 self.is_force_given_up = False
                 self.force_at = max(after(now, own.config.silence_ns), self.candidate.promise_until)
@@ -95,10 +95,10 @@ class Handover:
     def begin(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
         own, other = self.own, self.peer.last
         if holder is None or holder.changes.confirmed != (0, 1) or holder.changes.has_unresolved:
-            own.refuse(Refusal.OTHER_NOT_IN_SET)
+            own.refuse(Objection.OTHER_NOT_IN_SET)
             return
         if other is not None and other.is_held and not is_for_stop:
-            own.refuse(Refusal.OTHER_IS_HELD)
+            own.refuse(Objection.OTHER_IS_HELD)
             return
         if self.until is None:
             self.writes_until = self.given_up = None
@@ -115,13 +115,13 @@ class Handover:
         """Instant at which a handover may go on by itself; in the past: nothing is due."""
         return Instant(0) if self.until is None or self.writes_until is None else self.writes_until
 
-    def _why_not_yet(self, holder: Holder, now: Instant) -> Refusal | None:
+    def _why_not_yet(self, holder: Holder, now: Instant) -> Objection | None:
         """Reason why the lead is not given away yet; None: nothing is in its way."""
         log = self.own.log
         if self.writes_until is None or now < self.writes_until:
-            return Refusal.OUTPUTS_NOT_ENDED
+            return Objection.OUTPUTS_NOT_ENDED
         is_level = log.told == log.end and holder.match >= log.end.sequence and holder.is_followed
-        return None if is_level else Refusal.OTHER_NOT_LEVEL
+        return None if is_level else Objection.OTHER_NOT_LEVEL
 
     def is_due(self, holder: Holder, state: State, now: Instant) -> bool:
         """True: the lead is to be given away now; no write is under way, both logs end at one committed position.
@@ -131,7 +131,7 @@ class Handover:
         if self.until is None or holder.has_yielded:
             return False
         if state is not State.ACTIVE:
-            self._give_up(Refusal.OTHER_NOT_IN_SET if state is State.SOLO else Refusal.LEASE_OVER, holder, state)
+            self._give_up(Objection.OTHER_NOT_IN_SET if state is State.SOLO else Objection.LEASE_OVER, holder, state)
             return False
         why_not = self._why_not_yet(holder, now)
         if why_not is not None and now >= self.until:
@@ -150,7 +150,7 @@ class Handover:
         if not self.is_for_stop:
             own.tell(Yielded(**own.peer_head, epoch=holder.epoch, position=own.log.end))
 
-    def _give_up(self, why: Refusal, holder: Holder, state: State) -> None:
+    def _give_up(self, why: Objection, holder: Holder, state: State) -> None:
         """Lead on. Under a lease that is over nothing is served, and a later one begins without this handover."""
         self.until, self.given_up = None, why
         self.own.refuse(why)
@@ -164,7 +164,7 @@ class Handover:
             return None
         if self.peer.is_present(now, own.config):
             self.force_at, self.is_force_given_up = None, True
-            own.refuse(Refusal.OTHER_IS_ALIVE)
+            own.refuse(Objection.OTHER_IS_ALIVE)
             return None
         if now < self.force_at:
             return None

@@ -32,7 +32,7 @@ from albireo.codec.pair_message import (
 from albireo.machine.kernel.permit import Permit
 from albireo.machine.pair.candidacy import Grant
 from albireo.machine.pair.config import after
-from albireo.machine.pair.events import CaseTold, Refusal, Replicate, SendFolds, SendRange, State
+from albireo.machine.pair.events import CaseTold, Objection, Replicate, SendFolds, SendRange, State
 from albireo.machine.pair.hold_off import HoldOff
 from albireo.machine.pair.lease import Lease
 from albireo.machine.pair.levels import Levels
@@ -272,7 +272,7 @@ class Holder:
     def hears(self, message: FromFollower, now: Instant) -> None:
         """Take a message of the follower. Only a hello may be of another run: the rest may be of a run before."""
         if message.run != self._session_run and not isinstance(message, FollowAsked):
-            self.own.refuse(Refusal.OTHER_SESSION)
+            self.own.refuse(Objection.OTHER_SESSION)
             return
         match message:
             case FollowAsked() if self.levels.apart is not None:
@@ -290,17 +290,17 @@ class Holder:
         """Answer a member that wants to follow: find the last record that both histories prove equal."""
         own, log = self.own, self.own.log
         if not self.changes.confirmed or hello.epoch != self.epoch:
-            own.refuse(Refusal.NOT_HOLDER)
+            own.refuse(Objection.NOT_HOLDER)
             return
         if hello.run == self._session_run and hello.session <= self.session:
             if hello.session == self.session:
                 self._answer(hello)  # The answer got lost, or the hello was repeated below.
             else:
-                own.refuse(Refusal.OLD_SESSION)
+                own.refuse(Objection.OLD_SESSION)
             return
         theirs = EpochHistory.told(hello.history)
         if theirs is None or hello.end.sequence < 0:
-            own.refuse(Refusal.IMPOSSIBLE_HISTORY)
+            own.refuse(Objection.IMPOSSIBLE_HISTORY)
             return
         common = log.history.common_point(theirs, log.end.sequence, hello.end.sequence)
         is_too_old = hello.lacks_folds or common < log.begin.position.sequence
@@ -309,7 +309,7 @@ class Holder:
             self._peer_lost(hello.run, common, now)
             return
         if is_too_old and not log.begin.is_known:
-            own.refuse(Refusal.BEGINNING_UNREADABLE)
+            own.refuse(Objection.BEGINNING_UNREADABLE)
             return
         if hello.is_damaged:
             own.out.append(CaseTold("store_refused", True, "records below its commit position are damaged"))
@@ -340,7 +340,7 @@ class Holder:
         """Give the follower what it asks for: a part of the folds, or frames that it can't read."""
         is_range = isinstance(ask, RangeAsked)
         if (ask.epoch, ask.session) != (self.epoch, self.session) or (self._given is None) is not is_range:
-            self.own.refuse(Refusal.OTHER_SESSION)
+            self.own.refuse(Objection.OTHER_SESSION)
         elif isinstance(ask, RangeAsked):
             self.own.out.append(SendRange(ask.session, ask.run, ask.epoch, ask.after))
         else:
@@ -377,7 +377,7 @@ class Holder:
         least, most = min(ack.received, ack.durable), max(ack.received, ack.durable)
         is_possible = least >= 0 and most <= self.own.log.end.sequence
         if (ack.epoch, ack.session) != (self.epoch, self.session) or not is_possible:
-            self.own.refuse(Refusal.OTHER_SESSION)
+            self.own.refuse(Objection.OTHER_SESSION)
             return
         self.is_peer_complete, self._flows = ack.is_complete, True
         self.received = max(self.received, ack.received)

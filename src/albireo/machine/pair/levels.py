@@ -9,7 +9,7 @@ Spec: design/pair.md, rule 11; ADR-0127.
 """
 
 from albireo.codec.pair_message import Heartbeat
-from albireo.machine.pair.events import RaiseLevel, Refusal
+from albireo.machine.pair.events import Objection, RaiseLevel
 from albireo.machine.pair.party import Party
 
 
@@ -32,10 +32,10 @@ class Levels:
         self.apart = why_apart(own, other, self._raises_to)
 
 
-def why_apart(own: Party, other: Heartbeat, raises_to: int = 0) -> Refusal | None:
+def why_apart(own: Party, other: Heartbeat, raises_to: int = 0) -> Objection | None:
     """Reason why two members can't have one log; None: they can. `raises_to`: level of the own log, soon."""
     if abs(own.feature_level - other.feature_level) > 1:
-        return Refusal.TOO_FAR_APART
+        return Objection.TOO_FAR_APART
     if own.feature_level < other.log_level:
-        return Refusal.LOG_ABOVE_OWN
-    return Refusal.OTHER_BELOW_LOG if other.feature_level < max(own.log_level, raises_to) else None
+        return Objection.LOG_ABOVE_OWN
+    return Objection.OTHER_BELOW_LOG if other.feature_level < max(own.log_level, raises_to) else None

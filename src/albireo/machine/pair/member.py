@@ -68,9 +68,9 @@ from albireo.machine.pair.events import (
     LogBroken,
     LogChanged,
     MemberStopAsked,
+    Objection,
     OutputsEnded,
     PeerGone,
-    Refusal,
     Serve,
     SessionLost,
     State,
@@ -94,9 +94,9 @@ from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry
 
 COUNTED: Final = {
-    VoterRefusal.EMPTY.value: Refusal.VOTER_EMPTY,
-    VoterRefusal.OTHER_LIST.value: Refusal.VOTER_OF_OTHER_LIST,
-    VoterRefusal.FOREIGN_CLUSTER.value: Refusal.VOTER_OF_FOREIGN_CLUSTER,
+    VoterRefusal.EMPTY.value: Objection.VOTER_EMPTY,
+    VoterRefusal.OTHER_LIST.value: Objection.VOTER_OF_OTHER_LIST,
+    VoterRefusal.FOREIGN_CLUSTER.value: Objection.VOTER_OF_FOREIGN_CLUSTER,
 }
 """Refusals of voters, by word, that somebody has to do something about."""
 
@@ -200,7 +200,7 @@ class Member:
             why = Untimely(type(message), self.state)
         if why is not None:
             own.refuse(why)
-            if why is Refusal.CLONED_STORE and self.peer.is_new_clone(message.run):
+            if why is Objection.CLONED_STORE and self.peer.is_new_clone(message.run):
                 own.out.append(CaseTold("store_refused", True, "the other member has a copy of this store"))
             return
         match message:
@@ -225,7 +225,7 @@ class Member:
         if self.peer.hear(heartbeat, now):
             self._consider(heartbeat, now)
         elif heartbeat != self.peer.last:
-            self.own.refuse(Refusal.OLD_HEARTBEAT)
+            self.own.refuse(Objection.OLD_HEARTBEAT)
             return
         self.own.out.append(TellPeer(path, self._answer_to(heartbeat, now)))
 
@@ -289,17 +289,17 @@ class Member:
         own, following = self.own, self.following
         is_level = own.log.end == own.log.durable == message.position
         if following is None or following.epoch != message.epoch or not is_level:
-            own.refuse(Refusal.NOT_LEVEL)
+            own.refuse(Objection.NOT_LEVEL)
             return
         self.candidate.yielded_until = after(now, self.config.lease_ns)
         self.candidate.retry_at = now
 
     def _voted(self, voted: Voted, now: Instant) -> None:
         if voted.cluster != self.config.cluster or voted.voter not in self.config.voters:
-            self.own.refuse(Refusal.FOREIGN_VOTER)
+            self.own.refuse(Objection.FOREIGN_VOTER)
             return
         if voted.to_run != self.own.run:
-            self.own.refuse(Refusal.NOT_FOR_THIS_RUN)
+            self.own.refuse(Objection.NOT_FOR_THIS_RUN)
             return
         if voted.reason in COUNTED:
             self.own.refuse(COUNTED[voted.reason])

@@ -13,7 +13,7 @@ import msgspec
 
 from albireo.codec.pair_message import Between, Heartbeat, PeerMessage, Question
 from albireo.machine.pair.config import PairConfig
-from albireo.machine.pair.events import AskVoter, Commit, Effect, PersistStore, Refusal, Refused, TellPeer, Why
+from albireo.machine.pair.events import AskVoter, Commit, Effect, Objection, PersistStore, Refused, TellPeer, Why
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import Instant
 from albireo.model.log_view import LogView
@@ -149,18 +149,18 @@ class Peer:
         self._beats: dict[int, int] = {}
         self._clone_run = 0
 
-    def why_refused(self, message: Between, own: Party) -> Refusal | None:
+    def why_refused(self, message: Between, own: Party) -> Objection | None:
         """Reason why the sender, or the run it means, is not the right one; None: both are."""
         if message.cluster != own.config.cluster:
-            return Refusal.FOREIGN_CLUSTER
+            return Objection.FOREIGN_CLUSTER
         if message.member == own.index:
-            return Refusal.SAME_MEMBER
+            return Objection.SAME_MEMBER
         if message.store == own.store:
-            return Refusal.CLONED_STORE
+            return Objection.CLONED_STORE
         if not isinstance(message, Heartbeat) and message.run != self.run:
-            return Refusal.UNKNOWN_RUN
+            return Objection.UNKNOWN_RUN
         to_run = getattr(message, "to_run", own.run)
-        return None if to_run == own.run else Refusal.NOT_FOR_THIS_RUN
+        return None if to_run == own.run else Objection.NOT_FOR_THIS_RUN
 
     def is_new_clone(self, run: int) -> bool:
         """True once for each run that has this member's own store."""

@@ -44,6 +44,7 @@ from albireo.machine.producer.flight import MESSAGE_BYTES, Flight, Loss, batch_t
 from albireo.machine.producer.renaming import renamed, renumber
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
+from albireo.model.refusal import RefusalCode
 from albireo.model.samples import SampleBatch
 
 PARTLY_FILLED_MAX: Final = 2
@@ -278,23 +279,23 @@ class Producer:
         return self._fill(now)
 
     def _was_refused(self, event: AppendRefused, now: Instant) -> list[SendToCore]:
-        if event.reason == "superseded" or event.detail:
+        if event.is_final:
             if event.run == self._hello.run:
                 self.last_word = event
             return []
         self.refused += 1
         if self._welcome is None or self._is_greeting:
             return []
-        match event.reason:
-            case "gap" if self._in_flight and event.producer_id == self._welcome.producer_id:
+        match event.refusal.code:
+            case RefusalCode.GAP if self._in_flight and event.producer_id == self._welcome.producer_id:
                 return self._resend_from(event.wanted, now)
-            case "admission":
+            case RefusalCode.NOT_RECORDING:
                 if self._resume_at is None:
                     self._resume_at = Instant(now + self._config.admission_pause_ns)
                     self._answer_due = None
                     self._is_probing = True
                 return []
-            case "malformed" if event.producer_sequence > 0:
+            case RefusalCode.MALFORMED if event.producer_sequence > 0:
                 return self._give_up(event.producer_sequence, now)
             case _:
                 return self._greet(now)

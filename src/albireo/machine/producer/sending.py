@@ -49,6 +49,7 @@ from albireo.machine.producer.seeking import (
 from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.samples import SampleBatch
 
 
@@ -140,7 +141,9 @@ class PairSender:
     def successor(self) -> Successor | None:
         """Life that has the name now; None: it is this sender's."""
         word = self.last_word
-        return None if word is None or word.detail else word.successor or Successor(producer_id=0, run=0)
+        if word is None or word.refusal.code != RefusalCode.SUPERSEDED:
+            return None
+        return word.successor or Successor(producer_id=0, run=0)
 
     @property
     def last_word(self) -> AppendRefused | None:
@@ -208,7 +211,7 @@ class PairSender:
         if member != self._seeker.chosen:
             return []
         match message:
-            case AppendRefused(reason="passive"):
+            case AppendRefused(refusal=Refusal(code=RefusalCode.NOT_HOLDER)):
                 return self._sought(self._seeker.step(TurnedAway(member), now), now)
             case ProducerWelcome() if self._is_late(message):
                 self.late_welcomes += 1

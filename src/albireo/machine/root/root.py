@@ -124,7 +124,7 @@ class Root:
         self._hellos = Hellos(self.registry, self.admission, self.config.limits)
         self.actors = ActorWatch(self.config, self.registry, self.folds.cases.messages, moment.now)
         self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders.items_ordered, moment.now)
-        self.admission.closed_because = self.role.cause
+        self.admission.close(self.role.cause, is_passive=True)
         self.sessions.begin_afresh(moment.now)
         self.tree.begin_afresh()
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
@@ -268,7 +268,7 @@ class Root:
             self.sessions.begin(turn)
             self.orders.restarted(LogTime(self.log_time_ns(moment.now)), moment, turn)
         self.admission.body_bytes_max = min(BODY_BYTES_MAX, self.config.segment_bytes - HEADER_BYTES)
-        self.admission.closed_because = self._log_reason
+        self.admission.close(self._log_reason)
         self.role.tell_waiting(turn)
 
     def log_time_ns(self, now: Instant) -> int:
@@ -276,7 +276,7 @@ class Root:
         return self._pending.log_time_ns(now)
 
     def _stand_by(self, was_serving: bool, turn: Turn) -> None:
-        self.admission.closed_because = self.role.cause
+        self.admission.close(self.role.cause, is_passive=True)
         if was_serving:
             present = [one.sender for one in self.registry.adapters() if one.sender is not None]
             self.outputs.stand_down()
@@ -435,7 +435,7 @@ class Root:
             return
         self._log_reason = reason
         if self.role.is_serving:
-            self.admission.closed_because = reason
+            self.admission.close(reason)
         turn.note("error" if reason else "info", "admission_stopped" if reason else "admission_resumed", reason=reason)
 
     def _time_passed(self, moment: Moment, turn: Turn) -> None:

@@ -4,8 +4,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Generic
 
+import msgspec
+
 from albireo.codec.frame import FrameHeader
-from albireo.codec.record import Record
 from albireo.codec.slices import read_slices
 from albireo.machine.table.shape import K, R, TableShape
 from albireo.machine.table.table import Table
@@ -16,8 +17,8 @@ class TableFold(ABC, Generic[K, R]):
     """A fold whose state is a table. Bounded by who appends its records."""
 
     shape: ClassVar[TableShape[Any, Any]]
-    records: ClassVar[tuple[type[Record], ...]]
-    """Types of the records that change it."""
+    records: ClassVar[tuple[type[msgspec.Struct], ...]]
+    """Types of the records, or heads of other contents, that change it."""
 
     def __init__(self) -> None:
         self.table: Table[K, R] = Table(self.shape)

@@ -42,6 +42,7 @@ from albireo.machine.feed.follower import (
     TakeSnapshot,
     TellLeader,
 )
+from albireo.machine.fold.declared import upward
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.tree.copier import Copier
 from albireo.machine.tree.followed_states import UNHEARD_NS, WINDOW_BYTES, FollowedStates, Raw, StateWish
@@ -195,7 +196,7 @@ class Child:
         if not self._is_log_wanted or self.hello is None or self.log_line is None:
             return
         log_id = self.hello.log_id
-        config = FollowerConfig(name=self._own_node, is_named=True, window_bytes=WINDOW_BYTES)
+        config = FollowerConfig(name=self._own_node, streams=upward(), window_bytes=WINDOW_BYTES)
         self._log = Follower(config, self._copier.end_of(log_id), log_id)
         self._log.durable = self._copier.safe_of(log_id)
         self._log.epoch = 0  # As with states: who acts was chosen already.

@@ -4,7 +4,7 @@ A name that begins with the id of the root is a whole id. So it means no other n
 end, also where the node of that id is not known.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Final
 
 NODES_TOLD: Final = 20
@@ -21,9 +21,3 @@ def nodes_meant(name: str, nodes: Collection[str]) -> list[str]:
 def root_id(node: str) -> str:
     """Id of the root above a node."""
     return node.partition("/")[0]
-
-
-def ambiguous(name: str, found: Sequence[str]) -> str:
-    """Words for a name that may mean each of several nodes."""
-    listed = " or ".join(found[:NODES_TOLD])
-    return f"{name!r} may be one of {listed}; what to do: name the node by its whole id, as in {found[0]}"

@@ -15,8 +15,6 @@ SESSIONS_MAX: Final = 1_000
 """Most sessions of a node, as many as keys can be trusted; whoever comes then is served as ever, without a session."""
 LOCALHOST: Final = "localhost"
 """Address of everybody who speaks over a socket in the data directory."""
-OVER: Final = "your session was ended by "
-"""Begin of the refusal that the client of an ended session is told."""
 
 
 class EndCause(StrEnum):

@@ -279,7 +279,9 @@ class Core:
                 continue
             if self._house.hears(one):
                 continue
-            is_over = isinstance(one.message, Ask) and bool(self.root.sessions.objection(self._peers.sender_of(one)))
+            is_over = (
+                isinstance(one.message, Ask) and self.root.sessions.refusal_of(self._peers.sender_of(one)) is not None
+            )
             if isinstance(one.message, Ask) and one.message.of and not is_over and (is_local or one.link is door):
                 self._history.asked(one, one.message, self.root.access, self._moment())
                 continue

@@ -36,7 +36,10 @@ class Alone:
         self._core = core
         self._actor = actor
         self._keys = None if door is None or not door.keys else Keys.load(Path(door.keys))
-        self.door = ProgramDoor() if door is None else ProgramDoor(door.endpoint, door.closed_because(node, actor.data))
+        self.door = ProgramDoor()
+        if door is not None:
+            why = door.closed_because(node, actor.data)
+            self.door = ProgramDoor(door.endpoint, "; what to do: ".join(filter(None, why)))
         self._access: KeyAccess
         core.log.commit(core.log.durable)  # All that recovery made durable.
 

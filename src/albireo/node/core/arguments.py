@@ -14,6 +14,7 @@ from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
 from albireo.node.membership.door import DoorArguments
 from albireo.node.membership.pair_arguments import PairArguments
+from albireo.node.membership.private_log import stream_numbers
 
 SEED_BYTES: Final = 32
 
@@ -52,7 +53,7 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         lacks_to: as in `RootConfig`.
     """
     pair, uplink = arguments.pair, arguments.uplink
-    local, private = (frozenset[int](), frozenset[int]()) if pair is None else pair.stream_numbers
+    local, private = (frozenset[int](), frozenset[int]()) if pair is None else stream_numbers(pair)
     return RootConfig(
         node=arguments.node,
         log_id=log_id,
@@ -69,7 +70,7 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         parent_places=frozenset() if uplink is None else frozenset(uplink.endpoints),
         beyond=() if uplink is None else uplink.beyond,
         topology_hash=arguments.topology_hash,
-        uplink_bytes_per_s=0 if uplink is None else uplink.bytes_per_s,
+        named=arguments.retention.named,
         seed=int.from_bytes(entropy(SEED_BYTES)),
         ticket_key=entropy(SEED_BYTES) if arguments.faces else b"",
         lacks_to=lacks_to,

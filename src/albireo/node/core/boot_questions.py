@@ -65,7 +65,7 @@ class BootQuestions:
         if self._link is None or letter.link is not self._link:
             return False
         answer = letter.message
-        if isinstance(answer, Answer) and not answer.error:
+        if isinstance(answer, Answer) and answer.refusal is None:
             what = next((one for one, number in self._asked.items() if number == answer.request_id), "")
             with contextlib.suppress(KeyError, msgspec.ValidationError):
                 self._take(_TAKEN[what](answer.result))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from albireo.codec.message import AnyMessage
 from albireo.log import Corrupted, Pruned, ReadFailed
-from albireo.machine.feed.leader import cut
+from albireo.machine.feed.leader import data_of
 from albireo.machine.kernel.events import DamagePassed, FollowersServed, WakeUpEnded
 from albireo.machine.kernel.pull import Given, Pull
 from albireo.model.instant import Instant
@@ -70,7 +70,8 @@ class Feeding:
     def _given(self, pull: Pull, readable: Position) -> Given | None:
         """Read and send a chunk; None: it is damaged here, and the holder, which has it, gives it soon."""
         try:
-            chunk = (self._core.private or self._core.log).read(pull.after, pull.bytes_max)
+            log = self._core.private or self._core.log
+            chunk, looked_to = log.select(pull.after, pull.bytes_max, pull.streams)
         except Pruned:
             return Given(pull, is_lost=True)  # The follower says hello again, and is told SNAPSHOT.
         except ReadFailed as error:
@@ -78,12 +79,12 @@ class Feeding:
             return Given(pull, is_lost=True)  # The disk is asked again when the follower says hello.
         except Corrupted as damage:
             return self._pass_damage(pull, damage) if self._core.root.role.holds else None
-        data, raw, scanned = cut(chunk, pull, self._core.log.history.epoch)
-        is_all = scanned >= readable.sequence
-        if data is None:
-            return Given(pull, scanned, is_all=is_all)
-        is_lost = not self._send(pull.to, data, raw)
-        return Given(pull, scanned, data.last, len(raw), is_all, is_lost)
+        is_all = looked_to >= readable.sequence
+        if not chunk:
+            return Given(pull, looked_to, is_all=is_all)
+        data = data_of(chunk, pull, self._core.log.history.epoch)
+        is_lost = not self._send(pull.to, data, chunk)
+        return Given(pull, looked_to, data.last, len(chunk), is_all, is_lost)
 
     def _pass_damage(self, pull: Pull, damage: Corrupted) -> Given:
         """Go on behind records that can't be read. For a named follower, the history, they become a gap."""
@@ -91,7 +92,7 @@ class Feeding:
         followed = self._core.root.feeds.leader.followers.get(pull.to)
         if followed is None:  # It left since this was pulled: what was given to those before it can do that.
             return Given(pull, is_lost=True)
-        if followed.hello.is_named:
+        if followed.named is not None:
             wall = self._actor.wall_ns()
             from_ns = self._node_ns_at(damage.first_sequence - 1, wall)
             self._core.tell(DamagePassed(from_ns, self._node_ns_at(damage.last_sequence + 1, wall)))

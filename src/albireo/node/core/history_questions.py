@@ -16,6 +16,7 @@ from albireo.machine.access.judge import AccessJudge
 from albireo.machine.kernel.turn import Moment
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import SECOND, Instant
+from albireo.model.refusal import Refusal, RefusalCode, unknown_question
 from albireo.node.core.peer_links import PeerLinks
 from albireo.runtime import Letter, Link
 from albireo.runtime.link.link import LinkLimits
@@ -60,28 +61,31 @@ class HistoryQuestions:
         """Hand a question on, or refuse it."""
         self._number += 1
         asker = self._peers.sender_of(letter)
-        error = self._objection(asker, ask)
+        refusal = self._refusal(asker, ask)
         if access.lacks(letter.principal, ask):
-            error = access.refused(letter.principal, ask, moment.now, moment.wall).text
-        if not error:
+            refusal = access.refused(letter.principal, ask, moment.now, moment.wall).refusal
+        if refusal is None:
             forwarded = Ask(request_id=self._number, what=ask.what, arguments=ask.arguments)
             if self.link.send(forwarded):
                 self.handed_on += 1
                 self._open[self._number] = HandedOn(asker, ask.request_id, Instant(moment.now + ANSWER_NS))
                 return
-            error = "the history of this node is not there: it starts, or starts again; ask again soon"
+            cause = "the history of this node is not there: it starts, or starts again"
+            refusal = Refusal(RefusalCode.NO_ANSWER, cause, "ask again soon")
         self.refused += 1
-        self._peers.send(asker, Answer(request_id=ask.request_id, error=error), ())
+        self._peers.send(asker, Answer(request_id=ask.request_id, refusal=refusal), ())
 
-    def _objection(self, asker: bytes, ask: Ask) -> str:
+    def _refusal(self, asker: bytes, ask: Ask) -> Refusal | None:
         if ask.of != HISTORY:
-            return f"{ask.of[:NAME_CHARS_MAX]!r} is nobody who can be asked here; leave `of` out, or ask {HISTORY!r}"
+            cause = f"{ask.of[:NAME_CHARS_MAX]!r} is nobody who can be asked here"
+            return Refusal(RefusalCode.UNKNOWN_QUESTION, cause, f"leave `of` out, or ask {HISTORY!r}")
         if ask.what not in HANDED_ON:
-            return f"{ask.what[:NAME_CHARS_MAX]!r} is none of {', '.join(sorted(HANDED_ON))}"
+            return unknown_question(ask.what, HANDED_ON)
         own = sum(one.asker == asker for one in self._open.values())
         if len(self._open) >= UNDER_WAY_MAX or own >= UNDER_WAY_OF_ONE_MAX:
-            return f"{own} questions of yours to the history and {len(self._open)} of all are under way; ask again soon"
-        return ""
+            cause = f"{own} questions of yours to the history and {len(self._open)} of all are under way"
+            return Refusal(RefusalCode.BUSY, cause, "ask again soon")
+        return None
 
     def answered(self, letter: Letter) -> None:
         """Hand an answer back; one that comes too late is dropped."""
@@ -98,8 +102,9 @@ class HistoryQuestions:
                 return
             del self._open[number]
             self.late += 1
-            error = f"the history of this node did not answer within {ANSWER_NS // SECOND} s; ask again"
-            self._peers.send(one.asker, Answer(request_id=one.request_id, error=error), ())
+            cause = f"the history of this node did not answer within {ANSWER_NS // SECOND} s"
+            refusal = Refusal(RefusalCode.NO_ANSWER, cause, "ask again")
+            self._peers.send(one.asker, Answer(request_id=one.request_id, refusal=refusal), ())
 
     def deadline(self) -> Instant | None:
         return next((one.until for one in self._open.values()), None)

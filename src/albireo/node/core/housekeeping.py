@@ -11,12 +11,12 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.record import Stream
 from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
 from albireo.log.log import Log
 from albireo.log.store.quarantine import Trimmer
 from albireo.machine.fold.folds import Folds, joined
 from albireo.machine.kernel.events import ActorsTold, Measured, TopologyTold
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.machine.root.root import Root
 from albireo.model.instant import MS, SECOND, Instant, LogTime
 from albireo.model.position import Position
@@ -44,10 +44,8 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     bytes_max: int = 64 << 30
     snapshot_every_s: int = 300
     scrub_bytes_per_s: int = 4 << 20
-    parent: str = ""
-    """Id of the node above, for which records stay that it lacks, up to both of the next; empty: there is none."""
-    hold_bytes: int = 8 << 30
-    hold_days: float = 30.0
+    named: tuple[NamedFollower, ...] = (HISTORY,)
+    """Followers for which records stay that they lack."""
 
 
 class Housekeeping:
@@ -102,7 +100,9 @@ class Housekeeping:
                 log_bytes=size_bytes,
                 corrupt_ranges=sum(len(log.corrupt) for log in self._logs()) + bool(self._root.config.lacks_to),
                 room_bytes=self._room_bytes(),
-                hold_percent=self._hold_percent(size_bytes),
+                held_percent={
+                    one.name: self._held_percent(one, size_bytes) for one in self._retention.named if one.is_bounded
+                },
                 pair=self._membership.figures(),
             )
         )
@@ -162,23 +162,21 @@ class Housekeeping:
     def _room_bytes(self) -> int:
         return max(0, self._files.free_bytes(self._actor.data) - self._config.free_bytes_min)
 
-    def _hold_percent(self, size_bytes: int) -> float | None:
-        """Used part of the limits up to which records stay for the parent, as `_prune` applies them."""
-        retention = self._retention
-        if not retention.parent:
-            return None
-        if not retention.hold_bytes or not retention.hold_days:
+    def _held_percent(self, one: NamedFollower, size_bytes: int) -> float:
+        """Used part of the bounds up to which records stay for a follower, as `_prune` applies them."""
+        bytes_max, days = (math.inf if bound is None else bound for bound in (one.bytes_max, one.days))
+        if not bytes_max or not days:
             return math.nan
         begin, end = self._log.begin_sequence, self._log.committed.sequence
-        first = max(begin, self._root.feeds.leader.wanted_from(retention.parent) + 1)
+        first = max(begin, self._root.feeds.leader.wanted_from(one.name) + 1)
         if first > end:
             return 0.0
         try:
             age_ns = max(0, self._actor.wall_ns() - self._log.header_at(first).node_ns)
         except (Corrupted, ReadFailed):
             age_ns = 0
-        size = size_bytes * (end + 1 - first) / (end + 1 - begin) / retention.hold_bytes
-        return 100 * max(size, age_ns / (retention.hold_days * DAY_NS))
+        size = size_bytes * (end + 1 - first) / (end + 1 - begin) / bytes_max
+        return 100 * max(size, age_ns / (days * DAY_NS))
 
     async def _save_snapshot(self) -> None:
         """Copy the folds as they are at the commit position, encode them between turns, hand them to the log."""
@@ -223,27 +221,29 @@ class Housekeeping:
             self._actor.log.error("log_corrupt", first=damage.first_sequence, last=damage.last_sequence)
 
     def _prune(self, size_bytes: int) -> None:
-        """Let go of segments that history has (snapshots bound it too) and that are old, or too much."""
-        history = self._root.feeds.leader.wanted_from("history")
+        """Let go of segments that every follower has or may not hold, and that are old, or too much."""
         retention = self._retention
         begin, end = self._log.begin_sequence, self._log.committed.sequence
         cut = self._first_since(self._actor.wall_ns() - round(retention.keep_h * 3600 * SECOND))
         if size_bytes > retention.bytes_max:
             cut = max(cut, begin + (end - begin) * (size_bytes - retention.bytes_max) // size_bytes)
-        if retention.parent:
-            held = self._root.feeds.leader.wanted_from(retention.parent) + 1
-            held = max(held, self._first_since(self._actor.wall_ns() - round(retention.hold_days * DAY_NS)))
-            if size_bytes > retention.hold_bytes:
-                held = max(held, begin + (end - begin) * (size_bytes - retention.hold_bytes) // size_bytes)
-            cut = min(cut, held)
         lagging = self._membership.wanted_from()
         if lagging is not None and size_bytes <= retention.bytes_max:
             cut = min(cut, lagging + 1)
-        low_water = dict.fromkeys((int(stream) for stream in Stream), min(history + 1, cut))
-        for segment in self._log.prune(low_water):
+        for segment in self._log.prune(min(cut, *(self._held_from(one, size_bytes) for one in retention.named))):
             self._actor.log.info("segment_pruned", last=segment.last_sequence)
         if self._private is not None and (count := self._private.prune()):
             self._actor.log.info("private_segments_pruned", count=count)
+
+    def _held_from(self, one: NamedFollower, size_bytes: int) -> int:
+        """First sequence that stays for a follower: of what it lacks, as much as lies within its bounds."""
+        begin, end = self._log.begin_sequence, self._log.committed.sequence
+        held = self._root.feeds.leader.wanted_from(one.name) + 1
+        if one.days is not None:
+            held = max(held, self._first_since(self._actor.wall_ns() - round(one.days * DAY_NS)))
+        if one.bytes_max is not None and size_bytes > one.bytes_max:
+            held = max(held, begin + (end - begin) * (size_bytes - one.bytes_max) // size_bytes)
+        return held
 
     def _first_since(self, wall_ns: int) -> int:
         """First sequence appended at or after `wall_ns`, by bisection: node time rises with the sequence, nearly."""

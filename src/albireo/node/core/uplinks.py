@@ -42,8 +42,6 @@ class UplinkArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Directory of the CURVE keys; empty: none."""
     member: int = 0
     """Index of this member."""
-    bytes_per_s: int = 0
-    """Most of the old records that is sent to the parent per second; 0: no limit."""
     beyond: tuple[str, ...] = ()
     """Nodes outside the own subtree whose states are followed at the parent."""
 

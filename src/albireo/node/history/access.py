@@ -17,7 +17,7 @@ from albireo.client import NodeRefused, NodeUnreachable, connect
 from albireo.codec.history import NO_ITEM, Manifest
 from albireo.machine.history.declared import Row
 from albireo.node.history.below.folders import nodes_below, root_of
-from albireo.node.history.errors import QueryRefused, UnknownNode
+from albireo.node.history.errors import HistoryRefused, UnknownNode
 from albireo.node.history.files.hot import HotRows
 from albireo.node.history.files.store import FOLDER, read_manifest
 from albireo.node.history.query import StoredHistory
@@ -49,7 +49,7 @@ class HistoryAccess:
 
         Raises:
             HistoryDamaged: there is no manifest that can be used.
-            QueryRefused: the node runs and refuses to hand out so much.
+            HistoryRefused: the node runs and refuses to hand out so much.
             UnknownNode: there is no history of the node.
             AmbiguousNode: the name is the end of several.
         """
@@ -98,7 +98,7 @@ class HistoryAccess:
             with connect(self._data, is_pinned=True) as client:
                 reply = client.ask_parts(what, of="history", timeout_s=HOT_TIMEOUT_S, **arguments)
         except NodeRefused as error:
-            raise QueryRefused(str(error)) from error
+            raise HistoryRefused(error.refusal) from error
         except NodeUnreachable:
             self.is_live = False
             return HotRows()

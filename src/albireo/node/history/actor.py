@@ -43,13 +43,14 @@ from albireo.machine.history.sealing import SealPace, SealPaceConfig
 from albireo.model.instant import Instant, TimePassed, soonest
 from albireo.model.item import KnownItem
 from albireo.model.position import BEGINNING, EpochHistory, Position
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.node.history.arrow import leave_pandas_out
 from albireo.node.history.below.answers import HistoryAnswers, place_of
 from albireo.node.history.below.fillings import FillingsBelow
 from albireo.node.history.below.origin import figures_of
 from albireo.node.history.below.origins import BelowSeal, HistoryBelow, OriginUnknown
 from albireo.node.history.copies import Copies
-from albireo.node.history.errors import QueryRefused, UnknownNode
+from albireo.node.history.errors import HistoryRefused, QueryRefused, refusal_of
 from albireo.node.history.files.hot import HotContent, HotTail
 from albireo.node.history.files.store import HistoryStore, OpenReport
 from albireo.node.history.merges import Merges
@@ -151,7 +152,6 @@ class Historian:
         """A follower that goes on after the last record looked at."""
         config = FollowerConfig(
             name="history",
-            is_named=True,
             streams=tuple(int(stream) for stream in STREAMS),
             capacity_bytes=self._arguments.capacity_bytes,
             max_wait_ms=WAIT_MS,
@@ -341,7 +341,7 @@ class Historian:
         try:
             items = msgspec.convert(answer.result, list[KnownItem])
         except msgspec.ValidationError as error:
-            self._actor.log.error("items_not_told", reason=answer.error or str(error))
+            self._actor.log.error("items_not_told", reason=str(answer.refusal or error))
             return
         self._hot.declare(items)
         self._took()
@@ -350,7 +350,7 @@ class Historian:
         try:
             origins = msgspec.convert(answer.result, list[OriginDeclared])
         except msgspec.ValidationError as error:
-            self._actor.log.error("origins_not_told", reason=answer.error or str(error))
+            self._actor.log.error("origins_not_told", reason=str(answer.refusal or error))
             origins = []
         self._below.told(origins, self._follower.log_id)
 
@@ -379,7 +379,7 @@ class Historian:
         self._actor.log.info(
             "sealed", position=str(content.position), files=len(outcome.files), hot_rows=self._hot.rows
         )
-        self._answer_waiters("")
+        self._answer_waiters()
         self._step(MadeDurable(content.position))
         if self._pace.has_room():
             self._step(Digested(self._taken))
@@ -396,7 +396,7 @@ class Historian:
         report(
             "seal_failed", reason=str(error), hot_rows=self._hot.rows, remedy="make room on the disk; it goes on then"
         )
-        self._answer_waiters(f"not sealed: {error}")
+        self._answer_waiters(Refusal(RefusalCode.DISK_FAILED, f"not sealed: {error}"))
         self._idle.set()
         self._arm()
 
@@ -409,8 +409,8 @@ class Historian:
                     self._seal_asked(letter, ask)
                 case _:
                     self._answers.answer(letter, ask, self._follower.log_id)
-        except (QueryRefused, UnknownNode, msgspec.ValidationError) as error:
-            letter.link.send(Answer(request_id=ask.request_id, error=str(error)), to=letter.sender)
+        except (HistoryRefused, msgspec.ValidationError) as error:
+            letter.link.send(Answer(request_id=ask.request_id, refusal=refusal_of(error)), to=letter.sender)
 
     def stats(self) -> Row:
         """Figures of the history, JSON-like."""
@@ -432,19 +432,19 @@ class Historian:
 
     def _seal_asked(self, letter: Letter, ask: Ask) -> None:
         if len(self._seal_waiters) >= SEAL_WAITERS_MAX:
-            raise QueryRefused(f"{SEAL_WAITERS_MAX} others wait for a seal; ask again later")
+            raise QueryRefused(f"{SEAL_WAITERS_MAX} others wait for a seal", "ask again later", RefusalCode.BUSY)
         self._seal_waiters.append((self._hot.position, letter, ask.request_id))
         if not self._has_news:
-            self._answer_waiters("")
+            self._answer_waiters()
         else:
             self._pace.asked(self._actor.now())
 
-    def _answer_waiters(self, error: str) -> None:
-        """Answer the requests whose rows are durable; on an error all of them."""
+    def _answer_waiters(self, refusal: Refusal | None = None) -> None:
+        """Answer the requests whose rows are durable; with a refusal all of them."""
         waiters, self._seal_waiters = self._seal_waiters, []
         for position, letter, request_id in waiters:
-            if error or position <= self._store.manifest.position:
-                letter.link.send(Answer(request_id=request_id, result=self.stats(), error=error), to=letter.sender)
+            if refusal is not None or position <= self._store.manifest.position:
+                letter.link.send(Answer(request_id=request_id, result=self.stats(), refusal=refusal), to=letter.sender)
             else:
                 self._seal_waiters.append((position, letter, request_id))
 

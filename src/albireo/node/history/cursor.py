@@ -40,8 +40,8 @@ def read(kind: str, text: str) -> tuple[int, ...] | None:
         return None
     letter, *numbers = text.split(".")
     if letter != kind or len(numbers) != LENGTHS[kind] or not all(map(_NUMBER.fullmatch, numbers)):
-        raise QueryRefused("this is no cursor of this question; leave it out to begin anew")
+        raise QueryRefused("this is no cursor of this question", "leave it out to begin anew")
     place = tuple(map(int, numbers))
     if not all(INT64_MIN <= one <= INT64_MAX for one in place):
-        raise QueryRefused("this is no cursor of this question; leave it out to begin anew")
+        raise QueryRefused("this is no cursor of this question", "leave it out to begin anew")
     return place

@@ -34,6 +34,7 @@ from albireo.machine.history.declared import DeclaredItems, Row
 from albireo.machine.history.intervals import Intervals, intervals_of_partials, intervals_of_rows
 from albireo.machine.history.trace import AggregateSettings, held_until, interpolated, trace_of_rows, with_holes
 from albireo.model import quality as q
+from albireo.model.refusal import RefusalCode
 from albireo.model.tree.node_names import nodes_meant
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import parquet
@@ -94,7 +95,11 @@ class TimeRange(msgspec.Struct, frozen=True):
         if every_ns <= 0:
             raise QueryRefused("an interval must be longer than nothing")
         if (self.to_ns - self.from_ns) // every_ns > INTERVALS_MAX:
-            raise QueryRefused(f"more than {INTERVALS_MAX} intervals; ask for a shorter range or longer intervals")
+            raise QueryRefused(
+                f"more than {INTERVALS_MAX} intervals",
+                "ask for a shorter range or longer intervals",
+                RefusalCode.TOO_MUCH,
+            )
         return np.append(np.arange(self.from_ns, self.to_ns, every_ns, dtype=np.int64), self.to_ns)
 
 
@@ -172,7 +177,7 @@ class StoredHistory:
         pieces = self._samples(item_ids, span, SAMPLES.names)
         count = sum(len(piece) for piece in pieces)
         if count > limit:
-            raise TooManyRows(f"{count} rows, at most {limit}; ask for a shorter range")
+            raise TooManyRows(count, limit)
         return in_order(pieces, SAMPLES.names)
 
     def last(self, item_id: int, before_ns: int) -> pa.Table:
@@ -297,7 +302,7 @@ class StoredHistory:
         pieces = parquet.read_items(self._root, entries, ("rows",), wanted)
         count = sum(int(parquet.ints(piece, "rows").sum()) for piece in pieces)
         if count > self._rows_max:
-            raise TooManyRows(f"{count} rows, at most {self._rows_max}; ask for a shorter range")
+            raise TooManyRows(count, self._rows_max)
 
     def hot_samples(self, item_ids: Sequence[int], span: TimeRange) -> pa.Table:
         """Rows of the hot tail alone."""
@@ -311,7 +316,7 @@ class StoredHistory:
         pieces = self._samples([item_id], span, _NUMBER_COLUMNS)
         count = sum(len(piece) for piece in pieces)
         if count > RAW_ROWS_MAX:
-            raise TooManyRows(f"{count} rows, at most {RAW_ROWS_MAX}; ask for a shorter range")
+            raise TooManyRows(count, RAW_ROWS_MAX)
         if pieces and follow_each_other(pieces, ("source_ns",)):
             return parquet.rows_from(pa.concat_tables(pieces), item_id)
         columns = (*_NUMBER_COLUMNS, *_ORDER_COLUMNS)

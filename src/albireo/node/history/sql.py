@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from albireo.codec.history import SCHEMAS, FileKind
+from albireo.model.refusal import RefusalCode
 from albireo.node.history.errors import HistoryDamaged, QueryRefused
 from albireo.node.history.files.intact import check_whole
 from albireo.node.history.files.store import FOLDER, read_manifest
@@ -23,7 +24,7 @@ class Database:
         try:
             import duckdb
         except ImportError as error:
-            raise QueryRefused("SQL needs duckdb: pip install 'albireo[sql]'") from error
+            raise QueryRefused("SQL needs duckdb", "pip install 'albireo[sql]'") from error
         self._errors = (duckdb.Error,)
         manifest = read_manifest(root)
         self._connection = duckdb.connect()
@@ -65,7 +66,7 @@ class Database:
                 raise HistoryDamaged("history", str(error)) from error
             raise QueryRefused(str(error)) from error
         if len(rows) > ROWS_MAX:
-            raise QueryRefused(f"more than {ROWS_MAX} rows; add a LIMIT")
+            raise QueryRefused(f"more than {ROWS_MAX} rows", "add a LIMIT", RefusalCode.TOO_MUCH)
         return {name: [row[index] for row in rows] for index, name in enumerate(names)}
 
     def __enter__(self) -> Self:

@@ -20,16 +20,17 @@ from typing import Final
 import msgspec
 
 from albireo.codec.frame import Frame
-from albireo.codec.message import Answer, Ask
+from albireo.codec.message import Ask
 from albireo.codec.pair_message import Heartbeat, Question, Voted
 from albireo.codec.record import Audited
 from albireo.machine.access.judge import RefusedAccess
+from albireo.machine.kernel.turn import answer_to
 from albireo.machine.pair.events import (
     HOLDING,
     Event,
     ForceAsked,
     HoldAsked,
-    Refusal,
+    Objection,
     State,
     SwitchoverAsked,
     Untimely,
@@ -41,6 +42,7 @@ from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.model.principal import UNKEYED, kind_of
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.node.member.action_replies import GIVEN_UP, Poll, Reply
 from albireo.node.member.audit_trail import USER_CHARS_MAX, AuditTrail
 from albireo.node.member.joint_stop import JointStop
@@ -176,19 +178,20 @@ class AdminActions:
         if self._is_refused(given):
             return True
         if len(self._waiting) >= WAITING_MAX:
-            self._say(given, Reply(error=f"{WAITING_MAX} admin actions are under way", remedy="wait for one to end"))
+            cause = f"{WAITING_MAX} admin actions are under way"
+            self._say(given, Refusal(RefusalCode.BUSY, cause, "wait for one to end"))
             return True
         self._context.journal(ask.what, given.user)
         self._note(given, "", _text({name: ask.arguments[name] for name in ask.arguments if name not in NOT_DETAIL}))
         try:
             outcome = handler(ask.arguments, now)
         except msgspec.ValidationError as error:
-            outcome = Reply(error=f"{ask.what}: {error}")
-        if isinstance(outcome, Reply):
-            self._end(given, outcome)
-        else:
+            outcome = Refusal(RefusalCode.MALFORMED, f"{ask.what}: {error}")
+        if callable(outcome):
             self._waiting.append(WaitingAction(given, outcome))
             self._poll_at = now
+        else:
+            self._end(given, outcome)
         return True
 
     def _is_refused(self, given: GivenAction) -> bool:
@@ -201,7 +204,7 @@ class AdminActions:
         if entry is not None and len(self._marks.actions) < REFUSED_NOTED_MAX:
             detail = f"{entry.subject} {entry.detail}"
             self._trail.note(entry.user, entry.action, self._place, detail, principal)
-        self._say(given, Reply(error=refused.text))
+        self._say(given, refused.refusal)
         return True
 
     def voted(self, voted: Voted) -> None:
@@ -239,7 +242,10 @@ class AdminActions:
                 self._end(one.given, reply)
 
     def _end(self, given: GivenAction, reply: Reply) -> None:
-        self._note(given, "_refused" if reply.error else "_done", reply.error or _text(reply.result))
+        if isinstance(reply, Refusal):
+            self._note(given, "_refused", reply.cause)
+        else:
+            self._note(given, "_done", _text(reply))
         self._say(given, reply)
 
     def _note(self, given: GivenAction, ending: str, detail: str) -> None:
@@ -248,9 +254,8 @@ class AdminActions:
             self._trail.note(given.user, given.action + ending, self._place, detail, principal)
 
     def _say(self, given: GivenAction, reply: Reply) -> None:
-        result = reply.result | {"state": self._member.state.value}
-        answer = Answer(request_id=given.ask.request_id, result=result, error=reply.text)
-        given.letter.link.send(answer, to=given.letter.sender)
+        outcome = reply if isinstance(reply, Refusal) else reply | {"state": self._member.state.value}
+        given.letter.link.send(answer_to(given.ask.request_id, outcome), to=given.letter.sender)
 
     def _hold(self) -> None:
         """Keep the member from standing while there is a reason to, or let it stand again."""
@@ -259,7 +264,7 @@ class AdminActions:
     def _seen(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         """End the cases of what was cut here, or may be lost: somebody has looked at them."""
         msgspec.convert(arguments, PlainAction)
-        return Reply({"ended": self._status.seen()})
+        return {"ended": self._status.seen()}
 
     def _switchover(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         msgspec.convert(arguments, PlainAction)
@@ -268,7 +273,7 @@ class AdminActions:
     def _hand_over(self, cause: str, now: Instant) -> Reply | Poll:
         refused = self._context.step(SwitchoverAsked(cause))
         if refused:
-            return refusal(refused, _SWITCHOVER)
+            return refusal_of(refused, _SWITCHOVER)
         member, until = self._member, Instant(now + HANDOVER_NS)
         holder = member.holder
         assert holder is not None, "only a holder hands over"
@@ -277,12 +282,12 @@ class AdminActions:
             if member.holder is not holder and member.peer.is_led_by(now, member.config):
                 heard = member.peer.last
                 assert heard is not None
-                return Reply({"active": self._status.seats.place(member.own.other), "epoch": heard.epoch})
+                return {"active": self._status.seats.place(member.own.other), "epoch": heard.epoch}
             if member.handover.given_up is not None:
                 return GIVEN_UP[member.handover.given_up]
             is_over = member.holder is holder and member.handover.until is None and not holder.has_yielded
             if is_over or now >= until:
-                return Reply(error="the other member did not take over, so this one leads on", remedy=_NOT_TAKEN)
+                return _NOT_TAKEN
             return None
 
         return outcome
@@ -294,16 +299,17 @@ class AdminActions:
             return self._end_maintenance()
         state = self._member.state
         if state in HOLDING and state is not State.ACTIVE:
-            error = f"this member is {state.value} and the other member could not take over"
-            return Reply(error=error, remedy=_WAIT_FOR_OTHER)
+            cause = f"this member is {state.value} and the other member could not take over"
+            return Refusal(RefusalCode.OTHER_MEMBER, cause, _WAIT_FOR_OTHER)
         try:
             self._marks.maintenance(self._marks.maintenance_since_ns or self._context.wall_ns())
         except OSError as error:
-            return Reply(error=f"the maintenance can't be kept over a restart: {error.strerror}", remedy=_DISK)
+            cause = f"the maintenance can't be kept over a restart: {error.strerror}"
+            return Refusal(RefusalCode.DISK_FAILED, cause, _DISK)
         self._hold()
         since: dict[str, object] = {"maintenance_since_ns": self._marks.maintenance_since_ns}
-        outcome = self._hand_over("maintenance", now) if state is State.ACTIVE else Reply(since)
-        if isinstance(outcome, Reply):
+        outcome = self._hand_over("maintenance", now) if state is State.ACTIVE else since
+        if not callable(outcome):
             return self._in_maintenance(outcome, since)
         waited = outcome
 
@@ -315,18 +321,19 @@ class AdminActions:
 
     def _in_maintenance(self, reply: Reply, since: dict[str, object]) -> Reply:
         """End a maintenance that could not hand over: somebody has to lead."""
-        if not reply.error:
-            return Reply(reply.result | since)
+        if not isinstance(reply, Refusal):
+            return reply | since
         undone = self._end_maintenance()
-        return undone if undone.error else Reply(error=reply.error, remedy=reply.remedy)
+        return undone if isinstance(undone, Refusal) else reply
 
     def _end_maintenance(self) -> Reply:
         try:
             self._marks.maintenance(0)
         except OSError as error:
-            return Reply(error=f"the end of the maintenance can't be written: {error.strerror}", remedy=_DISK)
+            cause = f"the end of the maintenance can't be written: {error.strerror}"
+            return Refusal(RefusalCode.DISK_FAILED, cause, _DISK)
         self._hold()
-        return Reply({"maintenance_since_ns": 0})
+        return {"maintenance_since_ns": 0}
 
     def _promote(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         """Lead by force: rule 9."""
@@ -334,15 +341,17 @@ class AdminActions:
         member, until = self._member, Instant(now + FORCE_NS)
         refused = self._context.step(ForceAsked())
         if refused:
-            return refusal(refused, _PROMOTE)
+            return refusal_of(refused, _PROMOTE)
 
         def outcome(now: Instant) -> Reply | None:
             if member.state in HOLDING and member.holder is not None:
                 epoch, is_forced = member.holder.epoch, member.holder.grant.is_forced
-                return Reply({"epoch": epoch, "end": self._context.log().end.sequence, "is_forced": is_forced})
+                return {"epoch": epoch, "end": self._context.log().end.sequence, "is_forced": is_forced}
             if member.handover.is_force_given_up:
-                return refusal([Refusal.OTHER_IS_ALIVE], _PROMOTE)
-            late = Reply(error="it did not begin to lead", remedy="`albireo status` shows its state and why")
+                return refusal_of([Objection.OTHER_IS_ALIVE], _PROMOTE)
+            late = Refusal(
+                RefusalCode.NOT_POSSIBLE, "it did not begin to lead", "`albireo status` shows its state and why"
+            )
             return late if now >= until else None
 
         return outcome
@@ -352,28 +361,34 @@ def _text(said: dict[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in said.items())
 
 
-def refusal(refused: Sequence[Why], known: Mapping[Why, tuple[str, str]]) -> Reply:
-    """The refusals of the member machine in words, with the remedy where there is one."""
+def refusal_of(refused: Sequence[Why], known: Mapping[Why, Refusal]) -> Refusal:
+    """Objections of the member machine as one refusal, with the remedy where there is one."""
     found = [known[one] for one in refused if one in known]
     if not found:
-        return Reply(error="; ".join(map(str, refused)), remedy="`albireo status` shows the state of both members")
-    return Reply(error="; ".join(error for error, _ in found), remedy=found[0][1])
+        cause = "; ".join(map(str, refused))
+        return Refusal(RefusalCode.NOT_POSSIBLE, cause, "`albireo status` shows the state of both members")
+    return msgspec.structs.replace(found[0], cause="; ".join(one.cause for one in found))
 
 
 _DISK: Final = "make room on this disk, or replace it, then try again"
 _WAIT_FOR_OTHER: Final = "wait until `albireo status` shows the other member ready, or stop this one: albireo node stop"
-_NOT_TAKEN: Final = (
-    "see with `albireo status` whether the other member is in maintenance, or its log far behind; then try again"
+_NOT_TAKEN: Final = Refusal(
+    RefusalCode.OTHER_MEMBER,
+    "the other member did not take over, so this one leads on",
+    "see with `albireo status` whether the other member is in maintenance, or its log far behind; then try again",
 )
-_SWITCHOVER: Final[Mapping[Why, tuple[str, str]]] = {
-    Refusal.OTHER_NOT_IN_SET: ("the other member is not in the set", _WAIT_FOR_OTHER),
-    Refusal.OTHER_IS_HELD: (
+_NOT_IN_SET: Final = Refusal(RefusalCode.OTHER_MEMBER, "the other member is not in the set", _WAIT_FOR_OTHER)
+_SWITCHOVER: Final[Mapping[Why, Refusal]] = {
+    Objection.OTHER_NOT_IN_SET: _NOT_IN_SET,
+    Objection.OTHER_IS_HELD: Refusal(
+        RefusalCode.OTHER_MEMBER,
         "the other member is in maintenance",
         "end that first, on its machine: albireo maintenance --end",
     ),
-    Untimely(SwitchoverAsked, State.SOLO): ("the other member is not in the set", _WAIT_FOR_OTHER),
+    Untimely(SwitchoverAsked, State.SOLO): _NOT_IN_SET,
     **{
-        Untimely(SwitchoverAsked, state): (
+        Untimely(SwitchoverAsked, state): Refusal(
+            RefusalCode.NOT_HOLDER,
             f"only the active member hands over; this one is {state.value}",
             "ask the active member, with its --data",
         )
@@ -381,13 +396,15 @@ _SWITCHOVER: Final[Mapping[Why, tuple[str, str]]] = {
         if state is not State.SOLO
     },
 }
-_PROMOTE: Final[Mapping[Why, tuple[str, str]]] = {
-    Refusal.OTHER_IS_ALIVE: (
+_PROMOTE: Final[Mapping[Why, Refusal]] = {
+    Objection.OTHER_IS_ALIVE: Refusal(
+        RefusalCode.OTHER_MEMBER,
         "the other member shows signs of life, so nothing was forced",
         "switch its machine off, or let it lead; `albireo status` shows what it says",
     ),
     **{
-        Untimely(ForceAsked, state): (
+        Untimely(ForceAsked, state): Refusal(
+            RefusalCode.NOT_POSSIBLE,
             f"this member is {state.value}: it leads, or can never lead in this run",
             "nothing, if it leads; start it again if it is fenced",
         )

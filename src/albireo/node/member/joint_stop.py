@@ -16,12 +16,13 @@ from typing import Annotated, Final
 
 import msgspec
 
-from albireo.machine.pair.events import Event, Refusal, State, SwitchoverAsked, Why
+from albireo.machine.pair.events import Event, Objection, State, SwitchoverAsked, Why
 from albireo.machine.pair.member import Member
 from albireo.model.bounded import Text
 from albireo.model.instant import SECOND, Instant
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.node.member.action_replies import GIVEN_UP, Poll, Reply
 
 HOLD_NS: Final = 30 * SECOND
@@ -75,25 +76,26 @@ class JointStop:
     def hold(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         state = self._member.state
         if state is not State.READY:
-            return Reply(error=f"this member is {state.value}, not ready", remedy=_NOT_BOTH)
+            return Refusal(RefusalCode.NOT_POSSIBLE, f"this member is {state.value}, not ready", _NOT_BOTH)
         self._held_until = Instant(now + HOLD_NS)
         self._hold()
-        return Reply({"end": self._log().end})
+        return {"end": self._log().end}
 
     def level(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         refused = self._step(SwitchoverAsked("stop", is_for_stop=True))
         if refused:
-            return Reply(error=f"this member is {self._member.state.value}, alone in the set", remedy=_NOT_BOTH)
+            cause = f"this member is {self._member.state.value}, alone in the set"
+            return Refusal(RefusalCode.NOT_POSSIBLE, cause, _NOT_BOTH)
         member = self._member
         holder = member.holder
         assert holder is not None
 
         def outcome(now: Instant) -> Reply | None:
             if member.holder is holder and holder.has_yielded:
-                return Reply({"position": self._log().end})
+                return {"position": self._log().end}
             if member.holder is holder and member.handover.until is not None:
                 return None
-            return GIVEN_UP[member.handover.given_up or Refusal.OTHER_NOT_LEVEL]
+            return GIVEN_UP[member.handover.given_up or Objection.OTHER_NOT_LEVEL]
 
         return outcome
 
@@ -106,8 +108,8 @@ class JointStop:
             if not why_not:
                 self.shutdown_id = asked.shutdown_id
                 self._stop_node()
-                return Reply({"shutdown_id": asked.shutdown_id})
-            return Reply(error=why_not, remedy=_AGAIN) if now >= until else None
+                return {"shutdown_id": asked.shutdown_id}
+            return Refusal(RefusalCode.OTHER_MEMBER, why_not, _AGAIN) if now >= until else None
 
         return outcome(now) or outcome
 

@@ -54,10 +54,10 @@ from albireo.machine.pair.events import (
     LogChanged,
     MemberStarted,
     MemberStopAsked,
+    Objection,
     PeerGone,
     PersistStore,
     RaiseLevel,
-    Refusal,
     Refused,
     RepairLog,
     Replicate,
@@ -428,7 +428,7 @@ class PairMembership:
     def _append_frames(self, payload: object, last: Position) -> None:
         appended, objection = received(self._core.log, payload, last)
         if objection:
-            self._refuse(Refusal.IMPOSSIBLE_FRAMES)
+            self._refuse(Objection.IMPOSSIBLE_FRAMES)
             self._actor.log.limited("frames_refused", reason=objection)
             if self._member.following is not None:
                 self._step(SessionLost(self._member.following.session))

@@ -29,6 +29,7 @@ from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.bounded import Name, Text
 from albireo.model.instant import SECOND, Instant
 from albireo.model.log_view import LogView
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.node.member.action_replies import Poll, Reply
 from albireo.node.member.status import MemberStatus, VoterSeen
 
@@ -86,11 +87,13 @@ class VoterAdmission:
         own, config, log = self._member.own, self._member.config, self._log()
         if own.index != 0:
             primary = self._status.seats.place(0)
-            return Reply(error="only the primary begins a pair", remedy=f"ask {primary}, with --data of its directory")
+            remedy = f"ask {primary}, with --data of its directory"
+            return Refusal(RefusalCode.NOT_POSSIBLE, "only the primary begins a pair", remedy)
         if log.end.sequence or log.history.epoch:
-            return Reply(error="this log is not empty, so the pair is not new; nothing was done", remedy=_NOT_NEW)
+            cause = "this log is not empty, so the pair is not new; nothing was done"
+            return Refusal(RefusalCode.NOT_NEW, cause, _NOT_NEW)
         if not config.voters:
-            return Reply(error="this pair has no voters", remedy="begin it with: albireo promote --force")
+            return Refusal(RefusalCode.VOTERS, "this pair has no voters", "begin it with: albireo promote --force")
         record = _first_record(config)
         self._installed.clear()
         for voter in config.voters:
@@ -116,9 +119,10 @@ class VoterAdmission:
             else:
                 answers[voter] = "has it already" if has_it else voted.reason
         if took >= self._member.config.majority:
-            return Reply({"voters": answers})
+            return {"voters": answers}
         listed = ", ".join(f"{voter}: {answer}" for voter, answer in answers.items())
-        return Reply(error=f"{took} of {len(answers)} voters took the first record ({listed})", remedy=_ASK_ANEW)
+        cause = f"{took} of {len(answers)} voters took the first record ({listed})"
+        return Refusal(RefusalCode.VOTERS, cause, _ASK_ANEW)
 
     def reset(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
         """Admit a voter again that says it is empty; only the active member does."""
@@ -126,11 +130,12 @@ class VoterAdmission:
         config = self._member.config
         names = [one for one in config.voters if asked.voter in (one, one.partition(":")[2])]
         if len(names) != 1:
-            return Reply(error=f"no voter {asked.voter!r}", remedy=f"name one of {', '.join(config.voters) or 'none'}")
+            remedy = f"name one of {', '.join(config.voters) or 'none'}"
+            return Refusal(RefusalCode.UNKNOWN_NAME, f"no voter {asked.voter!r}", remedy)
         voter = names[0]
         if voter.startswith(PLC):
             remedy = "nothing: each member restores its own block there once it leads or follows"
-            return Reply(error=f"{voter} needs no reset", remedy=remedy)
+            return Refusal(RefusalCode.NOT_POSSIBLE, f"{voter} needs no reset", remedy)
         why_not = self._why_not(voter, now)
         if why_not is not None:
             return why_not
@@ -151,20 +156,22 @@ class VoterAdmission:
 
         return outcome
 
-    def _why_not(self, voter: str, now: Instant) -> Reply | None:
+    def _why_not(self, voter: str, now: Instant) -> Refusal | None:
         """Reason against a re-admission, looked for before and after the wait; None: there is none."""
         member, seen = self._member, self._status.voters[voter]
         if member.state not in ACTING or member.holder is None:
-            error = f"only the active member admits a voter; this one is {member.state.value}"
-            return Reply(error=error, remedy="ask the active member, with its --data")
+            cause = f"only the active member admits a voter; this one is {member.state.value}"
+            return Refusal(RefusalCode.NOT_HOLDER, cause, "ask the active member, with its --data")
         if seen.last is None or now - seen.at > HEARD_NS:
-            return Reply(error=f"{voter} does not answer", remedy="start it first: albireo witness --name NAME")
+            remedy = "start it first: albireo witness --name NAME"
+            return Refusal(RefusalCode.NO_ANSWER, f"{voter} does not answer", remedy)
         if seen.last.reason != VoterRefusal.EMPTY.value:
             reason = f" ({seen.last.reason})" if seen.last.reason else ""
-            return Reply(error=f"{voter} has its store{reason}", remedy="nothing: only an empty voter is reset")
+            cause = f"{voter} has its store{reason}"
+            return Refusal(RefusalCode.NOT_POSSIBLE, cause, "nothing: only an empty voter is reset")
         return None
 
-    def _admit_again(self, voter: str, since: Instant, now: Instant) -> Reply | None:
+    def _admit_again(self, voter: str, since: Instant, now: Instant) -> Refusal | None:
         """Send INSTALL if the highest possible promise of the voter is certain; else say what is missing."""
         member, own = self._member, self._member.own
         holder = member.holder
@@ -172,10 +179,11 @@ class VoterAdmission:
         others = [seen for name, seen in self._status.voters.items() if name != voter]
         told = [seen.last for seen in others if seen.last is not None]
         if any(one.record is not None and one.record.epoch > holder.epoch for one in told):
-            return Reply(error="the other member was given a higher epoch", remedy="ask that one, with its --data")
+            cause = "the other member was given a higher epoch"
+            return Refusal(RefusalCode.NOT_HOLDER, cause, "ask that one, with its --data")
         heard_since = sum(_is_known(seen, since) for seen in others)
         if holder.lease.from_peer <= now and heard_since < member.config.majority:
-            return Reply(error="it is not certain what this voter had promised", remedy=_NOT_CERTAIN)
+            return Refusal(RefusalCode.VOTERS, "it is not certain what this voter had promised", _NOT_CERTAIN)
         heard = member.peer.last
         promised = max(
             holder.epoch,
@@ -190,11 +198,12 @@ class VoterAdmission:
     def _readmitted(self, voter: str, now: Instant, until: Instant) -> Reply | None:
         voted = self._installed.get(voter)
         if voted is None:
-            return Reply(error=f"{voter} did not answer", remedy="try again") if now >= until else None
+            late = Refusal(RefusalCode.NO_ANSWER, f"{voter} did not answer", "try again")
+            return late if now >= until else None
         if not voted.is_granted:
             remedy = "its topology file must list the same pair and voters"
-            return Reply(error=f"{voter} refused: {voted.reason}", remedy=remedy)
-        return Reply({"voter": voter, "promised": voted.promised})
+            return Refusal(RefusalCode.VOTERS, f"{voter} refused: {voted.reason}", remedy)
+        return {"voter": voter, "promised": voted.promised}
 
     def deadline(self) -> Instant | None:
         return self._probe_at

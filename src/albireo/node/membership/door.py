@@ -28,16 +28,16 @@ class DoorArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     is_open_without_keys: bool = False
     """True: without keys the door is opened all the same, if the endpoint is on loopback."""
 
-    def closed_because(self, node: str, data: Path) -> str:
-        """Reason why this door stays closed, with what to do; empty: it is opened."""
+    def closed_because(self, node: str, data: Path) -> tuple[str, str]:
+        """Reason why this door stays closed, and what to do; both empty: it is opened."""
         if self.keys:
-            return ""
+            return "", ""
         make = f"albireo keys new {node} --data {data}, let the programs' keys be trusted, and start the node again"
         if not is_loopback(self.endpoint):
-            return f"there are no keys, and other machines reach {self.endpoint}; what to do: {make}"
+            return f"there are no keys, and other machines reach {self.endpoint}", make
         if not self.is_open_without_keys:
-            return f"there are no keys; what to do: {make}; or let in every program of this machine: open_on_loopback"
-        return ""
+            return "there are no keys", f"{make}; or let in every program of this machine: open_on_loopback"
+        return "", ""
 
 
 class ProgramDoor:

@@ -5,7 +5,6 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.record import Stream
 from albireo.machine.pair.config import PairConfig
 from albireo.model.topology import PlcWaits
 
@@ -69,11 +68,6 @@ class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return hashlib.blake2b(self.config.cluster.encode(), digest_size=16).digest()
 
     @property
-    def stream_numbers(self) -> tuple[frozenset[int], frozenset[int]]:
-        """Numbers of the local and of the private streams, as frames have them."""
-        return _numbers(self.local_streams), _numbers(self.private_streams)
-
-    @property
     def seats(self) -> Seats:
         """Names and addresses of the pair, for the status."""
         own_first = self.member == 0
@@ -84,7 +78,3 @@ class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             peers=(self.peer, self.other) if own_first else (self.other, self.peer),
             guards=self.guards,
         )
-
-
-def _numbers(streams: tuple[str, ...]) -> frozenset[int]:
-    return frozenset(int(Stream[name.upper()]) for name in streams)

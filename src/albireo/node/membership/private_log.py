@@ -21,7 +21,7 @@ Spec: design/log-and-feed.md, Streams; ADR-0130.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -31,18 +31,19 @@ from albireo.codec import reference
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES, RECORDS_MAX, Frame, body_crc, frames
 from albireo.codec.message import Append, AppendEntry
-from albireo.codec.record import PRODUCER, Kind, Stream
+from albireo.codec.record import PRODUCER, Kind
 from albireo.log import Corrupted, FileSystem, LogConfig, OpenFailed, Pruned, ReadFailed, StoreIdentity
 from albireo.log.log import Log
 from albireo.log.write.appending import Entry
 from albireo.log.write.commit import LogFailure
+from albireo.machine.fold.declared import CONTENTS, streams
 from albireo.machine.kernel.events import OneLetter
 from albireo.machine.kernel.turn import Draft
 from albireo.model.instant import LogTime
 from albireo.model.position import EpochEntry, Position
-from albireo.model.value import ValueType
 from albireo.node.membership.pair_arguments import PairArguments
 from albireo.runtime import ActorContext
+from albireo.runtime.errors import ConfigurationRefused
 
 DIRECTORY: Final = "private"
 """Folder of the private log, beside the pair's log."""
@@ -53,7 +54,6 @@ LOOKED_BYTES: Final = 1 << 20
 """Bytes of the pair's log that are looked through in one go for the oldest reference."""
 
 Body = bytes | memoryview
-_VALUES: Final = frozenset(int(one) for one in ValueType)
 
 
 def entry_of(draft: Draft) -> Entry:
@@ -190,11 +190,12 @@ class PrivateLog:
         return self.log.append([entry_of(draft)], elapsed_ms=0, node_ns=node_ns)[0]
 
     def _is_private(self, stream: int, kind: int) -> bool:
-        return stream in self._streams and kind in _VALUES
+        contents = CONTENTS.get((stream, kind)) if stream in self._streams else None
+        return contents is not None and contents.may_be_private
 
-    def read(self, after: int, bytes_max: int) -> bytes:
-        """Read the pair's log as `Log.read` does, with every payload that is here; raises as that does."""
-        chunk = self._pair.read(after, bytes_max)
+    def select(self, after: int, bytes_max: int, streams: Collection[int]) -> tuple[bytes, int]:
+        """Read the pair's log as `Log.select` does, with every payload that is here; raises as that does."""
+        chunk, looked_to = self._pair.select(after, bytes_max, streams)
         parts: list[bytes] = []
         size, offset = 0, 0
         for header, body in frames(chunk, verify=False):
@@ -202,11 +203,11 @@ class PrivateLog:
             whole = self.whole(found)
             length = whole.header.frame_bytes
             if parts and size + length > bytes_max:
-                break
+                return b"".join(parts), header.first_sequence - 1
             parts.append(chunk[offset : offset + length] if whole is found else codec.encode(whole))
             size += length
             offset += header.frame_bytes
-        return b"".join(parts)
+        return b"".join(parts), looked_to
 
     def whole(self, frame: Frame) -> Frame:
         """The frame with its payload; as it stands if it is no reference, or the payload is not here.
@@ -243,7 +244,7 @@ class PrivateLog:
         log = self.log
         if log.committed > log.snapshot:  # A log keeps what is above its oldest snapshot; the private log has no folds.
             log.save_snapshot(log.committed, LogTime(0), {})
-        return len(log.prune(dict.fromkeys((int(stream) for stream in Stream), low)))
+        return len(log.prune(low))
 
     def _oldest(self) -> int | None:
         """First sequence of this log that is still wanted; None: the next look may tell."""
@@ -279,6 +280,20 @@ def _entry_for(payload: Frame) -> Entry:
     return Entry(payload.header.stream, Kind.REFERENCE, payload.header.record_count, body, body_crc(body))
 
 
+def stream_numbers(pair: PairArguments) -> tuple[frozenset[int], frozenset[int]]:
+    """Numbers of the local and of the private streams of a member, as frames have them.
+
+    Raises:
+        ConfigurationRefused: a stream is to be private that must be on both members, or that there is not.
+    """
+    numbers = streams()
+    may_be = {one.stream.name.lower() for one in CONTENTS.values() if one.may_be_private}
+    if refused := [one for one in pair.private_streams if one not in may_be]:
+        raise ConfigurationRefused(f"no stream {refused[0]} may stay with one member; only {sorted(may_be)} may")
+    local, private = pair.local_streams, pair.private_streams
+    return frozenset(numbers[one] for one in local), frozenset(numbers[one] for one in private)
+
+
 def opened(
     kind: type[Log],
     pair_log: Log,
@@ -293,6 +308,7 @@ def opened(
 
     Raises:
         OpenRefused: as `Log.open`.
+        ConfigurationRefused: as `stream_numbers`.
     """
     try:
         if pair is None or not (pair.private_streams or DIRECTORY in files.names(actor.data)):
@@ -309,7 +325,7 @@ def opened(
     def damaged(error: Exception) -> None:
         actor.log.limited("payload_unreadable", "private", reason=str(error))
 
-    return PrivateLog(log, pair_log, pair.stream_numbers[1], config.segment_bytes, damaged)
+    return PrivateLog(log, pair_log, stream_numbers(pair)[1], config.segment_bytes, damaged)
 
 
 def append_all(
@@ -326,4 +342,4 @@ def whole(private: PrivateLog | None, frame: Frame) -> Frame:
     return frame if private is None else private.whole(frame)
 
 
-__all__ = ["OneLetter", "PrivateLog", "append_all", "opened", "whole"]
+__all__ = ["OneLetter", "PrivateLog", "append_all", "opened", "stream_numbers", "whole"]

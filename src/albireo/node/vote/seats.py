@@ -28,6 +28,7 @@ from albireo.machine.vote.paths import REFUSALS_NEEDED
 from albireo.machine.vote.voter import HolderGone, Persist, SendVote, VoteAsked, VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.principal import UNKEYED, kind_of
+from albireo.model.refusal import unknown_question
 from albireo.node.vote.holder_watch import HolderWatch
 from albireo.node.vote.store import VoterDisk
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, LinkLimits
@@ -233,7 +234,7 @@ class VoterSeats:
         """
         if ask.what == "status":
             return Answer(request_id=ask.request_id, result=self._status(unheard))
-        return Answer(request_id=ask.request_id, error=f"a voter does not know {ask.what!r}: status")
+        return Answer(request_id=ask.request_id, refusal=unknown_question(ask.what, ["status"]))
 
     def _status(self, unheard: int) -> dict[str, object]:
         now = self._actor.now()

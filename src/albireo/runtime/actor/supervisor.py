@@ -23,6 +23,7 @@ import msgspec
 from albireo.codec import message
 from albireo.codec.message import AliveAnswered, AliveAsked, Answer, Started, StopAsked, Stopped
 from albireo.model.instant import SECOND, Instant, TimePassed
+from albireo.model.refusal import unknown_question
 from albireo.runtime.actor.actor import ActorContext, run_actor
 from albireo.runtime.actor.placement import ActorEnd, ActorPlacement, ActorSpec, ProcessPlacement, ThreadPlacement
 from albireo.runtime.actor.supervision import (
@@ -295,10 +296,10 @@ class Supervisor:
                 try:
                     return Answer(request_id=ask.request_id, result=self._answers[other](self, ask.arguments))
                 except AnswerRefused as refused:
-                    return Answer(request_id=ask.request_id, error=str(refused))
+                    return Answer(request_id=ask.request_id, refusal=refused.refusal)
             case other:
-                known = ", ".join(["actors", "stop", *self._answers])
-                return Answer(request_id=ask.request_id, error=f"boot does not know {other!r}: {known}")
+                known = ["actors", "stop", *self._answers]
+                return Answer(request_id=ask.request_id, refusal=unknown_question(other, known))
 
     def _take(self, event: Event) -> None:
         """Step and perform. An event that an effect causes waits until the earlier effects are done."""

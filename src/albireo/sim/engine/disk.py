@@ -40,7 +40,7 @@ CHANGES: Final = frozenset(
 )
 """Operations that count for `cut_at`: a power cut between two others makes no difference."""
 
-Refusal = Callable[[str, Path], int]
+DiskRefusal = Callable[[str, Path], int]
 """Function that says what is refused: (operation, path) -> errno, 0 for none."""
 
 
@@ -59,7 +59,7 @@ class SimDisk:
         self.cut_at = cut_at
         self.short_write_chance = 0.0
         self.lost_sync_chance = 0.0
-        self.refuse: Refusal = _refuse_nothing
+        self.refuse: DiskRefusal = _refuse_nothing
         self.operations: list[tuple[str, str]] = []
         """(operation, file name) of every change so far."""
         self._random = random.Random(seed)

@@ -168,8 +168,8 @@ class ExpiresByTheWallAtTheOwner(OwnerSide):
 class AsksForAny(MessageAsking):
     """Refuses nothing."""
 
-    def _refusal(self, asked: SendAsked) -> str:
-        return ""
+    def _refusal(self, asked: SendAsked) -> None:
+        return None
 
 
 class HasNoWindow(OriginSide):

@@ -328,7 +328,7 @@ class HistoryReader(SimulatedClient):
         self.reading = CommittedReader(f"the history of {host.name}", ledger, stage.fail)
         self.reading.position = durable
         self.durable = durable
-        self.machine = Follower(FollowerConfig(name="history", is_named=True, capacity_bytes=1 << 16), durable, log_id)
+        self.machine = Follower(FollowerConfig(name="history", capacity_bytes=1 << 16), durable, log_id)
         self._core = self.dial(core, DEFAULT_LIMITS)
         self._perform(self.machine.step(LinkUp(), self.now()), [])
 

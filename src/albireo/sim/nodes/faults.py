@@ -157,7 +157,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         """Ask the active member to admit a voter again, until that is done."""
 
         def answered(answer: Answer) -> None:
-            if not answer.error:
+            if answer.refusal is None:
                 voter.is_lost = False
 
         active = next((one for one in self.members if one.is_serving), None)
@@ -215,7 +215,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         name = machine.name
 
         def answered(answer: Answer) -> None:
-            self.stage.note(name, f"answers {what}: {answer.error or 'done'}")
+            self.stage.note(name, f"answers {what}: {answer.refusal or 'done'}")
             then(answer)
 
         self.stage.note(name, f"is asked: {what}")
@@ -244,16 +244,16 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
         shutdown_id = f"{self.chance.getrandbits(64):016x}"
 
         def held(answer: Answer) -> None:
-            if not answer.error:
+            if answer.refusal is None:
                 self._order(active, "stop_level", level)
 
         def level(answer: Answer) -> None:
-            if not answer.error and isinstance(answer.result, dict):
+            if answer.refusal is None and isinstance(answer.result, dict):
                 told = {"position": answer.result["position"], "shutdown_id": shutdown_id}
                 self._order(passive, "stop_now", lambda one: stopping(one, told), **told)
 
         def stopping(answer: Answer, told: dict[str, object]) -> None:
-            if not answer.error:
+            if answer.refusal is None:
                 self._order(active, "stop_now", lambda _: None, **told)
 
         self._order(passive, "stop_hold", held)
@@ -305,7 +305,7 @@ class NodeFaults(Faults[NodeStage, MemberMachine]):
             return
 
         def answered(answer: Answer) -> None:
-            if not answer.error:
+            if answer.refusal is None:
                 self.stage.fail(f"{calm[1].name} was forced to lead, with {calm[0].name} alive")
 
         self.stage.shield(1_500)

@@ -30,8 +30,8 @@ START_OVER_MS: Final = 50
 class OpenDoor(DoorArguments, frozen=True, kw_only=True):
     """A door that is open without keys: the simulated network has none."""
 
-    def closed_because(self, node: str, data: Path) -> str:
-        return ""
+    def closed_because(self, node: str, data: Path) -> tuple[str, str]:
+        return "", ""
 
 
 class TreePairLedger(NodeLedger):

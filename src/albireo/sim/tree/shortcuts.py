@@ -13,7 +13,8 @@ from albireo.codec.message import FeedHello, FeedState
 from albireo.codec.record import ItemDeclared
 from albireo.codec.tree.hello import ChildHello
 from albireo.machine.desk.feeds import Feeds
-from albireo.machine.fold.folds import Content, Folds
+from albireo.machine.fold.contents import Content
+from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.origins import Enveloped
 from albireo.machine.kernel.turn import Turn
 from albireo.machine.message.messages import NodeMessages

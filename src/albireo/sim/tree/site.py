@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import Answer
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.root.root import Root
 from albireo.model.tree.nodes import ChildConfig
@@ -94,7 +95,7 @@ class Site:
     def _arguments(self, swarm: TreeSwarm, index: int) -> CoreArguments:
         node, parent = self.node, self.node.rpartition("/")[0]
         children = [one for one in NODES if one.rpartition("/")[0] == node]
-        above = {place: door_of(place) for place in places_of(parent, swarm)} if parent else {}
+        endpoints = {place: door_of(place) for place in places_of(parent, swarm)} if parent else {}
         places = places_of(node, swarm)
         pair = None
         if self.is_pair:
@@ -119,7 +120,7 @@ class Site:
             adapters=frozenset({"valve"}),
             pair=pair,
             door=None if self.is_pair else OpenDoor(endpoint=door_of(node)),
-            uplink=UplinkArguments(parent=parent, endpoints=above, member=index, beyond=BEYOND[node])
+            uplink=UplinkArguments(parent=parent, endpoints=endpoints, member=index, beyond=BEYOND[node])
             if parent
             else None,
             children=tuple(
@@ -137,9 +138,9 @@ class Site:
             keep_h=swarm.keep_h.get(self.node, 24.0),
             snapshot_every_s=swarm.snapshot_every_s,
             scrub_bytes_per_s=0,
-            parent=parent,
-            hold_bytes=swarm.hold_bytes.get(self.node, 8 << 30),
-            hold_days=swarm.hold_days,
+            named=(HISTORY, above(parent, swarm.hold_bytes.get(self.node, 8 << 30), swarm.hold_days))
+            if parent
+            else (HISTORY,),
         )
 
     @property
@@ -194,7 +195,7 @@ class Site:
             self.stage.agenda.after_ms(INIT_EVERY_MS, self._init)
 
     def _inited(self, answer: Answer) -> None:
-        self.stage.note(self.node, f"init: {answer.error or 'done'}")
+        self.stage.note(self.node, f"init: {answer.refusal or 'done'}")
 
     def exchanged(self) -> None:
         """Note that the disk of a node that stands alone is exchanged: what it has acknowledged may be gone."""

@@ -127,7 +127,7 @@ class TreeWorld(World[NodeStage]):
         order = self.orders.give(giver.node, owner.node, giver.stores)
 
         def answered(answer: Answer) -> None:
-            self.stage.tell(giver.node, f"{order.command_id}: {answer.error or answer.result}")
+            self.stage.tell(giver.node, f"{order.command_id}: {answer.outcome}")
             order.answers.append(answer)
 
         self.stage.tell(giver.node, f"orders {owner.node}:{ITEM} = {order.value} within {expires_ms} ms")

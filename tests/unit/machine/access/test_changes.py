@@ -12,6 +12,7 @@ from albireo.machine.kernel.events import KeysListed
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND, Instant
+from tests.parts.refusals import refused_with
 from tests.unit.machine.root.test_root import World, append, hello
 
 KEY = "mes-1"
@@ -36,15 +37,15 @@ def asked(world: World, what: str, arguments: dict[str, object], by: str = "loca
 
 def done(world: World, what: str, **arguments: object) -> None:
     answer = asked(world, what, arguments)
-    assert answer.error == ""
+    assert refused_with(answer) == ""
 
 
 def refused(world: World, what: str, **arguments: object) -> str:
     before = len(world.records(AccessGranted)) + len(world.records(AccessRevoked))
     answer = asked(world, what, arguments)
     assert len(world.records(AccessGranted)) + len(world.records(AccessRevoked)) == before
-    assert answer.error
-    return answer.error
+    assert refused_with(answer)
+    return refused_with(answer)
 
 
 def row_of(world: World, name: str) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def role(world: World, name: str = KEY) -> str:
 def test_a_grant_and_a_revocation_are_on_record_with_principal_and_claim() -> None:
     world = world_with(anna_desk=AccessRole.ADMIN)
     done(world, "access_grant", principal=KEY, role="engineer", user="rosa")
-    assert asked(world, "access_revoke", {"principal": KEY, "user": "rosa"}, ADMIN).error == ""
+    assert refused_with(asked(world, "access_revoke", {"principal": KEY, "user": "rosa"}, ADMIN)) == ""
     assert world.records(AccessGranted) == [AccessGranted(principal=KEY, role="engineer")]
     assert world.records(AccessRevoked) == [AccessRevoked(principal=KEY)]
     entries = [one for one in world.records(Audited) if isinstance(one, Audited)]
@@ -103,7 +104,7 @@ def test_a_role_holds_from_its_commit_on() -> None:
     world.letter(b"m", Ask(request_id=2, what="access_revoke", arguments={"principal": "x"}), principal=KEY)
     (answer,) = world.take(Answer)
     assert isinstance(answer, Answer)
-    assert "needs the role admin" in answer.error
+    assert "needs the role admin" in refused_with(answer)
     world.sync()
     assert len(world.take(Answer)) == 1
     assert role(world) == "admin"
@@ -120,7 +121,7 @@ def test_a_write_goes_on_to_its_receipt_when_its_owner_loses_the_role_and_the_ne
     world.letter(b"m", Ask(request_id=2, what="write", arguments={**order, "command_id": "c2"}), principal=KEY)
     (answer,) = world.take(Answer)
     assert isinstance(answer, Answer) and isinstance(sent, WriteOrder)
-    assert "needs the role operate" in answer.error
+    assert "needs the role operate" in refused_with(answer)
     world.letter(b"plc", WriteDone(receipt=Receipt(command_id="c1", outcome=Outcome.VERIFIED)))
     world.sync()
     (answer,) = world.take(Answer)
@@ -140,12 +141,12 @@ def test_a_producer_that_loses_its_role_is_told_to_say_hello_and_then_why() -> N
     append(world, welcome, 1, [1.0], principal=KEY)
     (first,) = world.take(AppendRefused)
     assert isinstance(first, AppendRefused)
-    assert (first.reason, first.detail) == ("access", "")
+    assert (first.refusal.code, first.is_final) == ("access", False)
     world.letter(b"plc", ProducerHello(producer="p1", run=1), principal=KEY)
     (second,) = world.take(AppendRefused)
     assert isinstance(second, AppendRefused)
-    assert (second.reason, second.run) == ("access", 1)
-    assert "needs the role operate at root" in second.detail
+    assert (second.refusal.code, second.run) == ("access", 1)
+    assert "needs the role operate at root" in str(second.refusal)
     world.sync()
     assert world.root.samples_committed == before
 
@@ -223,7 +224,7 @@ def test_two_changes_at_once_do_not_take_the_last_two_admins() -> None:
     for number, name in enumerate((ADMIN, "bert@desk")):
         world.letter(b"cli", Ask(request_id=number, what="access_revoke", arguments={"principal": name}))
     world.sync()
-    answers = {one.request_id: one.error for one in world.take(Answer) if isinstance(one, Answer)}
+    answers = {one.request_id: refused_with(one) for one in world.take(Answer) if isinstance(one, Answer)}
     assert answers[0] == ""
     assert "not committed yet" in answers[1]
     assert "the last admin" in refused(world, "access_revoke", principal="bert@desk")

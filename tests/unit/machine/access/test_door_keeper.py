@@ -8,6 +8,7 @@ from albireo.machine.access.door_keeper import ASK_NS, SHOW, SILENT_NS, VISITORS
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
 from albireo.model.principal import ANYBODY
+from tests.parts.refusals import no, refused_with
 
 ANNA = "anna@desk"
 TICKET = encode_ticket(Ticket("root", "desk", 1, bytes(32)))
@@ -62,7 +63,7 @@ def test_nothing_is_heard_from_outside() -> None:
     door = Door()
     assert not door.hears(WHO) and not door.hears(FeedHello(follower="x", mode="state"))
     ((to, said),) = door.said
-    assert (to, said.request_id) == (b"a", 5) and "shows a ticket" in said.error
+    assert (to, said.request_id) == (b"a", 5) and "shows a ticket" in refused_with(said)
     door.answer()
     door.show()
     assert not door.hears(WHO), "shown and not judged"
@@ -92,7 +93,7 @@ def test_whose_ticket_is_over_is_out_at_the_next_look() -> None:
     assert door.hears(WHO), "CORE has not answered yet"
     door.answer("session 7 is over")
     ((to, said),) = door.said
-    assert to == b"a" and said.error.startswith("session 7 is over; what to do:")
+    assert to == b"a" and refused_with(said).startswith("session 7 is over; what to do:")
     assert not door.hears(WHO)
 
 
@@ -103,7 +104,7 @@ def test_nobody_stays_while_core_is_silent() -> None:
     assert door.hears(WHO)
     door.pass_time(ASK_NS)
     assert not door.hears(WHO)
-    assert "CORE does not say any more" in door.said[0][1].error
+    assert "CORE does not say any more" in refused_with(door.said[0][1])
 
 
 def test_an_answer_to_an_earlier_question_a_refusal_and_nonsense_let_nobody_in() -> None:
@@ -114,7 +115,7 @@ def test_an_answer_to_an_earlier_question_a_refusal_and_nonsense_let_nobody_in()
     row = {"reason": "", "session_id": 7, "role": "view"}
     for answer in (
         Answer(request_id=first, result=[row]),
-        Answer(request_id=door.asked[-1].request_id, error="not now"),
+        Answer(request_id=door.asked[-1].request_id, refusal=no("not_yet")),
         Answer(request_id=door.asked[-1].request_id, result=[{"reason": 5}]),
         Answer(request_id=door.asked[-1].request_id, result=[]),
     ):
@@ -131,9 +132,9 @@ def test_tickets_of_elsewhere_are_refused_at_once_by_name() -> None:
         "ticket": "not the form of a ticket",
     }.items():
         door.show(ticket, b"b")
-        assert words in door.said[-1][1].error
+        assert words in refused_with(door.said[-1][1])
     door.show(None, b"b")
-    assert "not the form" in door.said[-1][1].error
+    assert "not the form" in refused_with(door.said[-1][1])
     assert len(door.asked) == asked, "CORE is not asked about them"
 
 
@@ -152,7 +153,7 @@ def test_visitors_are_bounded() -> None:
     door = opened()
     for number in range(VISITORS_MAX):
         door.show(TICKET, b"v%d" % number)
-    assert f"{VISITORS_MAX} are at this door" in door.said[-1][1].error
+    assert f"{VISITORS_MAX} are at this door" in refused_with(door.said[-1][1])
     before = len(door.said)
     door.show()
     assert len(door.said) == before, "whoever is inside may show another ticket"

@@ -19,6 +19,7 @@ from albireo.node.core.history_questions import HANDED_ON
 from albireo.node.member.admin_actions import ACTIONS, AdminActions
 from tests.parts.message import plain
 from tests.parts.pair import Table
+from tests.parts.refusals import code, no, refused_with
 from tests.unit.machine.root.test_root import World
 
 PAGE: Final = Path(__file__).parents[4] / "docs" / "access.md"
@@ -72,9 +73,7 @@ def is_refused(world: World, message: AnyMessage) -> bool:
     sent, world.sent = [one for _, one in world.sent], []
     for one in sent:
         match one:
-            case Answer(error=error) if "needs the role" in error:
-                return True
-            case AppendRefused(reason="access") | FeedAnswer(verdict="refused"):
+            case Answer() | AppendRefused() | FeedAnswer() if code(one) == "access":
                 return True
     return False
 
@@ -98,7 +97,7 @@ def test_an_unknown_question_is_answered_so_to_whoever_may_look() -> None:
     world.letter(b"m", Ask(request_id=1, what="fly"), principal=KEY)
     (answer,) = world.take(Answer)
     assert isinstance(answer, Answer)
-    assert "unknown question 'fly'" in answer.error
+    assert "unknown question 'fly'" in refused_with(answer)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ def test_a_witness_may_not_even_look() -> None:
     world.letter(b"m", Ask(request_id=1, what="status"), principal="witness:w1")
     world.letter(b"m", FeedHello(follower="f"), principal="witness:w1")
     answer, feed = (one for _, one in world.sent)
-    assert isinstance(answer, Answer) and "is a witness" in answer.error
+    assert isinstance(answer, Answer) and "is a witness" in refused_with(answer)
     assert isinstance(feed, FeedAnswer) and feed.verdict == "refused"
     assert world.records(Audited) == []
 
@@ -134,9 +133,11 @@ def test_the_words_say_what_is_missing_and_who_gives_it() -> None:
     world = World()
     world.letter(b"m", Ask(request_id=1, what="write", arguments={"item": "fan_set", "user": "rosa"}), principal=KEY)
     (answer,) = world.take(Answer)
-    assert msgspec.structs.asdict(answer)["error"] == (
-        "write fan_set needs the role operate at root; 'mes-1' has view; "
-        "an admin grants it: albireo access grant mes-1 operate"
+    assert isinstance(answer, Answer)
+    assert answer.refusal == no(
+        "access",
+        "write fan_set needs the role operate at root; 'mes-1' has view",
+        "an admin grants it: albireo access grant mes-1 operate",
     )
 
 

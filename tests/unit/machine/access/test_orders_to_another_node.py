@@ -18,6 +18,7 @@ from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.session import Session
 from albireo.model.value import ItemId, ValueType
+from tests.parts.refusals import refused_with
 from tests.parts.tables import told_rows
 from tests.unit.machine.orders.session.test_sessions_in_a_tree import ABOVE, OTHER, SITE, Site
 
@@ -108,7 +109,7 @@ def asked(one: Site, what: str, arguments: Mapping[str, object], principal: str 
     ask = Ask(request_id=9, what=what, arguments=dict(msgspec.to_builtins(arguments, builtin_types=(bytes,))))
     one.step(LettersDrained([(principal.encode(), ask, (), principal)]))
     one.commit()
-    return "".join(answer.error for answer in one.answers()), before != set(one.root.folds.messages.outbox.open)
+    return "".join(refused_with(answer) for answer in one.answers()), before != set(one.root.folds.messages.outbox.open)
 
 
 def role_at(grant: RoleGrant, node: str) -> AccessRole:

@@ -13,6 +13,7 @@ from albireo.machine.kernel.events import KeysListed, Suspended
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND
 from tests.parts.present import ANNA, MES, asked, present, said
+from tests.parts.refusals import refused_with
 from tests.unit.machine.root.test_root import World
 
 KEY = b"k" * 32
@@ -32,14 +33,14 @@ def shown(one: World, *tickets: str, principal: str = ANNA, door: str = "desk", 
     """The reasons why tickets that are shown at a door are refused; empty ones for good tickets."""
     rows = [(decode_ticket(text).number, digest_of(text), principal) for text in tickets]
     answer = one.ask("tickets_shown", door=door, endpoint=ENDPOINT, needs=needs, shown=rows)
-    assert not answer.error, answer.error
+    assert answer.refusal is None, answer.refusal
     result: Any = answer.result
     return [row["reason"] for row in result]
 
 
 def given(one: World, door: str = "desk") -> str:
     answer = asked(one, "ticket", door=door)
-    assert not answer.error, answer.error
+    assert answer.refusal is None, answer.refusal
     result: Any = answer.result
     assert (result["endpoint"], result["expires_ms"]) == (ENDPOINT, 600_000)
     text: str = result["ticket"]
@@ -61,7 +62,7 @@ def test_a_ticket_is_good_at_its_door_while_its_session_goes_on() -> None:
 
 def lose_session(one: World) -> None:
     ((session, _, _),) = present(one)
-    assert not asked(one, "session_end", session_id=session).error
+    assert asked(one, "session_end", session_id=session).refusal is None
     one.sent.clear()
 
 
@@ -143,13 +144,15 @@ def test_secrets_are_never_the_same_and_the_key_is_not_told() -> None:
 def test_a_ticket_needs_an_open_door_a_role_and_a_session() -> None:
     one = up(needs="engineer")
     answer = asked(one, "ticket", door="desk")
-    assert "needs the role engineer" in answer.error
-    assert "no door 'hall' is open" in asked(one, "ticket", door="hall").error
+    assert "needs the role engineer" in refused_with(answer)
+    assert "no door 'hall' is open" in refused_with(asked(one, "ticket", door="hall"))
     one.pass_time(CLOSED_NS)
-    assert "no door 'desk' is open" in asked(one, "ticket", door="desk").error
+    assert "no door 'desk' is open" in refused_with(asked(one, "ticket", door="desk"))
     shown(one)
-    assert "yours is not on record" in one.ask("ticket", door="desk").error, "an actor of the node has no session"
-    assert "yours is not on record" in asked(up_without_key(), "ticket", door="desk").error
+    assert "yours is not on record" in refused_with(one.ask("ticket", door="desk")), (
+        "an actor of the node has no session"
+    )
+    assert "yours is not on record" in refused_with(asked(up_without_key(), "ticket", door="desk"))
 
 
 def up_without_key() -> World:
@@ -164,15 +167,15 @@ def test_only_actors_of_the_node_show_tickets() -> None:
     one = up()
     one.step(KeysListed({ANNA: RoleGrant(AccessRole.ADMIN)}))
     answer = asked(one, "tickets_shown", door="desk", endpoint=ENDPOINT, needs="view")
-    assert "only an actor of this node" in answer.error
+    assert "only an actor of this node" in refused_with(answer)
 
 
 def test_doors_are_bounded_and_a_door_says_what_it_needs() -> None:
     one = up()
     for number in range(DOORS_MAX - 1):
         shown(one, door=f"d{number}")
-    assert "too many" in one.ask("tickets_shown", door="more", endpoint=ENDPOINT, needs="view").error
-    assert "its role is none" in one.ask("tickets_shown", door="desk", endpoint=ENDPOINT, needs="none").error
+    assert "too many" in refused_with(one.ask("tickets_shown", door="more", endpoint=ENDPOINT, needs="view"))
+    assert "its role is none" in refused_with(one.ask("tickets_shown", door="desk", endpoint=ENDPOINT, needs="none"))
     one.pass_time(CLOSED_NS)
     assert shown(one, door="more") == []
 

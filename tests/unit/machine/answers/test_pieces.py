@@ -10,6 +10,7 @@ from albireo.codec.pieces import PIECE_ENTRIES_MAX
 from albireo.model.instant import MS
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
+from tests.parts.refusals import refused_with
 from tests.unit.machine.root.test_root import World, append, hello
 
 MANY = tuple(DataItem(name=f"x_{number:04}", value_type=ValueType.FLOAT64) for number in range(2_500))
@@ -65,7 +66,7 @@ def test_pieces_of_cases_are_the_whole_answer() -> None:
 @pytest.mark.parametrize("cursor", ["x", "-1", "1.5", "\u0661", "9" * 20])
 @pytest.mark.parametrize("what", ["items", "read", "cases"])
 def test_what_is_no_cursor_is_refused(what: str, cursor: str) -> None:
-    assert "no cursor" in World().ask(what, cursor=cursor).error
+    assert "no cursor" in refused_with(World().ask(what, cursor=cursor))
 
 
 def test_a_cursor_behind_everything_gives_nothing() -> None:

@@ -26,6 +26,7 @@ from albireo.model.instant import MS, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.settings import LimitSettings
 from albireo.model.value import ValueType
+from tests.parts.refusals import refused_with
 from tests.unit.machine.root.test_root_roles import ALONE, T0, Side
 
 AGE_MS = LimitSettings().forget_producers_days * DAY_MS
@@ -177,14 +178,14 @@ def test_a_name_that_comes_back_is_a_new_life_and_its_old_program_is_told_so() -
     old = one.welcomed("job", run=1)
     one.append(one.hello(), 1)
     one.wait(HEARD_MS)
-    assert one.forget(producers=["job"]).error == ""
+    assert refused_with(one.forget(producers=["job"])) == ""
     paused = one.refused("job", run=1, life=old.producer_id)
-    assert (paused.reason, paused.run) == ("forgotten", 1)
-    assert "start it again" in paused.detail
+    assert (paused.refusal.code, paused.run) == ("forgotten", 1)
+    assert "start it again" in str(paused.refusal)
     new = one.welcomed("job", run=2)
     assert new.producer_id > old.producer_id
     again = one.refused("job", run=1, life=old.producer_id)
-    assert again.reason == "superseded"
+    assert again.refusal.code == "superseded"
 
 
 def test_a_late_hello_of_a_forgotten_run_that_names_no_life_takes_nothing() -> None:
@@ -196,13 +197,13 @@ def test_a_late_hello_of_a_forgotten_run_that_names_no_life_takes_nothing() -> N
     one.root.folds.producers = Folds.restore(one.root.folds.snapshot(), 0).producers
     one.step(Deposed("test"))
     one.lead()
-    assert one.refused("job", run=1).reason == "forgotten"
+    assert one.refused("job", run=1).refusal.code == "forgotten"
     one.welcomed("job", run=2)
     one.letter(ProducerHello(producer="job", run=1), sender=b"late")
     one.commit()
     (told,) = one.take(AppendRefused)
     assert isinstance(told, AppendRefused)
-    assert (told.reason, told.run) == ("superseded", 1)
+    assert (told.refusal.code, told.run) == ("superseded", 1)
 
 
 def test_a_life_of_a_lost_branch_is_no_forgotten_one() -> None:
@@ -239,7 +240,7 @@ def test_a_life_is_never_given_twice_also_over_a_snapshot() -> None:
     given = [one.welcomed("job", run=1).producer_id]
     for run in range(2, 6):
         one.wait(HEARD_MS)
-        assert one.forget(producers=["job"]).error == ""
+        assert refused_with(one.forget(producers=["job"])) == ""
         one.root.folds.producers = Folds.restore(one.root.folds.snapshot(), 0).producers
         one.step(Deposed("test"))
         one.lead()
@@ -257,7 +258,7 @@ def test_who_is_alive_configured_or_an_owner_is_not_forgotten_by_order() -> None
     one.welcomed("owner", "a")
     one.wait(HEARD_MS)
     one.welcomed("alive")
-    told = {name: one.forget(producers=["gone", name]).error for name in ("nobody", "plc", "alive", "owner")}
+    told = {name: refused_with(one.forget(producers=["gone", name])) for name in ("nobody", "plc", "alive", "owner")}
     assert "no producer 'nobody'" in told["nobody"]
     assert "take it out of the file" in told["plc"]
     assert "end its program" in told["alive"]
@@ -271,8 +272,8 @@ def test_an_item_that_nobody_declares_is_forgotten_with_its_id() -> None:
     one = side()
     first = one.welcomed("meter", "a", "b")
     one.welcomed("meter", "b", run=2)
-    assert "which declares it" in one.forget(items=["b"]).error
-    assert one.forget(items=["root:a", "a"], reason="moved").error == ""
+    assert "which declares it" in refused_with(one.forget(items=["b"]))
+    assert refused_with(one.forget(items=["root:a", "a"], reason="moved")) == ""
     folds = one.root.folds
     assert folds.dim.by_name("root:a") is None
     assert one.records(ItemForgotten) == [ItemForgotten(item_ids=(first.item_ids[0],))]
@@ -288,11 +289,11 @@ def test_an_item_that_nobody_declares_is_forgotten_with_its_id() -> None:
 def test_items_of_a_program_that_is_gone_can_be_forgotten_and_then_the_program() -> None:
     one = side()
     old = one.welcomed("meter", "a")
-    assert "which declares it" in one.forget(items=["a"]).error
+    assert "which declares it" in refused_with(one.forget(items=["a"]))
     one.wait(HEARD_MS)
     assert one.root.folds.dim.live.quality[one.root.folds.dim.index_of(old.item_ids[0])] == quality.BAD_NO_COMMUNICATION
-    assert one.forget(items=["a"]).error == ""
-    assert one.forget(producers=["meter"]).error == ""
+    assert refused_with(one.forget(items=["a"])) == ""
+    assert refused_with(one.forget(producers=["meter"])) == ""
     assert one.names() == []
 
 
@@ -304,7 +305,7 @@ def test_a_program_that_was_only_silent_declares_its_forgotten_item_anew() -> No
     one.append(old, 1, sender=b"meter")
     (refused,) = one.take(AppendRefused)
     assert isinstance(refused, AppendRefused)
-    assert refused.reason == "unknown_producer"
+    assert refused.refusal.code == "unknown_producer"
     new = one.welcomed("meter", "a", life=old.producer_id)
     assert new.producer_id == old.producer_id
     assert new.item_ids > old.item_ids
@@ -316,9 +317,9 @@ def test_a_program_that_was_only_silent_declares_its_forgotten_item_anew() -> No
 def test_items_of_the_node_and_of_its_topology_and_with_a_command_or_a_case_stay() -> None:
     one = side("plc")
     one.welcomed("plc", "a")
-    assert "never forgotten" in one.forget(items=["core/turn_ms"]).error
+    assert "never forgotten" in refused_with(one.forget(items=["core/turn_ms"]))
     one.wait(HEARD_MS)
-    assert "which declares it" in one.forget(items=["a"]).error
+    assert "which declares it" in refused_with(one.forget(items=["a"]))
     alarmed = DataItem(name="hot", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=5.0))
     one.letter(ProducerHello(producer="meter", items=(alarmed,), run=1), sender=b"meter")
     one.commit()
@@ -327,7 +328,7 @@ def test_items_of_the_node_and_of_its_topology_and_with_a_command_or_a_case_stay
     one.append(welcome, 1, 9.0, sender=b"meter")
     one.commit()
     one.wait(HEARD_MS)
-    assert "open case" in one.forget(items=["hot"]).error
+    assert "open case" in refused_with(one.forget(items=["hot"]))
 
 
 def test_an_item_with_a_command_under_way_stays_until_that_has_its_outcome() -> None:
@@ -337,7 +338,7 @@ def test_an_item_with_a_command_under_way_stays_until_that_has_its_outcome() -> 
     one.step(TimePassed())
     one.commit()
     one.ask_write("c1", 1.0)
-    assert "no outcome yet" in one.forget(items=["fan"]).error
+    assert "no outcome yet" in refused_with(one.forget(items=["fan"]))
 
 
 def test_an_item_stays_whose_command_is_not_committed_yet_and_takes_none_while_it_is_forgotten() -> None:
@@ -348,7 +349,7 @@ def test_an_item_stays_whose_command_is_not_committed_yet_and_takes_none_while_i
     one.commit()
     write = {"item": "fan", "value": 1.0, "command_id": "c1", "user": "ann"}
     one.letter(Ask(request_id=1, what="write", arguments=write), sender=b"desk")
-    assert "no outcome yet" in one.forget(items=["fan"]).error
+    assert "no outcome yet" in refused_with(one.forget(items=["fan"]))
     other = side()
     other.hello()
     other.now = Instant(other.now + HEARD_MS * MS)
@@ -359,16 +360,16 @@ def test_an_item_stays_whose_command_is_not_committed_yet_and_takes_none_while_i
     other.letter(Ask(request_id=2, what="write", arguments=write), sender=b"desk")
     (refused,) = other.take(Answer)
     assert isinstance(refused, Answer)
-    assert (refused.request_id, "no item" in refused.error) == (2, True)
+    assert (refused.request_id, "no item" in refused_with(refused)) == (2, True)
 
 
 def test_an_order_is_refused_where_it_can_not_be_recorded() -> None:
     one = side()
-    assert f"not 1..{ORDERED_MAX}" in one.forget().error
-    assert f"not 1..{ORDERED_MAX}" in one.forget(items=[str(number) for number in range(ORDERED_MAX + 1)]).error
-    assert "characters" in one.forget(producers=["p"], reason="x" * (TEXT_CHARS_MAX + 1)).error
+    assert f"not 1..{ORDERED_MAX}" in refused_with(one.forget())
+    assert f"not 1..{ORDERED_MAX}" in refused_with(one.forget(items=[str(number) for number in range(ORDERED_MAX + 1)]))
+    assert "characters" in refused_with(one.forget(producers=["p"], reason="x" * (TEXT_CHARS_MAX + 1)))
     one.step(Deposed("test"))
-    assert "nothing is recorded now" in one.forget(producers=["p"]).error
+    assert "nothing is recorded now" in refused_with(one.forget(producers=["p"]))
 
 
 # Full tables.
@@ -378,11 +379,13 @@ def test_a_refusal_says_which_table_is_full_its_limit_and_the_remedy() -> None:
     one = side(producers_max=1, items_max=10)
     one.welcomed("first", "a")
     told = one.refused("second", run=9)
-    assert (told.reason, told.run) == ("full", 9)
-    assert told.detail.startswith("the table of producers is full: 1 names, at most 1; what to do: forget")
+    assert (told.refusal.code, told.run) == ("full", 9)
+    assert str(told.refusal).startswith("the table of producers is full: 1 names, at most 1; what to do: forget")
     told = one.refused("first", *"abcdefgh")
-    assert told.reason == "full"
-    assert told.detail.startswith("the table of items is full: 9 items and 7 new ones, at most 10; what to do: forget")
+    assert told.refusal.code == "full"
+    assert str(told.refusal).startswith(
+        "the table of items is full: 9 items and 7 new ones, at most 10; what to do: forget"
+    )
     assert one.welcomed("first", "a", "b").item_ids
 
 

@@ -22,6 +22,7 @@ from albireo.machine.producer.starts import run_of_start
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry
 from albireo.model.settings import LimitSettings
+from tests.parts.refusals import code
 from tests.unit.machine.root.test_root_roles import ALONE, ITEMS, T0, Side, pair
 
 
@@ -43,7 +44,9 @@ def welcomed(side: Side, run: int, life: int = 0) -> ProducerWelcome:
 def refusals(side: Side) -> list[tuple[str, int, int]]:
     """Reason, life and run of each refusal since the last look."""
     return [
-        (one.reason, one.producer_id, one.run) for one in side.take(AppendRefused) if isinstance(one, AppendRefused)
+        (one.refusal.code, one.producer_id, one.run)
+        for one in side.take(AppendRefused)
+        if isinstance(one, AppendRefused)
     ]
 
 
@@ -70,10 +73,10 @@ def test_a_run_that_is_new_gets_the_next_life_and_the_life_before_it_is_over() -
     assert second.producer_id > first.producer_id
     assert (first.last_sequence, second.last_sequence) == (0, 0), "numbers mean nothing in another life"
     (told,) = one.take(AppendRefused)
+    assert isinstance(told, AppendRefused)
     by = Successor(producer_id=second.producer_id, run=2, since_ns=T0 + one.now)
-    assert told == AppendRefused(
-        producer_id=first.producer_id, producer_sequence=0, reason="superseded", run=1, successor=by
-    )
+    assert (told.producer_id, told.is_final, told.run, told.successor) == (first.producer_id, True, 1, by)
+    assert code(told) == "superseded"
     assert second.item_ids == first.item_ids
 
 

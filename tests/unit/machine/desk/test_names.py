@@ -16,6 +16,7 @@ from albireo.codec.message import (
 from albireo.machine.feed.leader import Leader
 from albireo.machine.fold.producers import Producers
 from albireo.machine.kernel.events import KeysListed
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from albireo.model.principal import ANYBODY
@@ -53,8 +54,8 @@ MAY_FOLLOW = {
 """Principals that may follow under that name."""
 
 
-def alone() -> Side:
-    side = Side(msgspec.structs.replace(ALONE, adapters=frozenset({"plc-1", "host"})))
+def alone(*named: NamedFollower) -> Side:
+    side = Side(msgspec.structs.replace(ALONE, adapters=frozenset({"plc-1", "host"}), named=(HISTORY, *named)))
     side.lead()
     side.step(MAY_SEND)
     return side
@@ -89,9 +90,9 @@ def test_a_reserved_name_is_nobodys_to_produce_under(name: str, principal: str) 
         assert owner(side, name) == principal
     else:
         assert isinstance(answer, AppendRefused)
-        assert answer.reason == "not_owner", "for good"
-        assert repr(name) in answer.detail
-        assert "what to do" in answer.detail
+        assert answer.refusal.code == "not_owner", "for good"
+        assert repr(name) in str(answer.refusal)
+        assert "what to do" in str(answer.refusal)
         assert side.end == end, "nothing is recorded of it"
 
 
@@ -102,15 +103,15 @@ def test_a_reserved_name_is_nobodys_to_follow_under(name: str, principal: str) -
 
 
 @pytest.mark.parametrize("mode", ["log", "state"])
-def test_only_a_follower_of_this_machine_has_records_kept_for_it(mode: str) -> None:
-    side = alone()
-    assert follow(side, "archive", LOCAL, is_named=True, mode=mode).verdict != "refused"
-    answer = follow(side, "archive", MES, is_named=True, mode=mode)
-    assert (answer.verdict, "unnamed" in answer.reason) == ("refused", True)
+def test_only_a_follower_of_this_machine_has_a_name_for_which_records_stay(mode: str) -> None:
+    side = alone(NamedFollower(name="archive", figure="archive", days=1.0))
+    assert follow(side, "archive", LOCAL, mode=mode).verdict != "refused"
+    answer = follow(side, "archive", MES, mode=mode)
+    assert (answer.verdict, "reserved" in str(answer.refusal)) == ("refused", True)
 
 
-def follow(side: Side, name: str, principal: str, *, is_named: bool = False, mode: str = "log") -> FeedAnswer:
-    said = FeedHello(follower=name, is_named=is_named, mode=mode, credit_bytes=1)
+def follow(side: Side, name: str, principal: str, *, mode: str = "log") -> FeedAnswer:
+    said = FeedHello(follower=name, mode=mode, credit_bytes=1)
     side.letter(said, sender=f"{principal} {name}".encode(), principal=principal)
     (answer,) = side.take(FeedAnswer)
     assert isinstance(answer, FeedAnswer)
@@ -134,12 +135,12 @@ def test_a_name_stays_with_the_key_that_opened_it() -> None:
     assert may(side, "boiler", MES, run=1)
     answer = hello(side, "boiler", DESK, run=2)
     assert isinstance(answer, AppendRefused)
-    assert f"belongs to the key '{MES}', not to '{DESK}'" in answer.detail
+    assert f"belongs to the key '{MES}', not to '{DESK}'" in str(answer.refusal)
     assert may(side, "boiler", MES, run=3), "a restart of its program"
     assert may(side, "boiler", LOCAL, run=4), "who may reach the data directory takes it over"
     assert owner(side, "boiler") == LOCAL
     assert not may(side, "boiler", MES, run=5)
-    assert "a program on the node's machine" in hello(side, "boiler", MES, run=5).detail  # type: ignore[union-attr]
+    assert "a program on the node's machine" in str(hello(side, "boiler", MES, run=5).refusal)  # type: ignore[union-attr]
 
 
 def test_a_name_without_a_known_owner_is_whose_who_comes_first() -> None:

@@ -78,7 +78,7 @@ def _append(side: Side, sender: str, entry: AppendEntry, body: bytes) -> list[st
     side.letter(Append(entries=(entry,)), [body], sender=sender.encode())
     side.commit()
     said = side.take(Appended) + side.take(AppendRefused)
-    return [one.reason if isinstance(one, AppendRefused) else "" for one in said]
+    return [one.refusal.code if isinstance(one, AppendRefused) else "" for one in said]
 
 
 def test_an_item_stays_with_the_name_that_declared_it_first() -> None:
@@ -86,8 +86,8 @@ def test_an_item_stays_with_the_name_that_declared_it_first() -> None:
     first = welcomed(side, "p", "fan")
     end = side.end
     no = refused(side, "q", "new", "fan", run=7)
-    assert (no.reason, no.run, no.producer_id) == ("not_owner", 7, 0)
-    assert "'fan' belongs to 'p'" in no.detail
+    assert (no.refusal.code, no.run, no.producer_id) == ("not_owner", 7, 0)
+    assert "'fan' belongs to 'p'" in str(no.refusal)
     assert side.end == end, "nothing of the hello is recorded"
     assert owner_of(side, "fan") == "p"
     assert welcomed(side, "p", "fan", run=2).item_ids == first.item_ids, "its own next program passes"
@@ -98,7 +98,7 @@ def test_an_item_of_a_hello_that_is_still_being_declared_is_taken() -> None:
     for name in ("p", "q"):
         side.letter(ProducerHello(producer=name, items=items("fan"), run=1), sender=name.encode())
     side.commit()
-    assert [one.reason for one in side.take(AppendRefused) if isinstance(one, AppendRefused)] == ["not_owner"]
+    assert [one.refusal.code for one in side.take(AppendRefused) if isinstance(one, AppendRefused)] == ["not_owner"]
     assert owner_of(side, "fan") == "p"
 
 
@@ -107,14 +107,14 @@ def test_the_owner_is_known_at_the_other_member_too() -> None:
     welcomed(one, "p", "fan")
     two.follow(one)
     two.lead()
-    assert refused(two, "q", "fan").reason == "not_owner"
+    assert refused(two, "q", "fan").refusal.code == "not_owner"
 
 
 @pytest.mark.parametrize("adapter", ["q", "p1"])
 def test_nobody_takes_items_of_core(adapter: str) -> None:
     side = alone("p1")
     own = next(known.item.name for known in side.root.folds.dim if known.item.adapter == "core")
-    assert "belongs to 'core'" in refused(side, adapter, own).detail
+    assert "belongs to 'core'" in str(refused(side, adapter, own).refusal)
 
 
 def test_an_adapter_of_the_topology_takes_an_item_over_on_record_and_keeps_it() -> None:
@@ -134,7 +134,7 @@ def test_an_adapter_of_the_topology_takes_an_item_over_on_record_and_keeps_it() 
     assert audited.detail == "from 'old' to 'renamed'"
     assert append(side, "old", before.producer_id, 1, before.item_ids[0]) == ["malformed"]
     assert append(side, "renamed", after.producer_id, 1, after.item_ids[0]) == [""]
-    assert refused(side, "old", "fan", run=2).reason == "not_owner"
+    assert refused(side, "old", "fan", run=2).refusal.code == "not_owner"
 
 
 def test_an_item_that_its_owner_has_no_longer_goes_to_the_next_name() -> None:
@@ -143,7 +143,7 @@ def test_an_item_that_its_owner_has_no_longer_goes_to_the_next_name() -> None:
     welcomed(side, "p", "door", run=2)
     welcomed(side, "q", "fan")
     assert owner_of(side, "fan") == "q"
-    assert refused(side, "p", "fan", "door", run=3).reason == "not_owner"
+    assert refused(side, "p", "fan", "door", run=3).refusal.code == "not_owner"
 
 
 def test_a_batch_with_an_item_of_another_is_malformed() -> None:
@@ -168,10 +168,10 @@ BAD_NAMES = ["", "a\x1b[2J", "a\nb", " a", "a ", "\u202ea", "a" * (NAME_CHARS_MA
 def test_names_are_checked(name: str) -> None:
     side = alone()
     end = side.end
-    assert refused(side, "p", name, run=3).reason == "malformed"
+    assert refused(side, "p", name, run=3).refusal.code == "malformed"
     no = refused(side, name, run=3)
-    assert (no.reason, no.run) == ("malformed", 3)
-    assert no.detail
+    assert (no.refusal.code, no.run) == ("malformed", 3)
+    assert str(no.refusal)
     assert side.end == end
 
 
@@ -187,7 +187,7 @@ def test_a_producer_that_is_refused_for_good_stops() -> None:
     assert one.last_word is None
     assert one.step(no, Instant(1)) == []
     assert one.last_word is not None
-    assert "belongs to 'p'" in one.last_word.detail
+    assert "belongs to 'p'" in one.last_word.refusal.cause
     assert one.deadline() is None
     assert one.step(LinkOpened(), Instant(2)) == []
     assert one.step(TimePassed(), Instant(10**12)) == []

@@ -14,6 +14,7 @@ from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
+from tests.parts.refusals import refused_with
 from tests.unit.machine.root.test_root import World, append
 
 CO = DataItem(name="co", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=50.0, stale_s=60.0))
@@ -136,8 +137,8 @@ def test_the_name_of_another_programs_item_is_refused_as_a_former_one() -> None:
     one.letter(b"eve", ProducerHello(producer="eve", items=(thief,), run=1))
     (refused,) = one.take(AppendRefused)
     assert isinstance(refused, AppendRefused)
-    assert refused.reason == "not_owner"
-    assert "'co' belongs to 'p1'" in refused.detail
+    assert refused.refusal.code == "not_owner"
+    assert "'co' belongs to 'p1'" in str(refused.refusal)
 
 
 def test_an_adapter_of_the_topology_takes_an_item_over_from_another_one_under_a_new_name() -> None:
@@ -171,5 +172,5 @@ def test_the_items_of_an_adapter_that_left_the_topology_are_retired(adapters: fr
 def test_a_retired_item_can_be_forgotten() -> None:
     one = in_alarm()
     hello(one, [FAN], 2)
-    assert one.ask("forget", items=["co"], user="ann").error == ""
+    assert refused_with(one.ask("forget", items=["co"], user="ann")) == ""
     assert "co" not in known(one)

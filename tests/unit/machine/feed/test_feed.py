@@ -39,6 +39,7 @@ from albireo.machine.feed.leader import (
 from albireo.machine.feed.pace import LEAST, LOOK_NS, PATIENCE_NS, SAVED_LOOKS
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry, EpochHistory, Position
+from tests.parts.refusals import no
 
 LOG = b"L" * 16
 HISTORY = EpochHistory((EpochEntry(1, 1, 11), EpochEntry(2, 50, 22)))
@@ -128,7 +129,7 @@ def test_verdict(hello: FeedHello, verdict: str, position: Position) -> None:
 
 
 def _own(position: Position) -> FeedHello:
-    return FeedHello(follower="history", is_named=True, log_id=LOG, position=position)
+    return FeedHello(follower="history", log_id=LOG, position=position)
 
 
 FOLLOWS = msgspec.structs.replace(FACTS, committed=Position(1, 40), is_acting=False)
@@ -171,7 +172,7 @@ def test_a_second_hello_of_the_same_follower_replaces_the_first() -> None:
 
 def test_a_named_follower_holds_records_also_while_it_is_away() -> None:
     leader = Leader()
-    hello = FeedHello(follower="history", is_named=True, log_id=LOG, position=Position(1, 20))
+    hello = FeedHello(follower="history", log_id=LOG, position=Position(1, 20))
     leader.hello(b"h", hello, FACTS, Instant(0))
     pull = leader.pulls(FACTS.committed, Instant(0))[0]
     leader.pulled(pull, 60, Position(2, 60), 100)
@@ -357,9 +358,9 @@ def test_what_a_follower_gained_when_it_was_far_behind_before_does_not_count() -
 
 def test_an_acknowledgement_never_counts_for_more_than_was_sent() -> None:
     leader = Leader()
-    leader.hello(b"h", FeedHello(follower="h", is_named=True, log_id=LOG, position=Position(1, 20)), FACTS, Instant(0))
+    leader.hello(b"h", FeedHello(follower="history", log_id=LOG, position=Position(1, 20)), FACTS, Instant(0))
     leader.ack(b"h", FeedAck(received=Position(9, 999), durable=Position(9, 999), credit_bytes=1), Instant(0))
-    assert leader.wanted_from("h") == 20
+    assert leader.wanted_from("history") == 20
     assert not leader.ack(b"?", FeedAck(received=Position(), durable=Position(), credit_bytes=1), Instant(0))
 
 
@@ -528,7 +529,9 @@ def test_follower_starts_over_from_a_snapshot() -> None:
 def test_follower_reports_a_refusal_and_asks_again_later(verdict: str) -> None:
     machine = follower()
     machine.step(LinkUp(), Instant(0))
-    assert machine.step(Received(FeedAnswer(verdict=verdict, reason="why")), Instant(0)) == [Noted(verdict, "why")]
+    assert machine.step(Received(FeedAnswer(verdict=verdict, refusal=no("behind", "why"))), Instant(0)) == [
+        Noted(verdict, "why")
+    ]
     assert machine.phase is FollowPhase.ASKING
     assert machine.step(TimePassed(), Instant(ASK_AGAIN_NS - 1)) == []
     assert isinstance(machine.step(TimePassed(), Instant(ASK_AGAIN_NS))[0], TellLeader)

@@ -9,7 +9,6 @@ from albireo.machine.feed.leader import (
     FOLLOWERS_MAX,
     FOLLOWERS_OF_ONE_MAX,
     GONE_NS,
-    HOLDS_RETENTION,
     PULL_BYTES,
     Leader,
 )
@@ -24,11 +23,11 @@ from tests.unit.machine.feed.test_feed import FACTS, HISTORY, LOG
 
 FROM = Position(1, 20)
 EXTREMES = (-(2**63), -1, CREDIT_BYTES_MAX + 1, 2**64 - 1)
-HISTORY_HELLO = FeedHello(follower=HOLDS_RETENTION, is_named=True, log_id=LOG, position=FROM)
+HISTORY_HELLO = FeedHello(follower="history", log_id=LOG, position=FROM)
 
 
-def hello(name: str, credit_bytes: int = 1 << 20, *, is_named: bool = False) -> FeedHello:
-    return FeedHello(follower=name, log_id=LOG, position=FROM, credit_bytes=credit_bytes, is_named=is_named)
+def hello(name: str, credit_bytes: int = 1 << 20) -> FeedHello:
+    return FeedHello(follower=name, log_id=LOG, position=FROM, credit_bytes=credit_bytes)
 
 
 def ack(credit_bytes: int, received: Position = FROM) -> FeedAck:
@@ -84,25 +83,24 @@ def test_pieces_under_way_are_bounded_however_small_they_are() -> None:
     assert len(followed.credit.under_way) == UNDER_WAY_MAX
 
 
-def test_named_followers_are_forgotten_save_the_one_that_retention_waits_for() -> None:
+def test_followers_are_forgotten_save_the_one_that_retention_waits_for() -> None:
     leader = Leader()
     leader.hello(b"h", HISTORY_HELLO, FACTS, Instant(0))
     leader.ack(b"h", ack(1), Instant(0))
     for number in range(10_000):
         name = f"n{number}"
-        leader.hello(name.encode(), hello(name, is_named=True), FACTS, Instant(number * SECOND))
+        leader.hello(name.encode(), hello(name), FACTS, Instant(number * SECOND))
         leader.ack(name.encode(), ack(1), Instant(number * SECOND))
         leader.alive(2, FACTS.committed, FACTS.committed, Instant(number * SECOND))
-    assert len(leader._named_durable) <= FOLLOWERS_MAX
     assert len(leader.followers) <= FOLLOWERS_MAX + 1
-    assert leader.wanted_from(HOLDS_RETENTION) > 0
+    assert leader.wanted_from("history") > 0
     assert b"h" in leader.followers, "it is not forgotten while it is busy"
 
 
 def test_the_history_is_served_however_many_others_came_first() -> None:
     leader = Leader()
     for number in range(FOLLOWERS_MAX):
-        leader.hello(b"%d" % number, hello(f"f{number}", is_named=True), FACTS, Instant(0))
+        leader.hello(b"%d" % number, hello(f"f{number}"), FACTS, Instant(0))
     assert leader.hello(b"x", hello("x"), FACTS, Instant(0)).verdict == "refused"
     assert leader.hello(b"h", HISTORY_HELLO, FACTS, Instant(0)).verdict == "resume"
     leader.alive(2, FACTS.committed, FACTS.committed, Instant(GONE_NS + 1))
@@ -119,7 +117,7 @@ def test_one_key_does_not_take_the_place_of_all_others(mode: str) -> None:
 
     greedy = [asks(number, "greedy") for number in range(FOLLOWERS_MAX)]
     assert [one.verdict != "refused" for one in greedy].count(True) == FOLLOWERS_OF_ONE_MAX
-    assert f"{FOLLOWERS_OF_ONE_MAX} followers of greedy" in greedy[-1].reason
+    assert f"{FOLLOWERS_OF_ONE_MAX} followers of greedy" in str(greedy[-1].refusal)
     assert asks(0, "greedy").verdict != "refused", "a name that it has already takes its own place"
     assert asks(0, "modest").verdict != "refused"
     assert asks(0, "local:0").verdict != "refused"
@@ -139,7 +137,7 @@ def test_a_name_that_is_none_is_refused_with_the_limit(name: str, mode: str) -> 
     feed = Leader() if mode == "log" else StateFeed(Table())
     answer = feed.hello(b"f", FeedHello(follower=name, mode=mode), FACTS, Instant(0))
     assert answer.verdict == "refused"
-    assert str(NAME_CHARS_MAX) in answer.reason
+    assert str(NAME_CHARS_MAX) in str(answer.refusal)
 
 
 @pytest.mark.parametrize("credit_bytes", EXTREMES)

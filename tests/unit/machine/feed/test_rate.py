@@ -2,6 +2,7 @@
 
 from albireo.codec.message import FeedAck, FeedHello
 from albireo.machine.feed.leader import BEHIND_RECORDS, Leader, LogFacts
+from albireo.machine.kernel.named import above
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import Position
 from tests.unit.machine.feed.test_feed import HISTORY, LOG
@@ -9,12 +10,11 @@ from tests.unit.machine.feed.test_feed import HISTORY, LOG
 
 def sent_within(seconds: int, bytes_per_s: int, lag: int) -> int:
     """Bytes given in this time to a named follower that takes all and lacks so many records of 100 bytes."""
-    leader, now, size = Leader(rates={"root": bytes_per_s} if bytes_per_s else {}), Instant(0), 0
+    leader, now, size = Leader(named=[above("root", bytes_per_s=bytes_per_s)]), Instant(0), 0
     end = Position(2, 100 + lag)
     facts = LogFacts(LOG, HISTORY, first_sequence=1, committed=end)
     hello = FeedHello(
         follower="root",
-        is_named=True,
         log_id=LOG,
         history=HISTORY.entries,
         position=Position(2, 100),

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig
+from albireo.machine.fold import ActionAsked, AlarmConfig
 from albireo.model import quality as q
 from albireo.model.case import Action
 from albireo.model.item import AlarmSettings, Condition
+from albireo.model.refusal import Refusal
 from albireo.model.value import ValueType
 from tests.parts.alarm import AlarmNode
 
@@ -174,7 +175,7 @@ def act(node: AlarmNode, action: str, condition: Condition) -> str:
             activation=seen,
         )
     )
-    return f"refused {found.reason}" if isinstance(found, ActionRefused) else ""
+    return f"refused {found.cause}" if isinstance(found, Refusal) else ""
 
 
 def told(node: AlarmNode, wanted: list[str]) -> list[str]:

@@ -8,10 +8,10 @@ import pytest
 
 from albireo.codec.record import CaseChanged
 from albireo.machine.fold.alarms import transitions as t
-from albireo.machine.fold.alarms.transitions import ActionRefused
 from albireo.model.case import Action, Case, Cause, LifecycleStatus, Shelving
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.item import Condition
+from albireo.model.refusal import Refusal
 
 NOW = WallTime(9_000)
 UNTIL = LogTime(5_000)
@@ -154,8 +154,8 @@ def test_table(state: str, event: str, expected: str) -> None:
         return
     after = t.step(parsed(state), EVENTS[event], NOW)
     if expected == "-":
-        assert isinstance(after, ActionRefused)
-        assert after.reason
+        assert isinstance(after, Refusal)
+        assert after.cause
         assert after.remedy
     else:
         assert isinstance(after, CaseChanged)
@@ -172,7 +172,7 @@ def test_every_state_keeps_the_invariants(name: str) -> None:
         except t.InvalidTransition:
             assert name in NODE_EVENTS, "an operator is refused, never our bug"
             continue
-        if isinstance(changed, ActionRefused):
+        if isinstance(changed, Refusal):
             assert name in OPERATOR_EVENTS, "what the node itself saw is never refused"
             continue
         after = changed.case
@@ -206,7 +206,7 @@ def test_every_event_is_possible_somewhere_and_every_refusal_too() -> None:
     always = {"comment", "redefined"}
     assert all(found == ({"CaseChanged"} if name in always else found) for name, found in outcomes.items())
     assert {name for name, found in outcomes.items() if "CaseChanged" in found} == set(EVENTS)
-    assert {name for name, found in outcomes.items() if "ActionRefused" in found} == set(OPERATOR_EVENTS) - {"comment"}
+    assert {name for name, found in outcomes.items() if "Refusal" in found} == set(OPERATOR_EVENTS) - {"comment"}
     assert {name for name, found in outcomes.items() if "impossible" in found} == set(NODE_EVENTS) - {"redefined"}
 
 
@@ -271,7 +271,7 @@ def test_reset_says_what_to_do_first() -> None:
     remedies = [
         t.step(case_of(latched=True, active=a, acked=k), asked, NOW) for a, k in ((True, False), (False, False))
     ]
-    assert [one.remedy for one in remedies if isinstance(one, ActionRefused)] == [
+    assert [one.remedy for one in remedies if isinstance(one, Refusal)] == [
         "remove the cause, then reset",
         "acknowledge it, then reset",
     ]

@@ -6,12 +6,13 @@ import pytest
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import CaseChanged, ItemDeclared
-from albireo.machine.fold import ActionAsked, ActionRefused, AlarmConfig, Cases
+from albireo.machine.fold import ActionAsked, AlarmConfig, Cases
 from albireo.machine.fold.alarms import cases as module
 from albireo.machine.fold.alarms.cases import CASES
 from albireo.machine.table.table import Table
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.item import AlarmSettings, Condition, DataItem
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.value import ItemId, ValueType
 from tests.parts.alarm import AlarmFolds, AlarmNode, batch_of
 
@@ -106,10 +107,10 @@ def test_dropped_action_leaves_the_committed_case() -> None:
     node.sample("a", 11.0)
     node.note(node.propose())
     before = node.open_cases()
-    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), ActionRefused)
+    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), Refusal)
     node.folds.cases.drop_pending()
     assert (node.open_cases(), node.propose()) == (before, [])
-    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), ActionRefused)
+    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), Refusal)
 
 
 def test_record_of_a_rule_that_nobody_declared_is_counted() -> None:
@@ -128,7 +129,7 @@ def test_two_actions_before_the_first_is_committed_build_on_each_other() -> None
     records = []
     for one in (asked(Action.ACK), asked(Action.COMMENT, comment="on it"), asked(Action.SHELVE_ONCE)):
         found = node.folds.cases.act(one, node.log_time, node.wall_ns)
-        assert not isinstance(found, ActionRefused)
+        assert not isinstance(found, Refusal)
         records += found
     for record in records:
         node.note([record])
@@ -142,7 +143,7 @@ def test_clear_waits_for_an_action_on_its_way_and_is_not_overwritten() -> None:
     node.sample("a", 11.0)
     node.note(node.propose())
     acked = node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns)
-    assert not isinstance(acked, ActionRefused)
+    assert not isinstance(acked, Refusal)
     node.sample("a", 1.0)
     assert node.propose() == []
     node.note(acked)
@@ -155,8 +156,8 @@ def test_two_shelves_of_a_rule_without_a_case_make_one_case() -> None:
     one_rule(node)
     first = node.folds.cases.act(asked(Action.SHELVE, duration_ms=1000), node.log_time, node.wall_ns)
     second = node.folds.cases.act(asked(Action.SHELVE, duration_ms=1000), node.log_time, node.wall_ns)
-    assert not isinstance(first, ActionRefused)
-    assert second == ActionRefused("it is just being raised", "ask again in a moment")
+    assert not isinstance(first, Refusal)
+    assert second == Refusal(RefusalCode.NOT_YET, "it is just being raised", "ask again in a moment")
     node.note(first)
     assert len(node.open_cases()) == 1
 
@@ -168,9 +169,9 @@ def test_case_that_is_just_closing_is_refused() -> None:
     node.note(node.propose())
     node.sample("a", 1.0)
     node.note(node.propose())
-    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), ActionRefused)
-    assert node.folds.cases.act(asked(Action.COMMENT, comment="x"), node.log_time, node.wall_ns) == ActionRefused(
-        "it is just being closed", "nothing is left to do"
+    assert not isinstance(node.folds.cases.act(asked(Action.ACK), node.log_time, node.wall_ns), Refusal)
+    assert node.folds.cases.act(asked(Action.COMMENT, comment="x"), node.log_time, node.wall_ns) == Refusal(
+        RefusalCode.NOT_POSSIBLE, "it is just being closed", "nothing is left to do"
     )
 
 
@@ -200,8 +201,8 @@ def test_refusals_name_the_reason_and_a_remedy(one: ActionAsked, reason: str) ->
     node = AlarmNode(QUIET)
     one_rule(node)
     found = node.act(one)
-    assert isinstance(found, ActionRefused)
-    assert reason in found.reason
+    assert isinstance(found, Refusal)
+    assert reason in found.cause
     assert found.remedy
 
 
@@ -209,7 +210,7 @@ def test_rule_that_the_settings_no_longer_ask_for_can_be_shelved_no_more() -> No
     node = AlarmNode(QUIET)
     one_rule(node)
     node.declare("a", None)
-    assert isinstance(node.act(asked(Action.OUT_OF_SERVICE)), ActionRefused)
+    assert isinstance(node.act(asked(Action.OUT_OF_SERVICE)), Refusal)
 
 
 def test_ack_all_goes_in_slices_and_leaves_out_what_is_acked() -> None:

@@ -6,15 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from albireo.client.errors import CommandIdReused, refusal
 from albireo.codec.message import Answer, Ask, ProducerHello
 from albireo.codec.message_records import MessageRequested
 from albireo.codec.record import CommandRequested
 from albireo.machine.fold.letters.outbox import MessageReceipt, digest_of
 from albireo.machine.message.events import MessageTimes, SendAsked
+from albireo.model.refusal import RefusalCode
 from albireo.model.tree.message import FORCE, MessageName
 from albireo.model.tree.nodes import ChildConfig
 from tests.parts.message_core import MessageCore, exchange
+from tests.parts.refusals import code
 from tests.unit.machine.message.test_post import SITE, TOP, link, tree, write
 from tests.unit.machine.root.test_root import ITEMS, World
 
@@ -91,10 +92,8 @@ def test_another_content_under_a_known_id_is_refused_and_nothing_is_done(
     before = len(cores[TOP].frames)
     cores[TOP].ask(other)
     told = cores[TOP].refused
-    assert told is not None
-    refused = refusal("send", told.reason)
-    assert isinstance(refused, CommandIdReused)
-    assert f"another {word}" in refused.cause
+    assert told is not None and told.code == RefusalCode.ID_REUSED
+    assert f"another {word}" in told.cause
     assert cores[TOP].answers == []
     assert len(cores[TOP].frames) == before
 
@@ -116,7 +115,7 @@ def test_a_message_on_its_way_into_the_log_has_its_id_already() -> None:
     assert effects
     assert top.post.messages.reused(write()) is None
     refused = top.post.messages.reused(write(value=1.0))
-    assert refused is not None and "content" in refused.reason
+    assert refused is not None and "content" in refused.cause
 
 
 def test_a_receipt_of_which_no_digest_is_kept_is_taken_for_the_same() -> None:
@@ -142,10 +141,10 @@ def both() -> World:
 
 
 def say(one: World, what: str, **arguments: object) -> str:
-    """The refusal; empty: it was taken."""
+    """The code of the refusal; empty: it was taken."""
     one.letter(b"desk", Ask(request_id=7, what=what, arguments=arguments))
     one.sync()
-    return "".join(found.error for found in one.take(Answer) if isinstance(found, Answer))
+    return "".join(code(found) for found in one.take(Answer) if isinstance(found, Answer))
 
 
 HERE = {"item": "fan_set", "value": 40.0, "command_id": "c1"}
@@ -155,16 +154,16 @@ THERE = {"node": "north", "body": b"recipe", "command_id": "c1"}
 def test_an_id_of_an_order_here_is_refused_to_a_message() -> None:
     one = both()
     assert say(one, "write", **HERE) == ""
-    assert isinstance(refusal("send", say(one, "send", **THERE)), CommandIdReused)
+    assert say(one, "send", **THERE) == RefusalCode.ID_REUSED
     assert one.records(MessageRequested) == []
 
 
 def test_an_id_of_a_message_is_refused_to_an_order_here() -> None:
     one = both()
     assert say(one, "send", **THERE) == ""
-    assert isinstance(refusal("write", say(one, "write", **HERE)), CommandIdReused)
-    assert isinstance(refusal("send", say(one, "send", **THERE | {"body": b"other"})), CommandIdReused)
-    assert isinstance(refusal("send", say(one, "send", **THERE | {"kind": "other"})), CommandIdReused)
+    assert say(one, "write", **HERE) == RefusalCode.ID_REUSED
+    assert say(one, "send", **THERE | {"body": b"other"}) == RefusalCode.ID_REUSED
+    assert say(one, "send", **THERE | {"kind": "other"}) == RefusalCode.ID_REUSED
     assert say(one, "send", **THERE) == ""
     assert one.records(CommandRequested) == []
     assert len(one.records(MessageRequested)) == 1

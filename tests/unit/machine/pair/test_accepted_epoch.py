@@ -14,8 +14,8 @@ from albireo.machine.pair.events import (
     GrantEpoch,
     LogChanged,
     MemberStarted,
+    Objection,
     PersistStore,
-    Refusal,
     Refused,
     State,
     TellPeer,
@@ -85,7 +85,7 @@ def test_an_answer_under_a_lower_epoch_than_was_accepted_meanwhile_is_refused_an
     asked = hello(machine)
     machine.own.accepted_epoch = 6
     effects = machine.step(answer(asked), LOG, Instant(2))
-    assert Refused(Refusal.IMPOSSIBLE_ANSWER) in effects
+    assert Refused(Objection.IMPOSSIBLE_ANSWER) in effects
     assert not [one for one in effects if isinstance(one, PersistStore)]
     assert machine.state is State.JOINING
 

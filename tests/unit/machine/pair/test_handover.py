@@ -13,8 +13,8 @@ from albireo.machine.pair.events import (
     FromPeer,
     LogChanged,
     MemberStopAsked,
+    Objection,
     OutputsEnded,
-    Refusal,
     Refused,
     Serve,
     State,
@@ -134,14 +134,14 @@ def break_all(table: Table) -> None:
 @pytest.mark.parametrize(
     ("what", "reason", "states"),
     [
-        (lambda table: None, Refusal.OUTPUTS_NOT_ENDED, {State.ACTIVE}),
-        (break_link, Refusal.OTHER_NOT_IN_SET, {State.SOLO}),
-        (break_all, Refusal.LEASE_OVER, {State.SUSPENDED}),
+        (lambda table: None, Objection.OUTPUTS_NOT_ENDED, {State.ACTIVE}),
+        (break_link, Objection.OTHER_NOT_IN_SET, {State.SOLO}),
+        (break_all, Objection.LEASE_OVER, {State.SUSPENDED}),
     ],
     ids=["an adapter is silent", "the other is lost", "nobody is heard"],
 )
 def test_one_that_can_not_go_through_is_given_up_with_a_reason_and_a_remedy(
-    begun: Table, what: Callable[[Table], None], reason: Refusal, states: set[State]
+    begun: Table, what: Callable[[Table], None], reason: Objection, states: set[State]
 ) -> None:
     active = silent(begun)
     answered = order(active, "switchover")
@@ -150,7 +150,7 @@ def test_one_that_can_not_go_through_is_given_up_with_a_reason_and_a_remedy(
     while (answer := answered()) is None:
         assert begun.now < until, "bounded by `handover_ns`"
         begun.pass_time(20 * MS)
-    assert answer.error == GIVEN_UP[reason].text and GIVEN_UP[reason].remedy
+    assert answer.refusal == GIVEN_UP[reason] and GIVEN_UP[reason].remedy
     assert active.member.state in states
     assert active.status.refused[reason] == 1
     assert active.member.handover.until is None
@@ -166,14 +166,14 @@ def test_an_outcome_that_comes_too_late_to_be_replicated_leaves_the_lead_where_i
     active.stepped(LogChanged())
     active.stepped(OutputsEnded(Instant(0)), begun.now)
     effects = active.stepped(TimePassed(), Instant(begun.now + 40 * MS))
-    assert told(effects) == [Refusal.OTHER_NOT_LEVEL, "Serve"]
+    assert told(effects) == [Objection.OTHER_NOT_LEVEL, "Serve"]
 
 
 def test_given_up_it_serves_on_and_the_next_one_needs_words_of_its_own(begun: Table) -> None:
     active = silent(begun)
     active.step(SWITCHOVER)
     begun.pass_time(begun.config.handover_ns - 40 * MS)
-    assert told(active.stepped(TimePassed(), Instant(begun.now + 40 * MS))) == [Refusal.OUTPUTS_NOT_ENDED, "Serve"]
+    assert told(active.stepped(TimePassed(), Instant(begun.now + 40 * MS))) == [Objection.OUTPUTS_NOT_ENDED, "Serve"]
     assert active.member.state is State.ACTIVE
     active.step(OutputsEnded(Instant(0)))
     begun.pass_time(100 * MS)

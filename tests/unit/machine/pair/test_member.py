@@ -34,8 +34,8 @@ from albireo.machine.pair.events import (
     GrantEpoch,
     LogBroken,
     MemberStarted,
+    Objection,
     PersistStore,
-    Refusal,
     Refused,
     State,
     StopServing,
@@ -127,12 +127,12 @@ def test_message_in_a_state_that_does_not_hear_it_is_refused_and_changes_nothing
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"cluster": "other"}, Refusal.FOREIGN_CLUSTER),
-        ({"member": 0}, Refusal.SAME_MEMBER),
-        ({"store": "a"}, Refusal.CLONED_STORE),
+        ({"cluster": "other"}, Objection.FOREIGN_CLUSTER),
+        ({"member": 0}, Objection.SAME_MEMBER),
+        ({"store": "a"}, Objection.CLONED_STORE),
     ],
 )
-def test_stray_heartbeat_is_refused_by_name(change: dict[str, object], reason: Refusal) -> None:
+def test_stray_heartbeat_is_refused_by_name(change: dict[str, object], reason: Objection) -> None:
     machine = member()
     effects = machine.step(FromPeer(heartbeat(**change)), EMPTY, Instant(1))
     assert Refused(reason) in effects
@@ -143,7 +143,7 @@ def test_stray_heartbeat_is_refused_by_name(change: dict[str, object], reason: R
 def test_replayed_heartbeat_is_refused() -> None:
     machine = member()
     machine.step(FromPeer(heartbeat(beat=4)), EMPTY, Instant(1))
-    assert Refused(Refusal.OLD_HEARTBEAT) in machine.step(FromPeer(heartbeat(beat=3)), EMPTY, Instant(2))
+    assert Refused(Objection.OLD_HEARTBEAT) in machine.step(FromPeer(heartbeat(beat=3)), EMPTY, Instant(2))
 
 
 def test_copy_of_a_heartbeat_on_another_path_is_answered_there() -> None:
@@ -254,10 +254,10 @@ def test_a_member_whose_log_has_all_the_epochs_that_a_header_holds_stands_for_no
     machine.step(TimePassed(), MANY, now)
     machine.step(voted("v0", 1, "pair_read"), MANY, now)
     effects = machine.step(voted("v1", 1, "pair_read"), MANY, now)
-    assert Refused(Refusal.EPOCHS_FULL) in effects
+    assert Refused(Objection.EPOCHS_FULL) in effects
     assert not asked(effects, Prepare)
     assert machine.candidate.last_stop == "epochs_full"
-    assert Refused(Refusal.EPOCHS_FULL) in machine.step(ForceAsked(), MANY, now)
+    assert Refused(Objection.EPOCHS_FULL) in machine.step(ForceAsked(), MANY, now)
     later = Instant(now + 60 * SECOND)
     assert not any(isinstance(one, GrantEpoch) for one in machine.step(TimePassed(), MANY, later))
 

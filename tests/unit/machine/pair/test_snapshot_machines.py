@@ -31,8 +31,8 @@ from albireo.machine.pair.events import (
     FromPeer,
     LogChanged,
     MemberStarted,
+    Objection,
     PersistStore,
-    Refusal,
     Refused,
     RepairLog,
     Replicate,
@@ -127,7 +127,7 @@ def test_who_has_all_that_was_pruned_follows_without_a_snapshot() -> None:
     assert Replicate(1, 20, 4, 300) in holder.own.out
     holder.own.out.clear()
     holder.state_asked(msgspec.convert(HEAD | {"part": 0}, FoldsAsked))
-    assert holder.own.out == [Refused(Refusal.OTHER_SESSION)]
+    assert holder.own.out == [Refused(Objection.OTHER_SESSION)]
 
 
 def test_a_member_of_the_set_is_taken_out_before_it_gives_its_log_away() -> None:
@@ -150,7 +150,7 @@ def test_a_member_of_the_set_is_taken_out_before_it_gives_its_log_away() -> None
 def test_nobody_is_told_of_a_beginning_that_can_not_be_read() -> None:
     holder = leading(begin=Beginning(position=Position(2, 300), is_known=False))
     holder.asked(ASKED, NOW)
-    assert holder.own.out == [Refused(Refusal.BEGINNING_UNREADABLE)]
+    assert holder.own.out == [Refused(Objection.BEGINNING_UNREADABLE)]
 
 
 def test_it_is_asked_for_only_when_its_own_snapshot_has_the_folds() -> None:
@@ -199,7 +199,7 @@ def test_late_words_of_a_run_before_are_not_those_of_the_follower() -> None:
     leaving = Leaving(cluster=late.cluster, member=late.member, run=late.run, store=late.store)
     for message in (late, leaving):
         holder.hears(message, NOW)
-    assert holder.own.out == [Refused(Refusal.OTHER_SESSION)] * 2
+    assert holder.own.out == [Refused(Objection.OTHER_SESSION)] * 2
     assert (holder.match, holder.is_peer_leaving) == (0, False)
     holder.hears(acked(900, is_complete=True), NOW)
     assert holder.match == 900
@@ -267,7 +267,7 @@ def test_the_log_is_put_away_first_and_nothing_is_acknowledged_before_the_folds_
     assert (own.is_complete, own.lacks_folds) == (False, True)
     assert parts_asked(own.out) == [0]
     made.frames(frames(made))
-    assert own.out == [Refused(Refusal.FOLDS_FIRST)]
+    assert own.out == [Refused(Objection.FOLDS_FIRST)]
     own.out.clear()
     made.folds(folds(made, 0))
     assert isinstance(own.out[0], TakeFolds)
@@ -293,7 +293,7 @@ def verified() -> Following:
 def test_frames_that_claim_an_end_that_can_not_be_are_refused(last: Position) -> None:
     made = verified()
     made.frames(msgspec.structs.replace(frames(made), last=last))
-    assert made.own.out == [Refused(Refusal.IMPOSSIBLE_FRAMES)]
+    assert made.own.out == [Refused(Objection.IMPOSSIBLE_FRAMES)]
 
 
 @pytest.mark.parametrize("committed", [Position(4, 350), Position(1, 350), Position(-1, 350)])
@@ -301,7 +301,7 @@ def test_a_commit_position_of_another_epoch_than_the_log_says_is_refused(committ
     made = verified()
     made.frames(msgspec.structs.replace(frames(made), committed=committed))
     assert [type(one) for one in made.own.out] == [AppendFrames, Refused]
-    assert made.own.out[-1] == Refused(Refusal.IMPOSSIBLE_COMMIT)
+    assert made.own.out[-1] == Refused(Objection.IMPOSSIBLE_COMMIT)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_a_commit_position_of_another_epoch_than_the_log_says_is_refused(committ
 def test_a_beginning_that_no_log_can_have_is_refused(change: dict[str, int]) -> None:
     made = following()
     assert not made.answered(answer(made, **change))
-    assert made.own.out == [Refused(Refusal.IMPOSSIBLE_ANSWER)]
+    assert made.own.out == [Refused(Objection.IMPOSSIBLE_ANSWER)]
 
 
 def test_what_the_holder_does_not_have_is_told_when_the_log_is_put_away() -> None:
@@ -325,12 +325,14 @@ def test_parts_of_two_snapshots_are_not_mixed() -> None:
     made.folds(folds(made, 0))
     made.own.out.clear()
     made.folds(folds(made, 1, position=Position(4, 801)))
-    assert made.own.out == [Refused(Refusal.FOLDS_MOVED)]
+    assert made.own.out == [Refused(Objection.FOLDS_MOVED)]
     assert made.wants_part == 0
 
 
-@pytest.mark.parametrize(("part", "parts", "reason"), [(1, 2, Refusal.OTHER_PART), (0, 0, Refusal.IMPOSSIBLE_FOLDS)])
-def test_a_part_that_was_not_asked_for_is_refused(part: int, parts: int, reason: Refusal) -> None:
+@pytest.mark.parametrize(
+    ("part", "parts", "reason"), [(1, 2, Objection.OTHER_PART), (0, 0, Objection.IMPOSSIBLE_FOLDS)]
+)
+def test_a_part_that_was_not_asked_for_is_refused(part: int, parts: int, reason: Objection) -> None:
     made = following()
     begun_over(made)
     made.own.out.clear()
@@ -343,7 +345,7 @@ def test_folds_of_before_the_log_begins_are_refused() -> None:
     begun_over(made)
     made.own.out.clear()
     made.folds(folds(made, 0, position=Position(2, 299)))
-    assert made.own.out == [Refused(Refusal.IMPOSSIBLE_FOLDS)]
+    assert made.own.out == [Refused(Objection.IMPOSSIBLE_FOLDS)]
 
 
 def test_a_part_that_got_lost_is_asked_for_again() -> None:
@@ -361,7 +363,7 @@ def test_a_part_that_got_lost_is_asked_for_again() -> None:
 def test_without_folds_only_a_snapshot_is_taken() -> None:
     made = following(view(Position(4, 900)), is_complete=False)
     assert not made.answered(answer(made, is_snapshot=False))
-    assert made.own.out == [Refused(Refusal.IMPOSSIBLE_ANSWER)]
+    assert made.own.out == [Refused(Objection.IMPOSSIBLE_ANSWER)]
 
 
 def test_folds_of_a_branch_that_is_no_more_are_not_gone_on_with() -> None:
@@ -375,7 +377,7 @@ def test_folds_of_a_branch_that_is_no_more_are_not_gone_on_with() -> None:
     session = again.session
     made.own.out.clear()
     assert not again.answered(answer(again, epoch=6, position=300, history=forked.entries, is_snapshot=False))
-    assert Refused(Refusal.FOLDS_OF_ANOTHER_BRANCH) in made.own.out
+    assert Refused(Objection.FOLDS_OF_ANOTHER_BRANCH) in made.own.out
     assert not [one for one in made.own.out if isinstance(one, CutTo)]
     again.ask(NOW)
     (ask,) = told(made.own.out, FollowAsked)
@@ -388,7 +390,7 @@ def test_a_member_without_its_folds_stands_for_nothing_and_can_not_be_forced_to_
     machine = Member(CONFIG, msgspec.structs.replace(EMPTY, is_complete=False), random.Random(1), Instant(0))
     machine.step(MemberStarted(), NEW, Instant(0))
     assert not [one for one in machine.step(TimePassed(), NEW, Instant(60 * SECOND)) if isinstance(one, AskVoter)]
-    assert Refused(Refusal.STATE_INCOMPLETE) in machine.step(ForceAsked(), NEW, Instant(60 * SECOND))
+    assert Refused(Objection.STATE_INCOMPLETE) in machine.step(ForceAsked(), NEW, Instant(60 * SECOND))
 
 
 WHOLE = view(Position(4, 900))
@@ -411,7 +413,7 @@ def test_damage_is_fetched_piece_by_piece_and_the_member_is_complete_when_all_ca
     assert isinstance(asked[1], RangeAsked) and asked[1].after == 449
     own.out.clear()
     made.hears(piece(made, 460), NOW)
-    assert own.out == [Refused(Refusal.OTHER_RANGE)]
+    assert own.out == [Refused(Objection.OTHER_RANGE)]
     own.out.clear()
     made.hears(piece(made, 449), NOW)
     assert own.out == [RepairLog(b"f")]
@@ -454,7 +456,7 @@ def test_the_holder_reads_its_own_frames_for_the_session_that_asks() -> None:
     assert holder.own.out == [SendRange(1, 20, 4, 449)]
     holder.own.out.clear()
     holder.hears(msgspec.convert(HEAD | {"after": 449, "session": 9}, RangeAsked), NOW)
-    assert holder.own.out == [Refused(Refusal.OTHER_SESSION)]
+    assert holder.own.out == [Refused(Objection.OTHER_SESSION)]
 
 
 def test_damage_found_in_the_set_leads_out_of_it_before_anything_is_repaired() -> None:

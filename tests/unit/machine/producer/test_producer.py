@@ -22,6 +22,7 @@ from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
+from tests.parts.refusals import no
 
 ITEMS = (DataItem(name="a", value_type=ValueType.FLOAT64), DataItem(name="b", value_type=ValueType.FLOAT64))
 CONFIG = ProducerConfig(queue_bytes_max=MESSAGE_BYTES)
@@ -57,8 +58,8 @@ def appended(sequence: int, *, epoch: int = 1) -> Appended:
     return Appended(producer_id=3, producer_sequence=sequence, position=Position(epoch, sequence))
 
 
-def refused(reason: str, sequence: int, wanted: int = 0) -> AppendRefused:
-    return AppendRefused(producer_id=3, producer_sequence=sequence, reason=reason, wanted=wanted)
+def refused(code: str, sequence: int, wanted: int = 0) -> AppendRefused:
+    return AppendRefused(producer_id=3, producer_sequence=sequence, refusal=no(code), wanted=wanted)
 
 
 def sent(effects: list[SendToCore]) -> list[tuple[int, float | str]]:
@@ -169,11 +170,11 @@ def test_an_unknown_producer_says_hello() -> None:
 def test_want_of_room_pauses_then_one_batch_asks_again() -> None:
     one = streaming()
     one.step(offered(1, 2), at(0))
-    assert one.step(refused("admission", 1, wanted=1), at(0)) == []
+    assert one.step(refused("not_recording", 1, wanted=1), at(0)) == []
     assert one.step(offered(3), at(0.5)) == []
     assert one.deadline() == at(1)
     assert sent(one.step(TimePassed(), at(1))) == [(1, 1.0)]
-    assert one.step(refused("admission", 1, wanted=1), at(1)) == []
+    assert one.step(refused("not_recording", 1, wanted=1), at(1)) == []
     assert sent(one.step(TimePassed(), at(2))) == [(1, 1.0)]
     assert sent(one.step(appended(1), at(2))) == [(2, 2.0), (3, 3.0)]
 
@@ -389,7 +390,9 @@ def test_config_refuses_a_queue_that_holds_no_message() -> None:
 
 def superseded(run: int = 5, producer_id: int = 3) -> AppendRefused:
     by = Successor(producer_id=8, run=6, since_ns=1)
-    return AppendRefused(producer_id=producer_id, producer_sequence=0, reason="superseded", run=run, successor=by)
+    return AppendRefused(
+        producer_id=producer_id, producer_sequence=0, refusal=no("superseded"), is_final=True, run=run, successor=by
+    )
 
 
 def test_each_hello_says_which_life_it_goes_on_with() -> None:

@@ -28,11 +28,12 @@ from albireo.codec.message import (
     WriteOrder,
 )
 from albireo.codec.record import GapFound, Kind, Record, Stream
-from albireo.machine.desk.pending import FOLD_COST_MAX, fold_cost
+from albireo.machine.desk.pending import FOLD_COST_MAX
 from albireo.machine.desk.receipts import ANSWERS_MAX
 from albireo.machine.desk.registry import Registry
 from albireo.machine.diagnostics.adapters import SILENT_NS
 from albireo.machine.fold.commands.commands import OPEN_MAX
+from albireo.machine.fold.declared import fold_cost
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import (
@@ -49,6 +50,7 @@ from albireo.machine.kernel.events import (
     Stopping,
     WakeUpEnded,
 )
+from albireo.machine.kernel.named import HISTORY, above
 from albireo.machine.kernel.turn import RECORDS_BYTES, Moment
 from albireo.machine.orders.write.command_waiters import WAITING_MAX
 from albireo.machine.root.root import Root
@@ -61,6 +63,7 @@ from albireo.model.samples import SampleBatch
 from albireo.model.settings import LimitSettings
 from albireo.model.value import ItemId, ValueType
 from tests.parts.drafted import end_of, frames_of, view_of
+from tests.parts.refusals import refused_with
 
 LOG = b"L" * 16
 T0 = 1_800_000_000 * SECOND
@@ -99,7 +102,7 @@ class World:
             adapters=adapters,
             limits=limits or LimitSettings(),
             private_streams=private_streams,
-            **place,
+            **{"named": (HISTORY, above(place["parent"])) if "parent" in place else (HISTORY,), **place},
         )
         self.root = Root(config, folds or Folds(), self.end, self.moment())
         self.step(Granted("standalone start"))
@@ -259,7 +262,7 @@ def test_a_gap_is_refused_with_the_number_wanted() -> None:
     append(world, welcome, 3, [1.0])
     (refused,) = world.take(AppendRefused)
     assert isinstance(refused, AppendRefused)
-    assert (refused.reason, refused.wanted) == ("gap", 1)
+    assert (refused.refusal.code, refused.wanted) == ("gap", 1)
 
 
 def _hostile(world: World, welcome: ProducerWelcome) -> list[tuple[str, Append, list[bytes]]]:
@@ -294,7 +297,7 @@ def test_what_is_not_what_it_claims_is_refused_by_name_and_leaves_no_trace(index
     world.letter(b"plc", message, raw)
     (refused,) = world.take(AppendRefused)
     assert isinstance(refused, AppendRefused)
-    assert refused.reason == reason
+    assert refused.refusal.code == reason
     assert world.end == end
     append(world, welcome, 1, [1.0])
     world.sync()
@@ -340,8 +343,8 @@ def test_no_admission_takes_nothing_and_resumes() -> None:
     append(world, welcome, 1, [1.0])
     (refused,) = world.take(AppendRefused)
     assert isinstance(refused, AppendRefused)
-    assert refused.reason == "admission"
-    assert "disk full" in world.ask("write", item="fan_set", value=1.0, command_id="c").error
+    assert refused.refusal.code == "not_recording"
+    assert "disk full" in refused_with(world.ask("write", item="fan_set", value=1.0, command_id="c"))
     assert world.end == end
     world.step(AdmissionChanged(""))
     append(world, welcome, 1, [1.0])
@@ -391,7 +394,7 @@ def test_a_limit_raises_a_case_that_can_be_acknowledged_and_closes() -> None:
     assert isinstance(cases, list)
     assert [(one["item"], one["condition"], one["is_active"]) for one in cases] == [("root:co_1", "hi", True)]
     answer = world.ask("case_action", action="ack", case_id=cases[0]["case_id"], user="ann")
-    assert answer.error == ""
+    assert refused_with(answer) == ""
     append(world, welcome, 2, [10.0])
     world.sync()
     assert world.ask("cases").result == []
@@ -399,7 +402,7 @@ def test_a_limit_raises_a_case_that_can_be_acknowledged_and_closes() -> None:
 
 
 def test_an_unknown_case_is_refused_with_a_reason() -> None:
-    assert "no open case" in World().ask("case_action", action="ack", case_id=12345, user="ann").error
+    assert "no open case" in refused_with(World().ask("case_action", action="ack", case_id=12345, user="ann"))
 
 
 def order(world: World, command_id: str, value: object = 40.0, expires_ms: int = 1000) -> None:
@@ -512,12 +515,12 @@ def test_a_write_that_can_not_be_meant_is_refused_and_leaves_no_record(
     hello(world)
     end = world.end
     answer = world.ask("write", **arguments)
-    assert reason in answer.error
+    assert reason in refused_with(answer)
     assert world.end == end
 
 
 def test_an_unknown_question_is_refused_by_name() -> None:
-    assert "unknown question 'shutdown'" in World().ask("shutdown").error
+    assert "unknown question 'shutdown'" in refused_with(World().ask("shutdown"))
 
 
 def test_a_viewer_gets_a_snapshot_and_then_what_changed() -> None:
@@ -644,7 +647,7 @@ def test_many_commits_of_one_wake_up_fold_no_more_than_one() -> None:
                 world.step(Answered())
         taken = [one for one in frames if before < one.header.last_sequence <= world.root.folded_to.sequence]
         assert taken
-        assert sum(map(fold_cost, taken[:-1])) < FOLD_COST_MAX
+        assert sum(fold_cost(one.header) for one in taken[:-1]) < FOLD_COST_MAX
         world.step(WakeUpEnded(0))
     assert world.root.samples_committed == 1990
 
@@ -658,7 +661,7 @@ def test_what_an_earlier_run_left_on_its_way_takes_no_number_of_the_present_one(
     world.sync()
     (refused,) = world.take(AppendRefused)
     assert isinstance(refused, AppendRefused)
-    assert refused.reason == "superseded"
+    assert refused.refusal.code == "superseded"
     assert world.take(Appended) == []
 
 
@@ -725,7 +728,7 @@ def test_an_endless_text_is_refused_and_not_recorded(arguments: dict[str, object
     hello(world)
     end = world.end
     answer = world.ask("write", item="fan_set", value=1.0, **arguments)
-    assert f"length {'<= 1000' if LONG in arguments.values() else '>= 1'} - at" in answer.error
+    assert f"length {'<= 1000' if LONG in arguments.values() else '>= 1'} - at" in refused_with(answer)
     assert world.end == end
 
 
@@ -735,8 +738,8 @@ def test_an_endless_set_point_is_refused() -> None:
     count = DataItem(name="count", value_type=ValueType.INT64, is_writable=True)
     world.letter(b"plc", ProducerHello(producer="p1", items=(text, count), run=1, takes_orders=True))
     world.sync()
-    assert "length <= 1000 - at" in world.ask("write", item="text", value=LONG, command_id="c").error
-    assert "9223372036854775807" in world.ask("write", item="count", value=2**63, command_id="c").error
+    assert "length <= 1000 - at" in refused_with(world.ask("write", item="text", value=LONG, command_id="c"))
+    assert "9223372036854775807" in refused_with(world.ask("write", item="count", value=2**63, command_id="c"))
 
 
 def test_an_endless_receipt_is_cut() -> None:
@@ -759,7 +762,9 @@ def test_a_hello_with_endless_texts_is_refused() -> None:
     world.letter(b"plc", ProducerHello(producer="p1", items=(DataItem(name=LONG, value_type=ValueType.BOOL),), run=1))
     world.letter(b"plc", ProducerHello(producer=LONG, run=1))
     world.letter(b"plc", ProducerHello(producer="", run=1))
-    assert [one.reason for one in world.take(AppendRefused) if isinstance(one, AppendRefused)] == ["malformed"] * 3
+    assert [one.refusal.code for one in world.take(AppendRefused) if isinstance(one, AppendRefused)] == [
+        "malformed"
+    ] * 3
     assert world.end == end
 
 
@@ -774,10 +779,10 @@ def test_answers_that_wait_for_a_commit_are_bounded() -> None:
         world.letter(b"cli", Ask(request_id=number, what="case_action", arguments=action))
     (refused,) = world.take(Answer)
     assert isinstance(refused, Answer)
-    assert "too many" in refused.error
+    assert "too many" in refused_with(refused)
     world.sync()
     assert len(world.take(Answer)) == ANSWERS_MAX
-    assert world.ask("case_action", **action).error == ""
+    assert refused_with(world.ask("case_action", **action)) == ""
 
 
 def test_while_nothing_is_admitted_a_due_shelve_makes_no_marks() -> None:
@@ -917,7 +922,7 @@ def test_a_body_that_no_segment_can_hold_is_refused() -> None:
     append(world, welcome, 1, [1.0] * 100_000)
     (refused,) = world.take(AppendRefused)
     assert isinstance(refused, AppendRefused)
-    assert refused.reason == "malformed"
+    assert refused.refusal.code == "malformed"
 
 
 @pytest.mark.parametrize("jump_s", [7200, -7200])

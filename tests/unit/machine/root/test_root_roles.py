@@ -59,6 +59,7 @@ from albireo.model.position import EpochEntry, EpochHistory, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from tests.parts.drafted import end_of, frames_of, view_of
+from tests.parts.refusals import refused_with
 
 LOG = b"P" * 16
 T0 = 1_800_000_000 * SECOND
@@ -227,7 +228,7 @@ def test_nothing_is_taken_from_a_producer_that_comes_anyway() -> None:
     two.append(welcome, 1)
     (refused,) = two.take(AppendRefused)
     assert isinstance(refused, AppendRefused)
-    assert (refused.reason, len(two.frames)) == ("passive", before)
+    assert (refused.refusal.code, len(two.frames)) == ("not_holder", before)
 
 
 def test_dedup_goes_on_where_the_other_stood() -> None:
@@ -500,7 +501,7 @@ def test_a_question_that_waits_for_a_commit_hears_that_the_lead_is_gone() -> Non
     one.step(Deposed("higher epoch"))
     (answer,) = one.take(Answer)
     assert isinstance(answer, Answer)
-    assert answer.request_id == 3 and "what to do" in answer.error
+    assert answer.request_id == 3 and "what to do" in refused_with(answer)
 
 
 def test_an_adapter_that_asks_is_told_the_role_and_the_permit() -> None:

@@ -25,7 +25,7 @@ def minute_in(world: World, count: int) -> Iterator[None]:
     """Pass a minute in steps, with what the shell measures."""
     for _ in range(count):
         world.now = Instant(world.now + MINUTE // count)
-        world.step(Measured(turn_ms=1.0, log_bytes=1, room_bytes=1 << 40, hold_percent=10.0))
+        world.step(Measured(turn_ms=1.0, log_bytes=1, room_bytes=1 << 40, held_percent={ABOVE: 10.0}))
         world.pass_time(0)
         yield
 

@@ -219,7 +219,7 @@ def test_a_parent_gives_a_child_every_other_node_but_nothing_of_its_own_subtree(
     (answer,) = above.take(FeedAnswer)
     assert isinstance(answer, FeedAnswer)
     assert (answer.verdict == "refused") is bool(words)
-    assert words in answer.reason
+    assert words in str(answer.refusal)
 
 
 @pytest.mark.parametrize("follower", [ABOVE, SITE])

@@ -6,6 +6,7 @@ from albireo.codec.message import FeedAnswer, FeedHello
 from albireo.codec.record import ItemDeclared
 from albireo.machine.carry.retelling import Retelling
 from albireo.machine.kernel.events import Measured
+from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, Position
@@ -25,7 +26,11 @@ def measured(world: World, percent: float, seconds: int = 35) -> list[str]:
     """The active cases after this was measured for a while."""
     for _ in range(seconds):
         world.now = Instant(world.now + SECOND)
-        world.step(Measured(turn_ms=1.0, log_bytes=1, room_bytes=1 << 40, hold_percent=percent))
+        world.step(
+            Measured(
+                turn_ms=1.0, log_bytes=1, room_bytes=1 << 40, held_percent=dict.fromkeys((ABOVE, "archive"), percent)
+            )
+        )
         world.sync()
     return cases_of(world)
 
@@ -54,7 +59,7 @@ def pruned(world: World) -> None:
 def asks(world: World, follower: str = ABOVE, principal: str = ABOVE) -> str:
     """The verdict for a follower that has the first record of the log."""
     position = Position(1, 1)
-    asked = FeedHello(follower=follower, is_named=True, log_id=LOG, position=position)
+    asked = FeedHello(follower=follower, log_id=LOG, position=position)
     world.letter(b"above", asked, principal=principal)
     (answer,) = world.take(FeedAnswer)
     assert isinstance(answer, FeedAnswer)
@@ -103,3 +108,15 @@ def test_declaration_that_is_told_again_never_undoes_a_newer_record() -> None:
     records = (one for draft in turn.drafts if isinstance(draft.content, tuple) for one in draft.content)
     told = {one.item_id for one in records if isinstance(one, ItemDeclared)}
     assert told == {one.item_id for one in root.folds.dim} - {gone.item_id}
+
+
+def test_each_named_follower_with_bounds_has_its_case_and_its_loss_is_told() -> None:
+    """One that never comes: the case comes long before its records go, and it is told what it lacks."""
+    archive = NamedFollower(name="archive", figure="archive", days=1.0)
+    world = World(named=(HISTORY, archive))
+    assert measured(world, 71.0) == ["root:core/archive_hold"]
+    pruned(world)
+    assert asks(world, "somebody", "local:0") == "snapshot"
+    assert "records_let_go" not in world.notes
+    assert asks(world, "archive", "local:0") == "snapshot"
+    assert world.notes.count("records_let_go") == 1

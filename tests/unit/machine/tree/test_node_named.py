@@ -13,6 +13,7 @@ from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.tree.session import Session
 from albireo.model.value import ItemId, ValueType
+from tests.parts.refusals import refused_with
 from tests.parts.tables import told_rows
 from tests.unit.machine.root.test_root_roles import LOG, Side
 
@@ -90,7 +91,7 @@ def test_an_order_goes_to_the_node_that_its_name_means_or_nowhere(what: str, nam
     answer = one.ask(what, **ORDERS[what](name))
     if meant is None:
         assert answer is not None and one.owners() == set()
-        assert answer.error == (
+        assert refused_with(answer) == (
             "'hall' may be one of root/south/hall or root/south/root/hall; "
             "what to do: name the node by its whole id, as in root/south/hall"
         )
@@ -104,7 +105,9 @@ def test_what_is_read_is_of_the_node_that_its_name_means(name: str) -> None:
     items, sessions = one.ask("items", node=name), one.ask("sessions", node=name)
     assert items is not None and sessions is not None
     if meant is None:
-        assert "may be one of root/south/hall or" in items.error and items.error == sessions.error
+        assert "may be one of root/south/hall or" in refused_with(items) and refused_with(items) == refused_with(
+            sessions
+        )
         return
     assert [row["node"] for row in items.result] == [meant]  # type: ignore[attr-defined]  # Rows of items.
     assert [row["principal"] for row in sessions.result] == [f"who is at {meant}"]  # type: ignore[attr-defined]
@@ -114,9 +117,9 @@ def test_what_is_read_is_of_the_node_that_its_name_means(name: str) -> None:
 def test_the_node_that_is_asked_is_meant_by_its_own_names(name: str) -> None:
     one = Named()
     items, sent = one.ask("items", node=name), one.ask("send", **ORDERS["send"](name))
-    assert items is not None and items.error == "" and sent is not None
+    assert items is not None and refused_with(items) == "" and sent is not None
     assert {row["node"] for row in items.result} <= {OWN}  # type: ignore[attr-defined]
-    assert "no other node" in sent.error
+    assert "no other node" in refused_with(sent)
 
 
 @pytest.mark.parametrize("what", ORDERS)
@@ -127,7 +130,7 @@ def test_a_whole_id_of_a_node_that_is_not_known_here_means_no_other_one(what: st
     if what == "send":
         assert answer is None and one.owners() == {"root/hall"}
     else:
-        assert answer is not None and "nothing is known of a node 'root/hall'" in answer.error
+        assert answer is not None and "nothing is known of a node 'root/hall'" in refused_with(answer)
         assert one.owners() == set()
 
 
@@ -139,5 +142,5 @@ def test_an_item_that_only_one_of_several_nodes_has_does_not_decide_which_is_mea
         FeedState(epoch=1, position=Position(1, 9), previous=BEGINNING, is_snapshot=True), []
     )
     answer = one.ask(what, **ORDERS[what]("hall"))
-    assert answer is not None and "may be one of" in answer.error
+    assert answer is not None and "may be one of" in refused_with(answer)
     assert one.owners() == set()

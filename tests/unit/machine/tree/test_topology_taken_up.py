@@ -17,6 +17,7 @@ from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ItemId
+from tests.parts.refusals import refused_with
 from tests.unit.machine.root.test_root_roles import LOG, Side
 from tests.unit.machine.tree.test_beyond import RUN, state_of
 
@@ -63,7 +64,7 @@ class Above(Side):
         self.letter(Ask(request_id=1, what=what, arguments=arguments), sender=b"cli")
         *_, answer = self.take(Answer)
         assert isinstance(answer, Answer)
-        return answer.error or answer.result
+        return refused_with(answer) or answer.result
 
     def below(self) -> list[str]:
         return [one["node"] for one in self.asked("tree")]

@@ -25,9 +25,10 @@ from albireo.log import FileSystem, LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.inspection import quarantined
 from albireo.log.log import Log
 from albireo.log.write.appending import Entry
-from albireo.machine.desk.pending import FOLD_COST_MAX, RECORD_COST
+from albireo.machine.desk.pending import FOLD_COST_MAX
 from albireo.machine.feed.follower import Deliver, Digested, Follower, FollowerConfig, LinkUp, Received, TellLeader
 from albireo.machine.feed.leader import Followed, Leader
+from albireo.machine.fold.declared import RECORD_COST
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.events import OrdersGiven
 from albireo.machine.kernel.pull import Pull
@@ -318,7 +319,7 @@ def test_what_the_history_can_not_read_any_more_is_a_gap(tmp_path: Path) -> None
     rotten_log(tmp_path)
 
     def follow() -> list[Record]:
-        machine = Follower(FollowerConfig(name="history", is_named=True))
+        machine = Follower(FollowerConfig(name="history"))
         found: list[Record] = []
         raw: list[bytes | memoryview] = []
         with SyncLink(tmp_path, "core") as link:
@@ -379,7 +380,7 @@ def pruned_log(data: Path, folds: Folds) -> int:
     for frame in log.replay(0, log.committed.sequence):
         folds.replay(frame)
     assert log.save_snapshot(log.committed, LogTime(folds.log_time_ms * MS), folds.snapshot())
-    assert log.prune({int(stream): log.end.sequence for stream in Stream})
+    assert log.prune(log.end.sequence)
     begin = log.begin_sequence
     log.close(clean=True)
     return begin

@@ -14,7 +14,7 @@ from albireo.codec.pair_message import FollowAnswered, FollowAsked, Frames
 from albireo.codec.record import LEVELS, FeatureRaised, Kind, Marked, Record, Stream, encode_records, may_append
 from albireo.machine.fold.folds import Folds, joined, level_of
 from albireo.machine.kernel.turn import Turn
-from albireo.machine.pair.events import FromPeer, Refusal, State
+from albireo.machine.pair.events import FromPeer, Objection, State
 from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.log_view import LogView
@@ -109,14 +109,14 @@ def test_the_holder_raises_what_both_know(
 @pytest.mark.parametrize(
     ("primary", "backup", "reasons"),
     [
-        ((2, 2), (1, 1), (Refusal.OTHER_BELOW_LOG, Refusal.LOG_ABOVE_OWN)),
-        ((1, 1), (2, 2), (Refusal.LOG_ABOVE_OWN, Refusal.OTHER_BELOW_LOG)),
-        ((3, 1), (1, 1), (Refusal.TOO_FAR_APART, Refusal.TOO_FAR_APART)),
-        ((1, 1), (3, 1), (Refusal.TOO_FAR_APART, Refusal.TOO_FAR_APART)),
+        ((2, 2), (1, 1), (Objection.OTHER_BELOW_LOG, Objection.LOG_ABOVE_OWN)),
+        ((1, 1), (2, 2), (Objection.LOG_ABOVE_OWN, Objection.OTHER_BELOW_LOG)),
+        ((3, 1), (1, 1), (Objection.TOO_FAR_APART, Objection.TOO_FAR_APART)),
+        ((1, 1), (3, 1), (Objection.TOO_FAR_APART, Objection.TOO_FAR_APART)),
     ],
 )
 def test_members_that_cannot_have_one_log_part_and_who_leads_goes_on(
-    table: Table, primary: tuple[int, int], backup: tuple[int, int], reasons: tuple[Refusal, Refusal]
+    table: Table, primary: tuple[int, int], backup: tuple[int, int], reasons: tuple[Objection, Objection]
 ) -> None:
     epoch = view_of(table.sides[0])["epoch"]
     set_levels(table, primary, backup)
@@ -151,7 +151,7 @@ def test_a_hello_of_a_member_below_the_log_is_refused_by_name(table: Table) -> N
         end=table.sides[1].log.end,
     )
     holder.step(FromPeer(asked))
-    assert holder.status.refused[Refusal.OTHER_BELOW_LOG] and leading.session != 99
+    assert holder.status.refused[Objection.OTHER_BELOW_LOG] and leading.session != 99
 
 
 def test_a_status_says_who_holds_the_level_back(table: Table) -> None:

@@ -23,6 +23,7 @@ from albireo.node.core.peer_links import PeerLinks
 from albireo.runtime import Letter
 from tests.parts.core_pair import aside
 from tests.parts.lone import LoneNode, Program, asked_until
+from tests.parts.refusals import no, refused_with
 from tests.parts.waiting import awaited
 
 OPERATOR = "operator@desk"
@@ -69,7 +70,7 @@ class Desk:
         return Letter(link=link, sender=sender, message=message, raw=[*raw])
 
     def errors(self) -> list[str]:
-        return [message.error for _, message, _ in self.told if isinstance(message, Answer)]
+        return [refused_with(message) for _, message, _ in self.told if isinstance(message, Answer)]
 
 
 def test_an_answer_goes_back_to_who_asked_with_its_number_and_its_parts() -> None:
@@ -79,17 +80,21 @@ def test_an_answer_goes_back_to_who_asked_with_its_number_and_its_parts() -> Non
     first, second = desk.end.asked
     assert (first.arguments, first.of, second.arguments) == ({"n": 7}, "", {"n": 7})
     desk.questions.answered(desk.letter(Answer(request_id=second.request_id, result=2), raw=[b"rows"]))
-    desk.questions.answered(desk.letter(Answer(request_id=first.request_id, error="no")))
+    desk.questions.answered(desk.letter(Answer(request_id=first.request_id, refusal=no("busy"))))
     assert desk.told == [
         (b"b", Answer(request_id=7, result=2), [b"rows"]),
-        (b"a", Answer(request_id=7, error="no"), []),
+        (b"a", Answer(request_id=7, refusal=no("busy")), []),
     ]
     assert desk.questions.describe() == {"handed_on": 2, "refused": 0, "late": 0, "under_way": 0}
 
 
 @pytest.mark.parametrize(
     ("what", "of", "said"),
-    [("seal", "history", "none of"), ("history", "history", "none of"), ("stats", "boot", "leave `of` out")],
+    [
+        ("seal", "history", "unknown question"),
+        ("history", "history", "unknown question"),
+        ("stats", "boot", "leave `of` out"),
+    ],
 )
 def test_what_is_not_handed_on_is_refused_by_name(what: str, of: str, said: str) -> None:
     desk = Desk()
@@ -135,7 +140,7 @@ def test_a_history_that_starts_again_is_an_error_in_words_and_then_answers(tmp_p
     """Over CURVE, with real actors: before it runs, while it runs, after its end, and when it is back."""
 
     def refused(program: Program) -> str:
-        return program.ask("stats", "history")[0].error
+        return refused_with(program.ask("stats", "history")[0])
 
     def answers(program: Program) -> None:
         asked_until(program, lambda found: "files" in found, "stats", "history")

@@ -83,7 +83,7 @@ def speaks_as_the_adapter(data: Path) -> None:
         guest.say(*appended(welcome.producer_id, 1))
         refused = guest.hear()
         assert isinstance(refused, AppendRefused)
-        assert refused.reason == "unknown_producer", "the guest has opened no producer"
+        assert refused.refusal.code == "unknown_producer", "the guest has opened no producer"
         adapter.say(*appended(welcome.producer_id, 1))
         assert isinstance(adapter.hear(), Appended), "the adapter is answered on its own link"
         guest.say(WRITE)

@@ -12,7 +12,7 @@ import pytest
 from albireo.codec.history import FileKind
 from albireo.codec.message import Answer, Ask, FeedAck, FeedHello
 from albireo.codec.record import Audited, GapFound, ItemDeclared, OriginDeclared, Stream
-from albireo.machine.feed.leader import Leader, LogFacts, cut
+from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.machine.history.sealing import SealPaceConfig
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import DataItem, KnownItem
@@ -23,6 +23,8 @@ from albireo.node.history.below.answers import READING_MAX
 from albireo.node.history.files.store import HistoryStore, read_manifest
 from albireo.runtime import ActorContext, Letter, Link, running
 from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, stored, stored_rows
+from tests.parts.pulled import pulled
+from tests.parts.refusals import refused_with
 from tests.parts.waiting import PATIENCE_S
 
 Story = TypeVar("Story", bound=Callable[..., Coroutine[None, None, None]])
@@ -88,14 +90,10 @@ class LogServer:
 
     def serve(self) -> None:
         for pull in self.leader.pulls(self.committed, self.actor.now()):
-            chunk, size = b"", 0
-            for one in self.log.frames:
-                if one.header.first_sequence > pull.after and size < pull.bytes_max:
-                    chunk += self.log.encoded(one)
-                    size = len(chunk)
-            data, raw, scanned = cut(chunk, pull, self.history.epoch)
+            given, data, raw = pulled(self.log.frames, pull, self.history.epoch)
             if data is not None and self.link.send(data, [raw], to=pull.to):
-                self.leader.pulled(pull, scanned, data.last, len(raw), is_all=scanned >= self.committed.sequence)
+                is_all = given.scanned >= self.committed.sequence
+                self.leader.pulled(pull, given.scanned, data.last, len(raw), is_all=is_all)
 
     def ticked(self, now: Instant) -> None:
         for to, alive in self.leader.alive(self.history.epoch, self.committed, self.committed, now):
@@ -172,7 +170,7 @@ async def test_rows_are_sealed_acknowledged_and_survive_a_restart(tmp_path: Path
     async with running(server, tmp_path):
         async with running(history(), tmp_path), running(asker := Asker(), tmp_path):
             await server.until_taken()
-            assert (await asker.ask("seal")).error == ""
+            assert refused_with(await asker.ask("seal")) == ""
             await until(lambda: server.durable == server.committed)
             assert stored_rows(tmp_path / "history") == sorted(log.rows)
             log.samples([(1, DAY_ZERO + 99 * SECOND, 1.5, 0)], DAY_ZERO + 99 * SECOND)
@@ -196,7 +194,7 @@ async def test_a_record_out_of_bounds_is_an_event_and_stops_nothing(tmp_path: Pa
     server = LogServer(log)
     async with running(server, tmp_path), running(history(), tmp_path), running(asker := Asker(), tmp_path):
         await server.until_taken()
-        assert (await asker.ask("seal")).error == ""
+        assert refused_with(await asker.ask("seal")) == ""
         await until(lambda: server.durable == server.committed)
     assert stored_rows(tmp_path / "history") == sorted(log.rows)
     (gaps,) = stored(tmp_path / "history", FileKind.GAPS)
@@ -342,10 +340,10 @@ async def test_questions_that_wait_for_the_reading_thread_are_bounded(tmp_path: 
     async with running(LogServer(some_log()), tmp_path), running(historian, tmp_path):
         async with running(asker := Asker(), tmp_path):
             historian._answers._reading = READING_MAX
-            assert str(READING_MAX) in (await asker.ask("history")).error
+            assert str(READING_MAX) in refused_with(await asker.ask("history"))
             historian._answers._reading = 0
             for _ in range(READING_MAX + 1):
-                assert (await asker.ask("history")).error == ""
+                assert refused_with(await asker.ask("history")) == ""
             assert historian._answers._reading == 0
 
 
@@ -355,4 +353,4 @@ async def test_wrong_questions_are_answered_with_a_reason(tmp_path: Path, what: 
     server = LogServer(some_log())
     async with running(server, tmp_path), running(history(), tmp_path), running(asker := Asker(), tmp_path):
         answer = await asker.ask(what, item_ids="x")
-        assert answer.error
+        assert refused_with(answer)

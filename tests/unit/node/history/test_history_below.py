@@ -25,6 +25,7 @@ from albireo.runtime import running
 from tests.parts.history import DAY_ZERO, DyingFiles, MemoryLog, stored, stored_rows
 from tests.parts.history_below import Historian as Life
 from tests.parts.history_below import Site, damage_newest, is_whole, rows, rows_below, sites
+from tests.parts.refusals import refused_with
 from tests.unit.node.history.test_history_actor import Asker, LogServer, history, in_a_loop, until
 
 SPAN = {"from_ns": 0, "to_ns": 2 * DAY_ZERO}
@@ -46,7 +47,7 @@ def filled() -> tuple[MemoryLog, Site, Site]:
 
 async def values(asker: Asker, **arguments: object) -> list[float]:
     answer = await asker.ask("history_piece", **SPAN, **arguments)
-    assert answer.error == ""
+    assert refused_with(answer) == ""
     _, raw = asker.answers[asker.asked]
     table = pa.ipc.open_stream(pa.py_buffer(raw[0])).read_all()
     return [row["value_f64"] for row in table.to_pylist()]
@@ -60,7 +61,7 @@ async def test_rows_lie_under_their_origin_and_only_then_the_log_is_told(tmp_pat
         async with running(history(), tmp_path), running(asker := Asker(), tmp_path):
             await server.until_taken()
             assert await values(asker, names=["root/north:co"]) == [float(one) for one in range(20)]
-            assert (await asker.ask("seal")).error == ""
+            assert refused_with(await asker.ask("seal")) == ""
             await until(lambda: server.durable == server.committed)
             is_whole(tmp_path, log, [north, south])
             assert await values(asker, names=["root/north:co"]) == [float(one) for one in range(20)]
@@ -109,11 +110,11 @@ async def test_a_node_that_has_no_history_here_is_named_beside_those_that_have(t
             ("events", {"node": "root/west"}),
             ("history_item", {"name": "root/west:co"}),
         ):
-            error = (await asker.ask(what, **arguments)).error
+            error = refused_with(await asker.ask(what, **arguments))
             assert "root/west" in error, what
             assert "root/north, root/south" in error, what
         both = await asker.ask("history_piece", names=["root/north:co", "root/south:co"], **SPAN)
-        assert "one node at a time" in both.error
+        assert "one node at a time" in refused_with(both)
         item = (await asker.ask("history_item", name="root/south:co")).result
         assert isinstance(item, dict)
         assert (item["node"], item["name"], item["unit"]) == ("root/south", "co", "ppm")
@@ -192,10 +193,10 @@ async def test_one_seal_that_fails_midway_writes_nothing_twice(tmp_path: Path) -
             full = DyingFiles(full=range(10**9))
             origins: dict[str, OriginHistory] = {one.node: one for one in actor._below}
             origins["root/south"].store._files = full
-            assert "not sealed" in (await asker.ask("seal")).error
+            assert "not sealed" in refused_with(await asker.ask("seal"))
             assert rows_below(tmp_path, north) == sorted(north.log.rows)
             full._full = range(0)
-            assert (await asker.ask("seal")).error == ""
+            assert refused_with(await asker.ask("seal")) == ""
     is_whole(tmp_path, log, [north, south])
     assert read_manifest(tmp_path / north.folder.path).generation == 2, "its folder, and one seal"
 

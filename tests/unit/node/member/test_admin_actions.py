@@ -16,7 +16,6 @@ from albireo.machine.pair.events import CaseTold, HoldAsked, MemberStopAsked, St
 from albireo.machine.vote.voter import VoteAsked, VoterState
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import MS, SECOND
-from albireo.node.member.action_replies import WHAT_TO_DO
 from albireo.node.member.admin_actions import REFUSED_NOTED_MAX, WAITING_MAX
 from albireo.node.member.audit_trail import USER_CHARS_MAX
 from albireo.node.member.joint_stop import HOLD_NS
@@ -25,6 +24,7 @@ from albireo.node.member.status import REFUSED_MAX, MemberStatus
 from albireo.runtime import Letter
 from albireo.sim.engine.disk import PowerCut, SimDisk
 from tests.parts.pair import OPERATOR, WALL, Side, Table
+from tests.parts.refusals import refused_with
 
 ANSWERED_NS = 15 * SECOND
 W1, W2, W3 = "witness:w1", "witness:w2", "witness:w3"
@@ -63,7 +63,7 @@ def outcome(side: Side, what: str, **arguments: object) -> Answer:
 
 def done(side: Side, what: str, **arguments: object) -> dict[str, Any]:
     answer = outcome(side, what, **arguments)
-    assert answer.error == ""
+    assert refused_with(answer) == ""
     assert isinstance(answer.result, dict)
     return answer.result
 
@@ -71,9 +71,8 @@ def done(side: Side, what: str, **arguments: object) -> dict[str, Any]:
 def refused(side: Side, what: str, **arguments: object) -> tuple[str, str]:
     """Error and remedy."""
     answer = outcome(side, what, **arguments)
-    error, _, remedy = answer.error.partition(WHAT_TO_DO)
-    assert error and remedy, answer
-    return error, remedy
+    assert answer.refusal is not None and answer.refusal.remedy, answer
+    return answer.refusal.cause, answer.refusal.remedy
 
 
 @pytest.fixture
@@ -167,7 +166,7 @@ def test_reset_is_refused_by_name(begun: Table) -> None:
     begun.silent = {W3}
     begun.pass_time(4 * SECOND)
     assert "does not answer" in refused(primary, "voter_reset", voter=W3)[0]
-    assert "Object missing required field" in outcome(primary, "voter_reset").error
+    assert "Object missing required field" in refused_with(outcome(primary, "voter_reset"))
 
 
 def test_switchover_is_answered_when_the_other_leads(begun: Table) -> None:
@@ -354,7 +353,7 @@ def test_joint_stop_needs_both_in_the_set_and_the_exact_end(begun: Table) -> Non
     done(backup, "stop_hold")
     assert "4:99" in refused(backup, "stop_now", **asked)[0]
     assert backup.stop_asked == 0
-    assert "stop_now" in outcome(backup, "stop_now", position=[4, 1], shutdown_id="nonsense").error
+    assert "stop_now" in refused_with(outcome(backup, "stop_now", position=[4, 1], shutdown_id="nonsense"))
 
 
 def test_passive_member_knows_which_voters_it_reaches(begun: Table) -> None:
@@ -374,14 +373,14 @@ def test_orders_under_way_are_bounded_and_journalled(begun: Table) -> None:
     primary = begun.sides[0]
     answers = [order(primary, "voter_reset", voter=W2, user="rosa") for _ in range(WAITING_MAX + 1)]
     last = answers[-1]()
-    assert last is not None and "under way" in last.error
+    assert last is not None and "under way" in refused_with(last)
     assert primary.journal[1:3] == ["voter_reset by rosa"] * 2
 
 
 def test_a_claimed_name_is_cut_before_it_is_kept_anywhere(begun: Table) -> None:
     primary = begun.sides[0]
     answer = order(primary, "pair_seen", user="x" * 500_000)()
-    assert answer is not None and answer.error
+    assert answer is not None and refused_with(answer)
     assert primary.journal[-1] == f"pair_seen by {'x' * USER_CHARS_MAX}"
 
 
@@ -601,7 +600,7 @@ def test_refusals_for_want_of_a_role_push_no_order_out_of_the_trail(tmp_path: Pa
     side.access.told({OPERATOR: RoleGrant(AccessRole.VIEW)})
     for _ in range(ACTIONS_MAX):
         answer = outcome(side, "switchover", user="boss")
-        assert "needs the role engineer" in answer.error
+        assert "needs the role engineer" in refused_with(answer)
         table.pass_time(SECOND)
     waiting = side.marks.actions
     assert [one.action for one in waiting[:2]] == ["switchover", "switchover_refused"]
@@ -613,7 +612,7 @@ def test_a_role_that_is_missing_is_named_and_nothing_is_done(begun: Table) -> No
     primary = begun.sides[0]
     primary.access.told({OPERATOR: RoleGrant(AccessRole.OPERATE)})
     answer = outcome(primary, "maintenance", is_on=True, user="boss")
-    assert "needs the role engineer at root; 'operator@desk' has operate" in answer.error
+    assert "needs the role engineer at root; 'operator@desk' has operate" in refused_with(answer)
     begun.pass_time(SECOND)
     assert (primary.member.state, primary.marks.maintenance_since_ns) == (State.ACTIVE, 0)
     assert on_record(primary)[-1] == ("access_refused", "boss", "root[primary]")

@@ -67,7 +67,7 @@ def served(core: Core) -> Iterator[Frame]:
     """The committed log, as followers on this member get it."""
     after = 0
     while after < core.log.committed.sequence:
-        for header, body in frames((core.private or core.log).read(after, 4096)):
+        for header, body in frames((core.private or core.log).select(after, 4096, ())[0]):
             after = header.last_sequence
             yield Frame(header, body)
 

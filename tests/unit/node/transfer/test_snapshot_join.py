@@ -101,7 +101,7 @@ def rows(item_id: int) -> SampleBatch:
 
 def as_history(data: Path, ended: threading.Event, verdicts: list[str]) -> None:
     """What lets retention go on: a follower of that name that keeps everything at once."""
-    machine = Follower(FollowerConfig(name="history", is_named=True))
+    machine = Follower(FollowerConfig(name="history"))
     with SyncLink(data, "core") as link:
         effects: list[Effect] = machine.step(LinkUp(), boot_ns())
         while not ended.is_set():

@@ -62,6 +62,7 @@ from albireo.machine.output.gate import (
 )
 from albireo.machine.output.mailbox import MAILBOX_REGISTERS, MEMBERS, ORDER_REGISTERS, MailboxOrder, Result
 from albireo.model.instant import MS, Instant, TimePassed
+from albireo.model.refusal import unknown_question
 from albireo.runtime import ActorContext, ConfigurationRefused, Letter, LinkLimits
 
 LIMITS: Final = LinkLimits(send_messages_max=100, receive_messages_max=100, message_bytes_max=64 * 1024)
@@ -167,8 +168,8 @@ class GateActor:
                 case Ask(what="status", request_id=request_id):
                     letter.link.send(Answer(request_id=request_id, result=self.status()), to=letter.sender)
                 case Ask(what=what, request_id=request_id):
-                    error = f"a gate does not know {what!r}: status"
-                    letter.link.send(Answer(request_id=request_id, error=error), to=letter.sender)
+                    refused = Answer(request_id=request_id, refusal=unknown_question(what, ["status"]))
+                    letter.link.send(refused, to=letter.sender)
                 case other:
                     self._actor.log.limited("message_unexpected", type(other).__name__, type=type(other).__name__)
 

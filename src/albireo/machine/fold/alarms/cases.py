@@ -35,13 +35,14 @@ from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.flood import Flood, FloodMetrics, FloodSnapshot
 from albireo.machine.fold.alarms.rules import NotedRules
 from albireo.machine.fold.alarms.settings import AlarmConfig
-from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
+from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.columns import NEVER
 from albireo.machine.table.shape import TableShape
 from albireo.machine.table.table import Table
 from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
+from albireo.model.refusal import Refusal, RefusalCode
 
 PROPOSED_MAX: Final = 500
 """Records per call of `propose` or `act`: what one turn of CORE can make and encode within a few milliseconds."""
@@ -343,7 +344,7 @@ class Cases:
         self._acking = None
         self._looked_at = -1
 
-    def act(self, asked: ActionAsked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | ActionRefused:
+    def act(self, asked: ActionAsked, log_time: LogTime, wall_ns: WallTime) -> list[CaseChanged] | Refusal:
         """An operator's action as records to append, or why it is refused.
 
         ACK_ALL gives its first slice; `propose` yields the rest (forgotten by a crash: the operator sees what is left).
@@ -355,44 +356,44 @@ class Cases:
             waiting = deque((case.case_id, case.activations) for case in self if t.asks(case))
             self._acking = (t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment), waiting)
             acked = self._propose_acks(wall_ns, PROPOSED_MAX)
-            return acked or ActionRefused("no case waits to be acknowledged", "nothing is left to do")
+            return acked or t.not_possible("no case waits to be acknowledged", "nothing is left to do")
         self._grow()
         found = self._target(asked, wall_ns)
-        if isinstance(found, ActionRefused):
+        if isinstance(found, Refusal):
             return found
         row, case = found
         if (passed := t.activation_passed(case, asked)) is not None:
             return passed
         unshelve_at = t.unshelve_time(asked, self._config.shelve_max_ms, log_time)
-        if isinstance(unshelve_at, ActionRefused):
+        if isinstance(unshelve_at, Refusal):
             return unshelve_at
         event = t.OperatorAsked(action=asked.action, user=asked.user, comment=asked.comment, unshelve_at=unshelve_at)
         changed = t.step(case, event, wall_ns)
-        return changed if isinstance(changed, ActionRefused) else [self._handed_out(row, changed)]
+        return changed if isinstance(changed, Refusal) else [self._handed_out(row, changed)]
 
-    def _target(self, asked: ActionAsked, wall_ns: WallTime) -> tuple[int, Case] | ActionRefused:
+    def _target(self, asked: ActionAsked, wall_ns: WallTime) -> tuple[int, Case] | Refusal:
         """Rule row and case (appended view) that the operator means."""
         if asked.case_id is not None:
             row = self._row_of(asked.case_id)
             if row is None:
-                return ActionRefused(
-                    f"no open case {asked.case_id}", "list the open cases; it may have closed meanwhile"
-                )
+                remedy = "list the open cases; it may have closed meanwhile"
+                return Refusal(RefusalCode.UNKNOWN_NAME, f"no open case {asked.case_id}", remedy)
         elif asked.item_id is not None and asked.condition is not None:
             row = self._conditions.row_of(asked.item_id, asked.condition)
             if row is None or (row not in self._open and not self._conditions.is_enabled_at(row)):
-                return ActionRefused(
-                    f"no {asked.condition} alarm on item {asked.item_id}", "set its limit in the item table"
-                )
+                cause = f"no {asked.condition} alarm on item {asked.item_id}"
+                return Refusal(RefusalCode.UNKNOWN_NAME, cause, "set its limit in the item table")
         else:
-            return ActionRefused("neither a case nor an item with a condition is named", "name one of them")
+            cause = "neither a case nor an item with a condition is named"
+            return Refusal(RefusalCode.MALFORMED, cause, "name one of them")
         case = self._ahead.get(row) or self._open.get(row)
         if case is not None and case.lifecycle_status is LifecycleStatus.CLOSED:
-            return ActionRefused("it is just being closed", "nothing is left to do")
+            return t.not_possible("it is just being closed", "nothing is left to do")
         if case is not None:
-            return (row, case) if case.case_id else ActionRefused("it is just being raised", "ask again in a moment")
+            raising = Refusal(RefusalCode.NOT_YET, "it is just being raised", "ask again in a moment")
+            return (row, case) if case.case_id else raising
         if asked.action not in (Action.SHELVE, Action.SHELVE_ONCE, Action.OUT_OF_SERVICE):
-            return ActionRefused("it has no open case", "only shelving and taking out of service need none")
+            return t.not_possible("it has no open case", "only shelving and taking out of service need none")
         return row, self._reserved(row, asked.condition or self._conditions.condition_at(row), wall_ns)
 
     def _reserved(self, row: int, condition: Condition, wall_ns: WallTime) -> Case:

@@ -41,6 +41,7 @@ from albireo.model.bounded import Signed, Text
 from albireo.model.case import Action, Case, Cause, LifecycleStatus, Shelving, case_label
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.value import Value
 
 COMMENT_CHARS_MAX: Final = 1_000
@@ -138,13 +139,6 @@ class ActionAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Length of a shelve. SHELVE needs one; SHELVE_ONCE without one takes the longest."""
 
 
-class ActionRefused(msgspec.Struct, frozen=True):
-    """An operator's action that can't be done, and what to do instead."""
-
-    reason: str
-    remedy: str
-
-
 class InvalidTransition(Exception):
     """Our bug: an event that this case can't have."""
 
@@ -213,7 +207,7 @@ def reserved(item_id: int, condition: Condition, severity: int, *, is_suppressed
     )
 
 
-def step(case: Case, event: Event, at_ns: WallTime) -> CaseChanged | ActionRefused:
+def step(case: Case, event: Event, at_ns: WallTime) -> CaseChanged | Refusal:
     """Take one event at an open case.
 
     Returns:
@@ -345,54 +339,58 @@ def edit_of(case: Case, settings: AlarmSettings | None, *, is_retired: bool) -> 
     return None if is_same else Redefined(settings.severity, is_latched)
 
 
-def refusal_of(case: Case, action: Action) -> ActionRefused | None:
+def not_possible(cause: str, remedy: str) -> Refusal:
+    """Refusal of an action that the state of a case does not allow."""
+    return Refusal(RefusalCode.NOT_POSSIBLE, cause, remedy)
+
+
+def refusal_of(case: Case, action: Action) -> Refusal | None:
     """Why an operator can't do this to this case now; None when it can be done."""
     match action:
         case Action.ACK | Action.ACK_ALL:
-            return ActionRefused("it is acknowledged already", _NOTHING_LEFT) if case.is_acked else None
+            return not_possible("it is acknowledged already", _NOTHING_LEFT) if case.is_acked else None
         case Action.RESET:
             return _reset_refusal(case)
         case Action.SHELVE | Action.SHELVE_ONCE:
             # Shelving what is shelved sets its time anew (Part 9, 5.8.17).
-            return (
-                ActionRefused("it is out of service", "put it back in service first")
-                if case.is_out_of_service
-                else None
-            )
+            refusal = not_possible("it is out of service", "put it back in service first")
+            return refusal if case.is_out_of_service else None
         case Action.UNSHELVE:
-            return ActionRefused("it is not shelved", _NOTHING_LEFT) if case.shelving is Shelving.UNSHELVED else None
+            return not_possible("it is not shelved", _NOTHING_LEFT) if case.shelving is Shelving.UNSHELVED else None
         case Action.OUT_OF_SERVICE:
-            return ActionRefused("it is out of service already", _NOTHING_LEFT) if case.is_out_of_service else None
+            return not_possible("it is out of service already", _NOTHING_LEFT) if case.is_out_of_service else None
         case Action.IN_SERVICE:
-            return None if case.is_out_of_service else ActionRefused("it is in service", _NOTHING_LEFT)
+            return None if case.is_out_of_service else not_possible("it is in service", _NOTHING_LEFT)
         case Action.COMMENT:
             return None
         case _:
             assert_never(action)
 
 
-def _reset_refusal(case: Case) -> ActionRefused | None:
+def _reset_refusal(case: Case) -> Refusal | None:
     if not case.is_latched:
-        return ActionRefused("it is not latched", _NOTHING_LEFT)
+        return not_possible("it is not latched", _NOTHING_LEFT)
     if case.is_active:
-        return ActionRefused("its condition still holds", "remove the cause, then reset")
+        return not_possible("its condition still holds", "remove the cause, then reset")
     if asks(case):
-        return ActionRefused("it is not acknowledged", "acknowledge it, then reset")
+        return not_possible("it is not acknowledged", "acknowledge it, then reset")
     return None
 
 
-def text_refused(asked: ActionAsked) -> ActionRefused | None:
+def text_refused(asked: ActionAsked) -> Refusal | None:
     """Why the texts of an action can't be recorded; None: they can."""
     if not asked.user or len(asked.user) > USER_CHARS_MAX:
-        return ActionRefused("no user, or too long a name", f"give a name of 1..{USER_CHARS_MAX} characters")
+        return Refusal(
+            RefusalCode.BAD_VALUE, "no user, or too long a name", f"give a name of 1..{USER_CHARS_MAX} characters"
+        )
     if len(asked.comment) > COMMENT_CHARS_MAX:
-        return ActionRefused("the comment is too long", f"at most {COMMENT_CHARS_MAX} characters")
+        return Refusal(RefusalCode.BAD_VALUE, "the comment is too long", f"at most {COMMENT_CHARS_MAX} characters")
     if asked.action is Action.COMMENT and not asked.comment:
-        return ActionRefused("the comment is empty", "say something")
+        return Refusal(RefusalCode.BAD_VALUE, "the comment is empty", "say something")
     return None
 
 
-def activation_passed(case: Case, asked: ActionAsked) -> ActionRefused | None:
+def activation_passed(case: Case, asked: ActionAsked) -> Refusal | None:
     """Why an acknowledgement is none of the present activation: whoever acknowledges the one before has not seen it.
 
     None: it is, or another action is asked for.
@@ -402,23 +400,25 @@ def activation_passed(case: Case, asked: ActionAsked) -> ActionRefused | None:
         return None
     state = f"{'active' if case.is_active else 'normal again'}, {'acknowledged' if case.is_acked else 'unacknowledged'}"
     label = case_label(case.case_id, case.activations)
-    return ActionRefused(
+    return not_possible(
         f"activation {seen} of case {case.case_id} is not the present one: it became active for the "
         f"{case.activations}. time (value {case.value}), and is {state}",
         f"look at it, then acknowledge {label}",
     )
 
 
-def unshelve_time(asked: ActionAsked, longest_ms: int, log_time: LogTime) -> LogTime | ActionRefused | None:
+def unshelve_time(asked: ActionAsked, longest_ms: int, log_time: LogTime) -> LogTime | Refusal | None:
     """Log time at which the shelve asked for ends; None: another action is asked for."""
     if asked.action is Action.SHELVE_ONCE:
         duration_ms = longest_ms if asked.duration_ms is None else asked.duration_ms
     elif asked.action is Action.SHELVE:
         if asked.duration_ms is None:
-            return ActionRefused("a timed shelve needs a duration", f"give one of at most {longest_ms} ms")
+            return Refusal(
+                RefusalCode.BAD_VALUE, "a timed shelve needs a duration", f"give one of at most {longest_ms} ms"
+            )
         duration_ms = asked.duration_ms
     else:
         return None
     if not 0 < duration_ms <= longest_ms:
-        return ActionRefused(f"{duration_ms} ms is no time to shelve", f"give 1..{longest_ms} ms")
+        return Refusal(RefusalCode.BAD_VALUE, f"{duration_ms} ms is no time to shelve", f"give 1..{longest_ms} ms")
     return LogTime(log_time + duration_ms * MS)

@@ -19,7 +19,7 @@ from albireo.codec.message_records import MessageDone, MessageLeased
 from albireo.codec.record import Stream
 from albireo.machine.fold.letters.inbox import InboxFold
 from albireo.machine.kernel.turn import Question, Turn
-from albireo.machine.message.events import ExecuteBody, HandOut, MessageTimes, RecordMessage, SendRefused
+from albireo.machine.message.events import ExecuteBody, HandOut, MessageTimes, RecordMessage
 from albireo.machine.message.receiving.receivers import (
     RECEIVERS_MAX,
     MessageReceivers,
@@ -28,6 +28,7 @@ from albireo.machine.message.receiving.receivers import (
     ReceiverEnd,
 )
 from albireo.model.instant import SECOND, Instant, soonest
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.message import MessageName
 
 WAITING_MAX: Final = 16
@@ -36,9 +37,11 @@ PROBE_NS: Final = SECOND
 """Time in which it is noticed that the link of a receiver that has a message is gone."""
 NOT_ASKED: Final = 0
 """Id of no question: an answer to it is dropped by whoever hears it."""
-MOVED: Final = "the lead has changed; ask again with the same command id at the member that acts"
+MOVED: Final = Refusal(
+    RefusalCode.MOVED, "the lead has changed", "ask again with the same command id at the member that acts"
+)
 
-_OVER: Final = "this lease is over, and the message may be another receiver's now"
+_OVER: Final = Refusal(RefusalCode.LEASE_OVER, "this lease is over, and the message may be another receiver's now")
 
 _Key = TypeVar("_Key")
 _Waiter = TypeVar("_Waiter")
@@ -84,9 +87,9 @@ class ReceiversDesk:
         """Serve no more, and tell whoever waits that another member answers."""
         for receiver, hungry in self._hungry.items():
             for asked in hungry:
-                turn.send(bytes.fromhex(receiver.link), Answer(request_id=asked.request_id, error=MOVED))
+                turn.send(bytes.fromhex(receiver.link), Answer(request_id=asked.request_id, refusal=MOVED))
         for taking in self._taking.values():
-            turn.send(taking.sender, Answer(request_id=taking.request_id, error=MOVED))
+            turn.send(taking.sender, Answer(request_id=taking.request_id, refusal=MOVED))
         self._hungry.clear()
         self._taking.clear()
 
@@ -98,13 +101,12 @@ class ReceiversDesk:
 
     # What receivers ask.
 
-    def receive(
-        self, question: Question, inbox: str, wait_ns: int, times: MessageTimes, turn: Turn
-    ) -> SendRefused | None:
+    def receive(self, question: Question, inbox: str, wait_ns: int, times: MessageTimes, turn: Turn) -> Refusal | None:
         """Answer with the next message of an inbox, once this receiver has one; with None if none comes in time."""
         receiver = Receiver(question.sender.hex(), inbox)
         if receiver not in self._hungry and len(self._hungry) >= RECEIVERS_MAX:
-            return SendRefused(f"{RECEIVERS_MAX} receivers wait at this node already; what to do: end some of them")
+            cause = f"{RECEIVERS_MAX} receivers wait at this node already"
+            return Refusal(RefusalCode.BUSY, cause, "end some of them")
         due = Instant(question.moment.now + wait_ns)
         refused = let_wait(self._hungry, receiver, ReceiveWaiter(question.request_id, due))
         if refused is None:
@@ -116,13 +118,13 @@ class ReceiversDesk:
 
     def taken(
         self, question: Question, name: MessageName, lease: int, reply: bytes | None, turn: Turn
-    ) -> ReceiverEnd | str:
+    ) -> ReceiverEnd | Refusal | None:
         """Take a receiver's word that a message is its own now, and its reply; answered once that is on record.
 
         It may say so again: the answer is the same.
 
         Returns:
-            The end of the message, to be recorded; else a refusal, empty if it has been answered or will be.
+            The end of the message, to be recorded; else a refusal, or None if it has been answered or will be.
         """
         link, waiter = question.sender.hex(), TakeWaiter(lease, question.sender, question.request_id)
         found = self.receivers.taken(link, name, lease, reply)
@@ -134,12 +136,14 @@ class ReceiversDesk:
         if name in self._taking and self._taking[name].lease == lease:
             self._taking[name] = waiter
         elif self.receivers.was_taken(name, lease):
-            turn.send(question.sender, Answer(request_id=question.request_id, result=True))
+            turn.answer(question, True)
         else:
             return _OVER
-        return ""
+        return None
 
-    def given_back(self, question: Question, name: MessageName, lease: int, times: MessageTimes, turn: Turn) -> str:
+    def given_back(
+        self, question: Question, name: MessageName, lease: int, times: MessageTimes, turn: Turn
+    ) -> Refusal | None:
         """Take a receiver's word that it did nothing with a message; returns a refusal.
 
         Nothing of it goes on record: a successor offers on what nobody took, as it does with what nobody gave back.
@@ -147,9 +151,9 @@ class ReceiversDesk:
         effects = self.receivers.given_back(question.sender.hex(), name, lease, times)
         if effects is None:
             return _OVER
-        turn.send(question.sender, Answer(request_id=question.request_id, result=True))
+        turn.answer(question, True)
         self._give(effects, turn)
-        return ""
+        return None
 
     # Messages and records.
 
@@ -224,11 +228,11 @@ class ReceiversDesk:
                 turn.send(bytes.fromhex(link), Answer(request_id=NOT_ASKED))
 
 
-def let_wait(waiting: dict[_Key, list[_Waiter]], key: _Key, one: _Waiter) -> SendRefused | None:
+def let_wait(waiting: dict[_Key, list[_Waiter]], key: _Key, one: _Waiter) -> Refusal | None:
     """Let a question wait with the others of the same thing, unless there are many."""
     already = waiting.setdefault(key, [])
     if len(already) >= WAITING_MAX:
-        return SendRefused(f"{WAITING_MAX} questions wait for the same already; what to do: wait for an answer")
+        return Refusal(RefusalCode.BUSY, f"{WAITING_MAX} questions wait for the same already", "wait for an answer")
     already.append(one)
     return None
 

@@ -11,13 +11,14 @@ import msgspec
 
 from albireo.codec.message_records import MessageEnd
 from albireo.codec.record import Audited, CaseChanged, Stream
-from albireo.machine.fold.alarms.transitions import ActionAsked, ActionRefused
+from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.turn import Moment, Turn
-from albireo.machine.message.events import ExecuteBody, RecoverBody
+from albireo.machine.message.events import ExecuteBody, RecoverBody, no_body, rejected
 from albireo.model.bounded import Count
 from albireo.model.case import Action, case_label
 from albireo.model.instant import WallTime
+from albireo.model.refusal import Refusal
 from albireo.model.tree.message import AddCause, MessageOutcome
 
 
@@ -36,12 +37,10 @@ class CaseActing:
     def __init__(self, folds: Folds) -> None:
         self._folds = folds
 
-    def act(
-        self, asked: ActionAsked, principal: str, wall: WallTime, turn: Turn
-    ) -> Sequence[CaseChanged] | ActionRefused:
+    def act(self, asked: ActionAsked, principal: str, wall: WallTime, turn: Turn) -> Sequence[CaseChanged] | Refusal:
         """Record what somebody does about a case, or say why not."""
         changes = self._folds.act(asked, wall)
-        if isinstance(changes, ActionRefused):
+        if isinstance(changes, Refusal):
             return changes
         if changes:
             turn.record(Stream.CASES, changes)
@@ -61,7 +60,7 @@ class CaseActing:
         try:
             body = msgspec.msgpack.decode(order.body, type=CaseActBody)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return _rejected(f"the body is no {order.kind}: {error}")
+            return no_body(order.kind, error)
         if moment.now >= order.not_after:
             return MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail="never begun")
         asked = ActionAsked(
@@ -73,8 +72,8 @@ class CaseActing:
             duration_ms=body.duration_ms,
         )
         done = self.act(asked, order.principal, moment.wall, turn)
-        if isinstance(done, ActionRefused):
-            return _rejected(f"{done.reason}: {done.remedy}")
+        if isinstance(done, Refusal):
+            return rejected(done)
         return MessageEnd(outcome=MessageOutcome.EXECUTED, detail=f"{body.action.value} {subject_of(asked)}")
 
     def recover(self, asked: RecoverBody) -> MessageEnd:
@@ -93,7 +92,3 @@ def subject_of(asked: ActionAsked) -> str:
     if asked.case_id is not None:
         return f"case {case_label(asked.case_id, asked.activation or 1)}"
     return f"item {asked.item_id} {asked.condition}" if asked.item_id is not None else "all cases"
-
-
-def _rejected(reason: str) -> MessageEnd:
-    return MessageEnd(outcome=MessageOutcome.REJECTED, cause=AddCause.INCONSISTENT_PARAMETERS, detail=reason)

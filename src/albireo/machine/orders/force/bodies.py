@@ -15,10 +15,11 @@ from albireo.codec.message_records import MessageEnd
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.turn import NOBODY, Moment, Question, Turn
 from albireo.machine.message.ends import command_id_of
-from albireo.machine.message.events import ExecuteBody, RecoverBody
-from albireo.machine.orders.force.forcing import ForceRefusal, Forcing, ItemForceAsked, ReleaseAsked
+from albireo.machine.message.events import ExecuteBody, RecoverBody, no_body, rejected
+from albireo.machine.orders.force.forcing import Forcing, ItemForceAsked, ReleaseAsked
 from albireo.machine.orders.text import OrderText
 from albireo.model.bounded import Signed
+from albireo.model.refusal import Refusal
 from albireo.model.tree.message import FORCE, FORCE_RELEASE, AddCause, MessageOutcome
 
 
@@ -60,22 +61,22 @@ class MessageForces:
             else:
                 body = msgspec.msgpack.decode(order.body, type=ReleaseBody)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return _rejected(f"the body is no {order.kind}: {error}")
+            return no_body(order.kind, error)
         if moment.now >= order.not_after:
             return MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail="never begun")
         question = Question(NOBODY, 0, moment, order.principal)
         if isinstance(body, ReleaseBody):
             released = ReleaseAsked(item=body.item, reason=order.reason, user=order.user)
             done = self._forcing.release(question, released, turn)
-            if isinstance(done, ForceRefusal):
-                return _rejected(done.reason)
+            if isinstance(done, Refusal):
+                return rejected(done)
             return MessageEnd(outcome=MessageOutcome.EXECUTED, detail="released")
         forced = ItemForceAsked(
             item=body.item, value=body.value, for_ms=body.for_ms, reason=order.reason, user=order.user
         )
         row = self._forcing.ask(question, forced, turn, command_id_of(order.name))
-        if isinstance(row, ForceRefusal):
-            return _rejected(row.reason)
+        if isinstance(row, Refusal):
+            return rejected(row)
         return MessageEnd(outcome=MessageOutcome.EXECUTED, detail="forced", read_back=row.value)
 
     def recover(self, asked: RecoverBody) -> MessageEnd:
@@ -86,7 +87,3 @@ class MessageForces:
                 return MessageEnd(outcome=MessageOutcome.EXECUTED, detail="forced", read_back=force.value)
         detail = "this node stopped in between; what to do: look at `albireo forces` before you order again"
         return MessageEnd(outcome=MessageOutcome.UNKNOWN, cause=AddCause.UNKNOWN, detail=detail)
-
-
-def _rejected(reason: str) -> MessageEnd:
-    return MessageEnd(outcome=MessageOutcome.REJECTED, cause=AddCause.INCONSISTENT_PARAMETERS, detail=reason)

@@ -41,12 +41,13 @@ from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.orders.text import OrderText
-from albireo.machine.orders.write.orders import coerced, value_objection
+from albireo.machine.orders.write.orders import coerced, refusal_of_value
 from albireo.model import quality
 from albireo.model.bounded import Signed
 from albireo.model.force import FORCE_MS_MAX, FORCES_MAX, MEASURED, Force, ForcedItem, MeasuredNow
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import DataItem, KnownItem
+from albireo.model.refusal import Refusal, RefusalCode, no_item
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ItemId, Value, ValueType
 
@@ -72,12 +73,6 @@ class ReleaseAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     item: OrderText
     reason: OrderText = ""
     user: OrderText = "unknown"
-
-
-class ForceRefusal(msgspec.Struct, frozen=True):
-    """Reason why an order about a forced value is not taken, and what to do about it."""
-
-    reason: str
 
 
 class ForcedBy(msgspec.Struct, frozen=True):
@@ -127,14 +122,12 @@ class Forcing:
         self._go_on_with_copies(moment, turn)
         return tuple(in_use)
 
-    def ask(
-        self, question: Question, asked: ItemForceAsked, turn: Turn, command_id: str = ""
-    ) -> ForcedItem | ForceRefusal:
+    def ask(self, question: Question, asked: ItemForceAsked, turn: Turn, command_id: str = "") -> ForcedItem | Refusal:
         """Force an item, or say why not."""
         known = self._registry.item(asked.item)
         refusal = self._refusal(asked, known, turn)
-        if refusal or known is None:
-            return ForceRefusal(refusal or _unknown(asked.item))
+        if refusal is not None or known is None:
+            return refusal or no_item(asked.item)
         before = self._forces.find(known.item_id)
         force = Force(
             item_id=known.item_id,
@@ -158,16 +151,17 @@ class Forcing:
         turn.record(Stream.AUDIT, [self._audited("forced", force, by, question.moment)])
         return self._row(force, known, known.item_id if before is None else force.measured_id, force.for_ms)
 
-    def release(self, question: Question, asked: ReleaseAsked, turn: Turn) -> str | ForceRefusal:
+    def release(self, question: Question, asked: ReleaseAsked, turn: Turn) -> str | Refusal:
         """End the force of an item, whose full name it returns, or say why not."""
         known = self._registry.item(asked.item)
         if known is None:
-            return ForceRefusal(_unknown(asked.item))
+            return no_item(asked.item)
         if known.item_id in self._under_way:
-            return ForceRefusal(_not_yet(known))
+            return _not_yet(known)
         force = self._forces.find(known.item_id)
         if force is None:
-            return ForceRefusal(f"{known.item.name} is not forced; `albireo forces` lists what is")
+            cause = f"{known.item.name} is not forced"
+            return Refusal(RefusalCode.NOT_POSSIBLE, cause, "`albireo forces` lists what is")
         by = ForcedBy("released", asked.user, question.principal, asked.reason)
         self._end([force], by, question.moment, turn)
         return known.full_name
@@ -219,41 +213,50 @@ class Forcing:
         overdue = self._forces.overdue(LogTime(self._folds.log_time_ms * MS), self._under_way, ENDED_MAX)
         self._end(overdue, ForcedBy("expired"), moment, turn)
 
-    def _refusal(self, asked: ItemForceAsked, known: KnownItem | None, turn: Turn) -> str:
-        """Reason why an item is not forced, with the remedy; empty: it is."""
+    def _refusal(self, asked: ItemForceAsked, known: KnownItem | None, turn: Turn) -> Refusal | None:
+        """Reason why an item is not forced; None: it is."""
         if known is None or self._dim.by_id(known.item_id) is None:
-            return _unknown(asked.item)
+            return no_item(asked.item)
         item = known.item
         if known.item_id in self._under_way:
             return _not_yet(known)
         if not asked.reason.strip():
-            return "a force needs a reason: who finds the value later has to know why; what to do: --reason TEXT"
+            return needs_reason()
         if not 0 < asked.for_ms <= FORCE_MS_MAX:
             most = f"{FORCE_MS_MAX // 86_400_000} days"
-            return f"a force lasts 1 ms to {most}, not {asked.for_ms} ms; what to do: force it again when that is over"
+            cause = f"a force lasts 1 ms to {most}, not {asked.for_ms} ms"
+            return Refusal(RefusalCode.BAD_VALUE, cause, "force it again when that is over")
         if item.adapter in ("", OWN_ADAPTER) or item.name.startswith(f"{item.adapter}/"):
-            return f"{item.name} is what the node or an adapter says of itself, which nobody forces"
+            cause = f"{item.name} is what the node or an adapter says of itself, which nobody forces"
+            return Refusal(RefusalCode.NOT_WRITABLE, cause)
         if known.is_retired:
-            return f"{item.name} is retired: nobody declares it any more; what to do: declare it first"
-        return value_objection(item, asked.value) or self._no_room(known, turn)
+            cause = f"{item.name} is retired: nobody declares it any more"
+            return Refusal(RefusalCode.NOT_WRITABLE, cause, "declare it first")
+        return refusal_of_value(item, asked.value) or self._no_room(known, turn)
 
-    def _no_room(self, known: KnownItem, turn: Turn) -> str:
-        """Reason why there is no place for a measured series, with the remedy; empty: there is."""
+    def _no_room(self, known: KnownItem, turn: Turn) -> Refusal | None:
+        """Reason why there is no place for a measured series; None: there is."""
         if Stream.SAMPLES in self._config.private_streams:
-            return "samples of this pair are not replicated, so nothing is forced; what to do: replicate them"
+            cause = "samples of this pair are not replicated, so nothing is forced"
+            return Refusal(RefusalCode.NOT_POSSIBLE, cause, "replicate them")
         if known.item_id in self._forces:
-            return ""
+            return None
         name = known.item.name + MEASURED
         if len(self._forces) + len(self._under_way) >= FORCES_MAX:
-            return f"{FORCES_MAX} items are forced already; what to do: release some (`albireo forces`)"
+            return Refusal(
+                RefusalCode.FULL, f"{FORCES_MAX} items are forced already", "release some (`albireo forces`)"
+            )
         if len(name) > NAME_CHARS_MAX:
-            return f"{name} would be longer than {NAME_CHARS_MAX} characters; what to do: give the item a shorter name"
+            cause = f"{name} would be longer than {NAME_CHARS_MAX} characters"
+            return Refusal(RefusalCode.NOT_WRITABLE, cause, "give the item a shorter name")
         there = self._registry.item(name)
         if there is not None and there.item.adapter != OWN_ADAPTER:
-            return f"the name {name} belongs to {there.item.adapter!r}; what to do: give that item another name"
+            cause = f"the name {name} belongs to {there.item.adapter!r}"
+            return Refusal(RefusalCode.NOT_OWNER, cause, "give that item another name")
         if there is None and not self._registry.has_room(self._config.limits):
-            return "the table of items is full, and a force takes one; what to do: `albireo forget item`, or [limits]"
-        return ""
+            cause = "the table of items is full, and a force takes one"
+            return Refusal(RefusalCode.FULL, cause, "`albireo forget item`, or [limits]")
+        return None
 
     def _measured_series(self, known: KnownItem, turn: Turn) -> int:
         """Declare the item under which the measured value is recorded; returns its id."""
@@ -372,12 +375,15 @@ class Forcing:
         )
 
 
-def _unknown(name: str) -> str:
-    return f"no item {name!r}; `albireo items` lists them"
+def needs_reason() -> Refusal:
+    """Refusal of a force without a reason."""
+    cause = "a force needs a reason: who finds the value later has to know why"
+    return Refusal(RefusalCode.BAD_VALUE, cause, "--reason TEXT")
 
 
-def _not_yet(known: KnownItem) -> str:
-    return f"the last order about {known.item.name} is not committed yet; what to do: order again in a moment"
+def _not_yet(known: KnownItem) -> Refusal:
+    cause = f"the last order about {known.item.name} is not committed yet"
+    return Refusal(RefusalCode.NOT_YET, cause, "order again in a moment")
 
 
 def _is_measured_series(known: KnownItem) -> bool:

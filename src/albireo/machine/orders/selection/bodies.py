@@ -12,10 +12,11 @@ from msgspec import Meta
 
 from albireo.codec.message_records import MessageEnd
 from albireo.machine.kernel.turn import NOBODY, Moment, Question, Turn
-from albireo.machine.message.events import ExecuteBody, RecoverBody
-from albireo.machine.orders.selection.selecting import EndedBy, Selecting, SelectionRefusal, SelectionWanted
+from albireo.machine.message.events import ExecuteBody, RecoverBody, no_body, rejected
+from albireo.machine.orders.selection.selecting import EndedBy, Selecting, SelectionWanted
 from albireo.machine.orders.text import OrderText
 from albireo.model.bounded import Signed
+from albireo.model.refusal import Refusal
 from albireo.model.tree.message import DESELECT, SELECT, AddCause, MessageOutcome
 
 Id = Annotated[OrderText, Meta(min_length=1)]
@@ -55,7 +56,7 @@ class MessageSelections:
         try:
             body = _decoded(order.kind, order.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return _rejected(AddCause.INCONSISTENT_PARAMETERS, f"the body is no {order.kind}: {error}")
+            return no_body(order.kind, error)
         if moment.now >= order.not_after:
             return MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail="never begun")
         question = Question(NOBODY, 0, moment, order.principal)
@@ -71,8 +72,8 @@ class MessageSelections:
                 reason=order.reason,
             )
             done = self._selecting.ask(question, wanted, turn)
-        if isinstance(done, SelectionRefusal):
-            return _rejected(done.cause, done.reason)
+        if isinstance(done, Refusal):
+            return rejected(done)
         return MessageEnd(outcome=MessageOutcome.EXECUTED, detail=f"{order.kind}ed")
 
     def recover(self, asked: RecoverBody) -> MessageEnd:
@@ -87,7 +88,3 @@ class MessageSelections:
 def _decoded(kind: str, body: bytes) -> SelectBody | DeselectBody:
     shape: type[SelectBody] | type[DeselectBody] = SelectBody if kind == SELECT else DeselectBody
     return msgspec.msgpack.decode(body, type=shape)
-
-
-def _rejected(cause: AddCause, detail: str) -> MessageEnd:
-    return MessageEnd(outcome=MessageOutcome.REJECTED, cause=cause, detail=detail)

@@ -29,27 +29,16 @@ from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.commands.selections import Selections, SelectionWatch
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.turn import Moment, Question, Turn
-from albireo.model.command import SELECT_MS_MAX, SELECTIONS_MAX, ItemSelection, Selection, id_reused
+from albireo.model.command import SELECT_MS_MAX, SELECTIONS_MAX, ItemSelection, Selection
 from albireo.model.instant import MS, Instant, LogTime
-from albireo.model.item import Control, KnownItem
+from albireo.model.item import Control, DataItem, KnownItem
 from albireo.model.principal import may_be_one
-from albireo.model.tree.message import AddCause
+from albireo.model.refusal import Refusal, RefusalCode, id_reused, no_item
 
 SELECT_REMEDY: Final = (
-    "what to do: `albireo write` selects, asks and writes; a program selects first (`client.select`), and names the "
+    "`albireo write` selects, asks and writes; a program selects first (`client.select`), and names the "
     "selection in its order"
 )
-
-
-class SelectionRefusal(msgspec.Struct, frozen=True):
-    """Reason why an item is not selected, or not given back, and what to do about it."""
-
-    cause: AddCause
-    text: str
-
-    @property
-    def reason(self) -> str:
-        return f"{self.cause.value}: {self.text}"
 
 
 class SelectionWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,24 +94,24 @@ class Selecting:
             passed = max(moment.now - since, log_time - one.selected_at)
             self._live[one.item_id] = LiveSelection(one, Instant(moment.now + one.for_ms * MS - passed))
 
-    def ask(self, question: Question, wanted: SelectionWanted, turn: Turn) -> ItemSelection | SelectionRefusal:
+    def ask(self, question: Question, wanted: SelectionWanted, turn: Turn) -> ItemSelection | Refusal:
         """Select an item, or say why not. The same selection asked for again is the same."""
         known, now = self._registry.item(wanted.item), question.moment.now
         refusal = self._refusal(wanted, known, turn)
         if refusal is not None or known is None:
-            return refusal or SelectionRefusal(AddCause.NOT_SUPPORTED, f"no item {wanted.item!r}")
+            return refusal or no_item(wanted.item)
         self._let_go(now)
         live = self._live.get(known.item_id)
         if live is not None:
             one = live.selection
             if one.selection_id == wanted.selection_id and may_be_one(one.principal, question.principal):
                 return self._row(live, known, now)
-            return SelectionRefusal(AddCause.OBJECT_ALREADY_SELECTED, _who_has(live, known, now))
+            return _who_has(RefusalCode.ALREADY_SELECTED, live, known, now)
         if any(one.selection.selection_id == wanted.selection_id for one in self._live.values()):
-            return SelectionRefusal(AddCause.INCONSISTENT_PARAMETERS, id_reused(wanted.selection_id, "item"))
+            return id_reused(wanted.selection_id, "item")
         if len(self._live) >= SELECTIONS_MAX:
-            text = f"{SELECTIONS_MAX} items are selected already; what to do: wait until some of that ends"
-            return SelectionRefusal(AddCause.SELECT_FAILED, text)
+            cause = f"{SELECTIONS_MAX} items are selected already"
+            return Refusal(RefusalCode.SELECT_FAILED, cause, "wait until some of that ends")
         return self._selected(question, wanted, known, turn)
 
     def _selected(self, question: Question, wanted: SelectionWanted, known: KnownItem, turn: Turn) -> ItemSelection:
@@ -143,19 +132,19 @@ class Selecting:
         turn.record(Stream.AUDIT, [entry])
         return self._row(live, known, question.moment.now)
 
-    def _refusal(self, wanted: SelectionWanted, known: KnownItem | None, turn: Turn) -> SelectionRefusal | None:
+    def _refusal(self, wanted: SelectionWanted, known: KnownItem | None, turn: Turn) -> Refusal | None:
         """Reason why this selection can't be meant, or can't be recorded; None: there is none."""
-        text, cause = "", AddCause.NOT_SUPPORTED
         if known is None or self._dim.by_id(known.item_id) is None:
-            text = f"no item {wanted.item!r}; `albireo items` lists them"
-        elif known.item.control is Control.DIRECT:
-            text = f"{known.item.name} takes orders directly; what to do: write it, without selecting it"
-        elif not known.item.is_writable:
-            text = f"{known.item.name} is not writable; set `writable` in its item table if it should be"
-        elif not 0 < wanted.for_ms <= SELECT_MS_MAX:
-            cause = AddCause.INCONSISTENT_PARAMETERS
-            text = f"a selection lasts 1 to {SELECT_MS_MAX} ms, not {wanted.for_ms}; what to do: select it again later"
-        return SelectionRefusal(cause, text) if text else None
+            return no_item(wanted.item)
+        if known.item.control is Control.DIRECT:
+            cause = f"{known.item.name} takes orders directly"
+            return Refusal(RefusalCode.NOT_WRITABLE, cause, "write it, without selecting it")
+        if not known.item.is_writable:
+            return not_writable(known.item)
+        if not 0 < wanted.for_ms <= SELECT_MS_MAX:
+            cause = f"a selection lasts 1 to {SELECT_MS_MAX} ms, not {wanted.for_ms}"
+            return Refusal(RefusalCode.BAD_VALUE, cause, "select it again later")
+        return None
 
     def rows(self, after: int, now: Instant) -> Iterator[tuple[int, ItemSelection]]:
         """Selected items with an id above `after`, by rising id."""
@@ -174,7 +163,7 @@ class Selecting:
 
     def release(
         self, question: Question, item: str, selection_id: str, turn: Turn, ended_by: EndedBy | None = None
-    ) -> str | SelectionRefusal:
+    ) -> str | Refusal:
         """Give a selection back; returns the full name of the item, or why that can't be.
 
         Args:
@@ -182,12 +171,12 @@ class Selecting:
         """
         known, moment = self._registry.item(item), question.moment
         if known is None:
-            return SelectionRefusal(AddCause.NOT_SUPPORTED, f"no item {item!r}; `albireo items` lists them")
+            return no_item(item)
         live = self._live.get(known.item_id)
         theirs = question.principal if live is None or ended_by is None else live.selection.principal
-        objection = self._objection(known, selection_id, theirs, moment.now)
-        if objection is not None:
-            return objection
+        refusal = self._refusal_of_order(known, selection_id, theirs, moment.now)
+        if refusal is not None:
+            return refusal
         selection = self._live.pop(known.item_id).selection
         if ended_by is None:
             self._end(selection, "cancelled", selection.user, question.principal, moment, turn)
@@ -195,26 +184,26 @@ class Selecting:
             self._end(selection, "ended", ended_by.user, question.principal, moment, turn, ended_by.reason)
         return known.full_name
 
-    def objection(self, known: KnownItem, selection_id: str, principal: str, now: Instant) -> SelectionRefusal | None:
+    def refusal_of_order(self, known: KnownItem, selection_id: str, principal: str, now: Instant) -> Refusal | None:
         """Reason why an order to an item is not taken for want of a selection; None: there is none."""
         if known.item.control is Control.DIRECT:
             return None
-        return self._objection(known, selection_id, principal, now)
+        return self._refusal_of_order(known, selection_id, principal, now)
 
-    def _objection(self, known: KnownItem, selection_id: str, principal: str, now: Instant) -> SelectionRefusal | None:
+    def _refusal_of_order(self, known: KnownItem, selection_id: str, principal: str, now: Instant) -> Refusal | None:
         self._let_go(now)
         live = self._live.get(known.item_id)
         if live is None:
             return not_selected(known.item.name, was_named=bool(selection_id))
         selection = live.selection
         if selection.selection_id != selection_id or not may_be_one(selection.principal, principal):
-            return SelectionRefusal(AddCause.OBJECT_NOT_SELECTED, _who_has(live, known, now))
+            return _who_has(RefusalCode.NOT_SELECTED, live, known, now)
         return None
 
     def operate(self, known: KnownItem) -> tuple[SelectionEnded, int] | None:
         """Use up the selection of an item: its end, to be recorded with the order, and the wall time of its beginning.
 
-        None: it has none. The order was judged by `objection`.
+        None: it has none. The order was judged by `refusal_of_order`.
         """
         live = self._live.pop(known.item_id, None)
         if live is None:
@@ -281,24 +270,28 @@ class Selecting:
         )
 
 
-def not_selected(name: str, *, was_named: bool) -> SelectionRefusal:
+def not_writable(item: DataItem) -> Refusal:
+    """Refusal of an order to an item that takes none."""
+    return Refusal(
+        RefusalCode.NOT_WRITABLE, f"{item.name} is not writable", "set `writable` in its item table if it should be"
+    )
+
+
+def not_selected(name: str, *, was_named: bool) -> Refusal:
     """Refusal of an order to an item that is not selected.
 
     Args:
         was_named: the order names a selection.
     """
-    why = (
-        "the selection that the order names is over" if was_named else f"{name} has to be selected before it is written"
-    )
-    return SelectionRefusal(AddCause.OBJECT_NOT_SELECTED, f"{why}; {SELECT_REMEDY}")
+    over = "the selection that the order names is over"
+    cause = over if was_named else f"{name} has to be selected before it is written"
+    return Refusal(RefusalCode.NOT_SELECTED, cause, SELECT_REMEDY)
 
 
-def _who_has(live: LiveSelection, known: KnownItem, now: Instant) -> str:
+def _who_has(code: RefusalCode, live: LiveSelection, known: KnownItem, now: Instant) -> Refusal:
     one = live.selection
     who = f"{one.user} ({one.principal})" if one.principal else one.user
     left_s = max(0, live.ends - now) / 1_000_000_000
-    return (
-        f"{who} has selected {known.item.name}, for {left_s:.0f} s still"
-        + (f" ({one.reason})" if one.reason else "")
-        + "; what to do: wait until that is over, or speak with them"
-    )
+    why = f" ({one.reason})" if one.reason else ""
+    cause = f"{who} has selected {known.item.name}, for {left_s:.0f} s still{why}"
+    return Refusal(code, cause, "wait until that is over, or speak with them")

@@ -9,9 +9,10 @@ import msgspec
 
 from albireo.codec.message_records import MessageEnd
 from albireo.machine.kernel.turn import Moment, Turn
-from albireo.machine.message.events import ExecuteBody, RecoverBody
-from albireo.machine.orders.session.sessions import EndOrder, EndRefusal, Sessions
+from albireo.machine.message.events import ExecuteBody, RecoverBody, no_body, rejected
+from albireo.machine.orders.session.sessions import EndOrder, Sessions
 from albireo.model.bounded import Count
+from albireo.model.refusal import Refusal
 from albireo.model.tree.message import AddCause, MessageOutcome
 from albireo.model.tree.session import who_text
 
@@ -37,20 +38,16 @@ class MessageSessions:
         try:
             body = msgspec.msgpack.decode(order.body, type=SessionEndBody)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return _rejected(f"the body is no {order.kind}: {error}")
+            return no_body(order.kind, error)
         if moment.now >= order.not_after:
             return MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail="never begun")
         wanted = EndOrder(session_id=body.session_id, user=order.user, principal=order.principal, reason=order.reason)
         done = self._sessions.end(wanted, moment, turn)
-        if isinstance(done, EndRefusal):
-            return _rejected(done.reason)
+        if isinstance(done, Refusal):
+            return rejected(done)
         return MessageEnd(outcome=MessageOutcome.EXECUTED, detail=f"ended the session of {who_text(done)}")
 
     def recover(self, asked: RecoverBody) -> MessageEnd:
         """End of a message that an earlier tenure accepted, whose own word about it is not in the log."""
         detail = "this node stopped in between; what to do: look at `albireo sessions list` before you order again"
         return MessageEnd(outcome=MessageOutcome.UNKNOWN, cause=AddCause.UNKNOWN, detail=detail)
-
-
-def _rejected(reason: str) -> MessageEnd:
-    return MessageEnd(outcome=MessageOutcome.REJECTED, cause=AddCause.INCONSISTENT_PARAMETERS, detail=reason)

@@ -40,7 +40,8 @@ from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.producer.asking import KEEP_NS, UNASKED
 from albireo.model.instant import Instant
 from albireo.model.principal import UNKEYED, kind_of
-from albireo.model.tree.session import OVER, SESSIONS_MAX, EndCause, Session, who_text
+from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.tree.session import SESSIONS_MAX, EndCause, Session, who_text
 
 SILENCE_NS: Final = 3 * KEEP_NS
 """Time without a word after which the links of a session are gone: three times as long as a client is silent."""
@@ -68,12 +69,6 @@ class EndOrder(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def by(self) -> str:
         return self.principal or self.user
-
-
-class EndRefusal(msgspec.Struct, frozen=True):
-    """Reason why a session is not ended, and what to do about it."""
-
-    reason: str
 
 
 class _Presence(msgspec.Struct, eq=False):
@@ -128,8 +123,8 @@ class Sessions:
         self._root = root
         self.left_out = 0
         """Number of questions of principals who are present without a session, for want of room."""
-        self._turned_away: dict[bytes, str] = {}
-        """Links of sessions that somebody ended, with the words that they are told."""
+        self._turned_away: dict[bytes, Refusal] = {}
+        """Links of sessions that somebody ended, with what they are told."""
 
     def begin_afresh(self, now: Instant) -> None:
         """Take anew from the fold who is present: nobody is connected yet."""
@@ -155,9 +150,9 @@ class Sessions:
 
     # Who is heard.
 
-    def objection(self, sender: bytes) -> str:
-        """Words for a link whose session was ended; empty: it may ask."""
-        return self._turned_away.get(sender, "")
+    def refusal_of(self, sender: bytes) -> Refusal | None:
+        """Refusal of a link whose session was ended; None: it may ask."""
+        return self._turned_away.get(sender)
 
     def hears(self, letter: OneLetter, addresses: Mapping[bytes, str], moment: Moment, turn: Turn) -> bool:
         """False: the session of this link was ended, and it is told so instead of an answer.
@@ -167,8 +162,8 @@ class Sessions:
         Args:
             addresses: where those speak from who are persons or programs, and ask something or follow.
         """
-        if words := self.objection(letter[0]):
-            if (answer := refusal_of(letter[1], words)) is not None:
+        if (over := self.refusal_of(letter[0])) is not None:
+            if (answer := refusal_of(letter[1], over)) is not None:
                 turn.send(letter[0], answer)
                 return False
         elif self._root.role.is_serving:
@@ -291,15 +286,17 @@ class Sessions:
         """True: the session is on record, and nobody has ended it."""
         return self._root.folds.of(SessionFold).find(session_id) is not None and session_id not in self._ending
 
-    def end(self, order: EndOrder, moment: Moment, turn: Turn) -> Session | EndRefusal:
+    def end(self, order: EndOrder, moment: Moment, turn: Turn) -> Session | Refusal:
         """End a session, or say why not. Its links are told when the record is committed."""
         session = self._root.folds.of(SessionFold).find(order.session_id)
         if session is None:
             place = self._root.config.node
-            return EndRefusal(f"no session {order.session_id} goes on at {place}; what to do: `albireo sessions list`")
+            cause = f"no session {order.session_id} goes on at {place}"
+            return Refusal(RefusalCode.UNKNOWN_NAME, cause, "`albireo sessions list`")
         one = self._present.get((session.principal, session.address))
         if one is None or one.session_id != order.session_id:
-            return EndRefusal(f"session {order.session_id} is ending already; what to do: `albireo sessions list`")
+            cause = f"session {order.session_id} is ending already"
+            return Refusal(RefusalCode.ENDED, cause, "`albireo sessions list`")
         ended = SessionEnded(session_id=order.session_id, cause=EndCause.ENDED.value, by=order.by, reason=order.reason)
         turn.record(Stream.STATE, [ended])
         subject = f"session {order.session_id} of {who_text(session)}"
@@ -324,14 +321,15 @@ class Sessions:
 
     def _turn_away(self, one: _Presence, record: SessionEnded, moment: Moment, turn: Turn) -> None:
         why = f": {record.reason}" if record.reason else ""
-        words = f"{OVER}{record.by or 'somebody'}{why}; what to do: connect anew, or ask who ended it"
+        cause = f"your session was ended by {record.by or 'somebody'}{why}"
+        over = Refusal(RefusalCode.SESSION_OVER, cause, "connect anew, or ask who ended it")
         for sender, follows in one.links.items():
             del self._links[sender]
-            self._turned_away[sender] = words
+            self._turned_away[sender] = over
             if len(self._turned_away) > TURNED_AWAY_MAX:
                 del self._turned_away[next(iter(self._turned_away))]
-            turn.send(sender, Answer(request_id=UNASKED, error=words))
+            turn.send(sender, Answer(request_id=UNASKED, refusal=over))
             self._root.tree.lost(sender, moment, turn)
             if follows:
-                turn.send(sender, FeedAnswer(verdict="refused", reason=words))
+                turn.send(sender, FeedAnswer(verdict="refused", refusal=over))
                 self._root.feeds.lost(sender)

@@ -15,7 +15,7 @@ from albireo.codec.message_records import MessageEnd
 from albireo.machine.fold.commands.commands import Commands
 from albireo.machine.kernel.turn import NOBODY, Moment, Question, Turn
 from albireo.machine.message.ends import command_id_of, end_of
-from albireo.machine.message.events import ExecuteBody, RecoverBody
+from albireo.machine.message.events import ExecuteBody, RecoverBody, no_body, rejected
 from albireo.machine.orders.text import EXPIRES_MS_MAX, OrderText
 from albireo.machine.orders.write.orders import Orders, WriteAsked
 from albireo.model.bounded import Signed
@@ -47,17 +47,14 @@ class MessageWrites:
         orders: Orders,
         commands: Commands,
         item_of: Callable[[str], KnownItem | None],
-        lacks: Callable[[str], str],
     ) -> None:
         """
         Args:
             item_of: item of a full or local name.
-            lacks: the role that a principal lacks to write here, in words; empty: none.
         """
         self._orders = orders
         self._commands = commands
         self._item_of = item_of
-        self._lacks = lacks
         self._names: dict[str, MessageName] = {}
         """Message of each order, by command id."""
         self._unproven: set[MessageName] = set()
@@ -68,9 +65,7 @@ class MessageWrites:
         try:
             body = msgspec.msgpack.decode(order.body, type=WriteBody)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return _rejected(AddCause.INCONSISTENT_PARAMETERS, f"the body is no write: {error}")
-        if lacking := self._lacks(order.principal):
-            return _rejected(AddCause.NO_ACCESS_AUTHORITY, lacking)
+            return no_body(order.kind, error)
         expires_ms = min((order.not_after - moment.now) // MS, EXPIRES_MS_MAX)
         if expires_ms <= 0:
             return MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail="never sent")
@@ -89,7 +84,7 @@ class MessageWrites:
         if refusal is None:
             return None
         del self._names[command_id]
-        return _rejected(refusal.cause, refusal.reason)
+        return rejected(refusal)
 
     def recover(self, asked: RecoverBody) -> MessageEnd | None:
         """End of a message that an earlier tenure accepted; None: its order has none yet."""
@@ -137,7 +132,3 @@ class MessageWrites:
             )
             return MessageEnd(outcome=MessageOutcome.UNKNOWN, cause=AddCause.UNKNOWN, detail=detail)
         return end
-
-
-def _rejected(cause: AddCause, detail: str) -> MessageEnd:
-    return MessageEnd(outcome=MessageOutcome.REJECTED, cause=cause, detail=detail)

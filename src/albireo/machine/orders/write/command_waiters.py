@@ -10,9 +10,8 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.message import Answer
 from albireo.machine.fold.commands.commands import Commands
-from albireo.machine.kernel.turn import NOBODY, Turn
+from albireo.machine.kernel.turn import NOBODY, Turn, answer_to
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import SECOND, Instant
 
@@ -23,12 +22,12 @@ LATE_NS: Final = 3 * SECOND
 _UNKNOWN: Final = "the lead has changed, and this member has not heard what became of it"
 
 
-ReceiptTold = Callable[[int, Receipt], Answer]
-"""Makes the answer to a question, of this request id, out of a receipt."""
+OrderTold = Callable[[Receipt], object]
+"""Makes the answer to a question out of the receipt of its order: a value, or a refusal."""
 
 
-def _receipt(request_id: int, receipt: Receipt) -> Answer:
-    return Answer(request_id=request_id, result=msgspec.to_builtins(receipt))
+def _receipt(receipt: Receipt) -> Receipt:
+    return receipt
 
 
 class CommandWaiter(msgspec.Struct, frozen=True):
@@ -38,7 +37,7 @@ class CommandWaiter(msgspec.Struct, frozen=True):
     request_id: int
     due: Instant
     """Instant at which the asker is told, if only that nobody knows."""
-    told: ReceiptTold
+    told: OrderTold
 
 
 class CommandWaiters:
@@ -56,9 +55,7 @@ class CommandWaiters:
         """The command with this id, if anybody waits for it."""
         return self._commands.get(command_id)
 
-    def wait(
-        self, command: Command, sender: bytes, request_id: int, due: Instant, told: ReceiptTold = _receipt
-    ) -> bool:
+    def wait(self, command: Command, sender: bytes, request_id: int, due: Instant, told: OrderTold = _receipt) -> bool:
         """Have a question wait for a command; False: too many wait for it already."""
         self._commands.setdefault(command.command_id, command)
         waiting = self._waiting.setdefault(command.command_id, [])
@@ -73,7 +70,7 @@ class CommandWaiters:
         for one in self._waiting.pop(receipt.command_id, []):
             if one.sender == NOBODY:
                 continue
-            turn.send(one.sender, one.told(one.request_id, receipt))
+            turn.send(one.sender, answer_to(one.request_id, one.told(receipt)))
 
     def followed(self, commands: Commands, turn: Turn) -> None:
         """Answer those whose command has ended in what is folded now, perhaps from another holder's log."""

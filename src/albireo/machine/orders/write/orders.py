@@ -20,30 +20,24 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from albireo.codec.message import Answer, WriteDone, WriteOrder
+from albireo.codec.message import WriteDone, WriteOrder
 from albireo.codec.record import Audited, CommandAccepted, CommandFinished, CommandRequested, Record, Stream
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.commands.commands import OPEN_MAX, CommandState
 from albireo.machine.fold.commands.selections import SelectionWatch
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.turn import Moment, Question, Turn
-from albireo.machine.orders.selection.selecting import Selecting, not_selected
+from albireo.machine.orders.selection.selecting import Selecting, not_selected, not_writable
 from albireo.machine.orders.text import EXPIRES_MS_MAX, TEXT_CHARS_MAX, OrderText
-from albireo.machine.orders.write.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters, ReceiptTold
+from albireo.machine.orders.write.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters, OrderTold
 from albireo.model.bounded import Signed
-from albireo.model.command import Command, Outcome, Receipt, id_reused
+from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime
 from albireo.model.item import Control, DataItem, KnownItem
 from albireo.model.principal import may_be_one
+from albireo.model.refusal import Refusal, RefusalCode, id_reused, no_item
 from albireo.model.tree.message import AddCause
 from albireo.model.value import Value, ValueType
-
-
-class WriteRefusal(msgspec.Struct, frozen=True):
-    """Reason why a request is not even recorded, and what to do about it."""
-
-    reason: str
-    cause: AddCause = AddCause.INCONSISTENT_PARAMETERS
 
 
 class WriteAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,27 +74,27 @@ class Orders:
         """Ids of the items of unfinished commands."""
         return self.commands.items_ordered() | set(self._asked.values())
 
-    def ask(self, question: Question, asked: WriteAsked, item: KnownItem | None, turn: Turn) -> WriteRefusal | None:
+    def ask(self, question: Question, asked: WriteAsked, item: KnownItem | None, turn: Turn) -> Refusal | None:
         """Take a request, or say why not. The same order again is answered with what became of it."""
         sender, request_id, moment = question.sender, question.request_id, question.moment
         known = self.commands.find(asked.command_id)
         earlier = self._waiters.command(asked.command_id) if known is None else known.command
         if earlier is not None and (other := _difference(earlier, asked, item, question.principal)):
-            return WriteRefusal(id_reused(asked.command_id, other))
+            return id_reused(asked.command_id, other)
         if known is not None and known.receipt is not None:
-            turn.send(sender, Answer(request_id=request_id, result=msgspec.to_builtins(known.receipt)))
+            turn.answer(question, known.receipt)
             return None
         due = Instant(moment.now + min(max(asked.expires_ms, 0), EXPIRES_MS_MAX) * MS + LATE_NS)
         if earlier is not None:
             is_heard = self._waiters.wait(earlier, sender, request_id, due)
-            return None if is_heard else WriteRefusal(f"{WAITING_MAX} questions wait for this command already")
+            return None if is_heard else _WAITED_FOR
         is_full = max(self.commands.open_count, len(self._waiters)) >= OPEN_MAX
         refusal = _TOO_MANY if is_full else refusal_of_write(asked, item)
         if refusal is not None or item is None:
-            return refusal or WriteRefusal(f"no item {asked.item!r}")
-        objection = self.selecting.objection(item, asked.selection, question.principal, moment.now)
-        if objection is not None:
-            return WriteRefusal(objection.reason, objection.cause)
+            return refusal or no_item(asked.item)
+        refusal = self.selecting.refusal_of_order(item, asked.selection, question.principal, moment.now)
+        if refusal is not None:
+            return refusal
         command = _command(asked, item, question.principal, moment)
         self._waiters.wait(command, sender, request_id, due)
         self._request(command, item, asked, moment, turn)
@@ -139,7 +133,7 @@ class Orders:
             receipt = Receipt(command_id=state.command.command_id, outcome=Outcome.EXPIRED, detail=detail)
             self._finish(receipt, moment, turn)
 
-    def cancel(self, question: Question, command_id: str, turn: Turn, told: ReceiptTold) -> WriteRefusal | None:
+    def cancel(self, question: Question, command_id: str, turn: Turn, told: OrderTold) -> Refusal | None:
         """Take an order back if it was not accepted yet, and answer with what became of it once that is committed.
 
         An order that is accepted goes on: its outcome is the answer.
@@ -147,10 +141,10 @@ class Orders:
         state = self.commands.find(command_id)
         command = self._waiters.command(command_id) if state is None else state.command
         if command is None:
-            return WriteRefusal(f"no order {command_id!r} is open")
+            return Refusal(RefusalCode.UNKNOWN_NAME, f"no order {command_id!r} is open")
         due = Instant(question.moment.now + min(max(command.expires_ms, 0), EXPIRES_MS_MAX) * MS + LATE_NS)
         if not self._waiters.wait(command, question.sender, question.request_id, due, told):
-            return WriteRefusal(f"{WAITING_MAX} questions wait for this command already")
+            return _WAITED_FOR
         is_accepted = state is not None and state.accepted_epoch
         if not is_accepted and command_id not in self._accepting and command_id not in self._finishing:
             self._cancelled.add(command_id)
@@ -247,8 +241,9 @@ def _command(asked: WriteAsked, item: KnownItem, principal: str, moment: Moment)
     )
 
 
-_TOO_MANY: Final = WriteRefusal(
-    f"{OPEN_MAX} commands are on their way already; wait for some to finish", AddCause.COMMAND_ALREADY_IN_EXECUTION
+_TOO_MANY: Final = Refusal(RefusalCode.BUSY, f"{OPEN_MAX} commands are on their way already", "wait for some to finish")
+_WAITED_FOR: Final = Refusal(
+    RefusalCode.BUSY, f"{WAITING_MAX} questions wait for this command already", "wait for an answer"
 )
 
 
@@ -285,32 +280,29 @@ def _recordable(receipt: Receipt, moment: Moment) -> Receipt:
 _CAUSES: Final = frozenset(one.value for one in AddCause)
 
 
-def refusal_of_write(asked: WriteAsked, known: KnownItem | None) -> WriteRefusal | None:
+def refusal_of_write(asked: WriteAsked, known: KnownItem | None) -> Refusal | None:
     """Reason why this order can't be meant; None: there is none."""
     if known is None:
-        return WriteRefusal(f"no item {asked.item!r}; `albireo items` lists them", AddCause.NOT_SUPPORTED)
+        return no_item(asked.item)
     item = known.item
     if not item.is_writable:
-        text = f"{item.name} is not writable; set `writable` in its item table if it should be"
-        return WriteRefusal(text, AddCause.NOT_SUPPORTED)
+        return not_writable(item)
     if item.control is Control.SELECT and not asked.selection:
-        unselected = not_selected(item.name, was_named=False)
-        return WriteRefusal(unselected.reason, unselected.cause)
+        return not_selected(item.name, was_named=False)
     if not 0 < asked.expires_ms <= EXPIRES_MS_MAX:
-        return WriteRefusal(f"expires_ms must be within 1..{EXPIRES_MS_MAX}")
-    objection = value_objection(item, asked.value)
-    if objection:
-        return WriteRefusal(objection)
+        return Refusal(RefusalCode.BAD_VALUE, f"expires_ms must be within 1..{EXPIRES_MS_MAX}")
+    if (refusal := refusal_of_value(item, asked.value)) is not None:
+        return refusal
     value = asked.value
     if isinstance(value, str):
         return None
     if (item.minimum is not None and value < item.minimum) or (item.maximum is not None and value > item.maximum):
-        return WriteRefusal(f"{value} is outside {item.minimum}..{item.maximum} of {item.name}")
+        return Refusal(RefusalCode.BAD_VALUE, f"{value} is outside {item.minimum}..{item.maximum} of {item.name}")
     return None
 
 
-def value_objection(item: DataItem, value: Value) -> str:
-    """Reason why a value is none of this item's type; empty: it is."""
+def refusal_of_value(item: DataItem, value: Value) -> Refusal | None:
+    """Reason why a value is none of this item's type; None: it is."""
     types: dict[ValueType, type | tuple[type, ...]] = {
         ValueType.FLOAT64: (int, float),
         ValueType.INT64: int,
@@ -319,12 +311,14 @@ def value_objection(item: DataItem, value: Value) -> str:
     }
     wanted = types[item.value_type]
     if not isinstance(value, wanted) or (isinstance(value, bool) and item.value_type is not ValueType.BOOL):
-        return f"{item.name} takes {item.value_type.name.lower()}, not {value!r}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{value} is not a value that can be written"
-    if item.value_type is ValueType.BOOL and value not in (0, 1):
-        return f"{item.name} takes true or false, not {value!r}"
-    return ""
+        cause = f"{item.name} takes {item.value_type.name.lower()}, not {value!r}"
+    elif isinstance(value, float) and not math.isfinite(value):
+        cause = f"{value} is not a value that can be written"
+    elif item.value_type is ValueType.BOOL and value not in (0, 1):
+        cause = f"{item.name} takes true or false, not {value!r}"
+    else:
+        return None
+    return Refusal(RefusalCode.BAD_VALUE, cause)
 
 
 def coerced(value: Value, value_type: ValueType) -> Value:

@@ -13,10 +13,10 @@ import msgspec
 from albireo.codec.history import Manifest
 from albireo.codec.message import Answer, Ask
 from albireo.machine.history.declared import Row
-from albireo.model.bounded import NAME_CHARS_MAX
+from albireo.model.refusal import RefusalCode, unknown_question
 from albireo.node.history.below.folders import node_asked, node_meant
 from albireo.node.history.below.origins import HistoryBelow
-from albireo.node.history.errors import QueryRefused, UnknownNode
+from albireo.node.history.errors import HistoryRefused, QueryRefused, UnknownNode, refusal_of
 from albireo.node.history.files.hot import HotContent, HotTail
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.paging import PagedHistory
@@ -45,9 +45,7 @@ class HistoryAnswers:
         """Answer now, or soon. `log_id`: of the own log.
 
         Raises:
-            QueryRefused: the question makes no sense, or too many are being answered.
-            UnknownNode: there is no history of the node.
-            AmbiguousNode: it is named by an end that several nodes have.
+            HistoryRefused: the question makes no sense, or too many are being answered, or there is no such history.
             msgspec.ValidationError: the arguments are none of this question.
         """
         match ask.what:
@@ -64,7 +62,7 @@ class HistoryAnswers:
             case what if what in PIECES:
                 self._piece(letter, ask, log_id)
             case what:
-                raise QueryRefused(f"{what[:NAME_CHARS_MAX]!r} is none of {', '.join(KNOWN)}")
+                raise HistoryRefused(unknown_question(what, KNOWN))
 
     def _chosen(self, node: str, log_id: bytes) -> tuple[HistoryStore, HotTail]:
         """The history that answers for a node; no name: the own one."""
@@ -121,14 +119,15 @@ class HistoryAnswers:
     ) -> None:
         """Have an answer made in a thread from a view of the hot tail as it is now."""
         if self._reading >= READING_MAX:
-            raise QueryRefused(f"{READING_MAX} questions are being answered; ask again later")
+            raise QueryRefused(f"{READING_MAX} questions are being answered", "ask again later", RefusalCode.BUSY)
         self._reading += 1
         content = hot.content()
 
         def done(outcome: tuple[bytes, Row] | Exception) -> None:
             self._reading -= 1
             if isinstance(outcome, Exception):
-                letter.link.send(Answer(request_id=ask.request_id, error=str(outcome)), to=letter.sender)
+                refused = Answer(request_id=ask.request_id, refusal=refusal_of(outcome))
+                letter.link.send(refused, to=letter.sender)
                 return
             raw, result = outcome
             letter.link.send(Answer(request_id=ask.request_id, result=result), [raw] if raw else [], to=letter.sender)

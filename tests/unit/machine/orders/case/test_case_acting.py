@@ -20,6 +20,7 @@ from albireo.model.position import EpochEntry, EpochHistory
 from albireo.model.tree.message import CASE_ACTION, Life, MessageName, MessageOutcome
 from tests.parts.drafted import view_of
 from tests.parts.present import MES
+from tests.parts.refusals import refused_with
 from tests.unit.machine.desk.test_retired_items import cases, in_alarm
 from tests.unit.machine.root.test_root import World
 
@@ -98,7 +99,7 @@ def test_a_later_tenure_says_that_it_does_not_know() -> None:
         (
             "root",
             f"case_action ack needs the role operate at top/south; {MES!r} has view; "
-            f"an admin grants it: albireo access grant {MES} operate --node top/south",
+            f"what to do: an admin grants it: albireo access grant {MES} operate --node top/south",
         ),
         ("", "'top/south' is no node of this tree; a message goes to another node"),
     ],
@@ -109,7 +110,7 @@ def test_the_role_is_judged_for_the_node_that_has_the_case(at: str, refusal: str
     arguments = {"action": "ack", "case_id": 7, "user": "mes", "node": "top/south"}
     one.letter(b"mes", Ask(request_id=5, what="case_action", arguments=arguments), principal=MES)
     one.sync()
-    errors = [each.error for each in one.take(Answer) if isinstance(each, Answer) and each.request_id == 5]
+    errors = [refused_with(each) for each in one.take(Answer) if isinstance(each, Answer) and each.request_id == 5]
     assert errors == [refusal], "where the role suffices the order goes on to the messages"
 
 
@@ -117,4 +118,4 @@ def test_the_role_is_judged_for_the_node_that_has_the_case(at: str, refusal: str
 def test_what_was_not_seen_is_not_acted_upon_from_afar(arguments: dict[str, object]) -> None:
     one = World(parent="top", beyond=("top/south",))
     answer = one.ask("case_action", user="ann", node="top/south", **arguments)
-    assert "is acted upon by its id" in answer.error
+    assert "is acted upon by its id" in refused_with(answer)

@@ -22,6 +22,7 @@ from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ValueType
+from tests.parts.refusals import refused_with
 from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.root.test_root import T0, World, append
 
@@ -61,13 +62,13 @@ def live(one: World, welcome: ProducerWelcome, first: int, seconds: int, item: i
 
 def force(one: World, item: str = "co", value: Any = 20.0, for_ms: int = LONG_MS, reason: str = "sensor broken") -> Any:
     answer = one.ask("force", item=item, value=value, for_ms=for_ms, reason=reason, user="anna")
-    assert answer.error == "", answer.error
+    assert refused_with(answer) == "", refused_with(answer)
     return answer.result
 
 
 def release(one: World, item: str = "co") -> None:
     answer = one.ask("force_release", item=item, user="anna", reason="repaired")
-    assert answer.error == "", answer.error
+    assert refused_with(answer) == "", refused_with(answer)
 
 
 def order(one: World, what: str, sender: bytes = b"desk", **arguments: object) -> None:
@@ -77,7 +78,7 @@ def order(one: World, what: str, sender: bytes = b"desk", **arguments: object) -
 
 def answers(one: World) -> dict[bytes, str]:
     """Errors of the answers so far, by who asked; they are gone then."""
-    found = {to: message.error for to, message in one.sent if isinstance(message, Answer)}
+    found = {to: refused_with(message) for to, message in one.sent if isinstance(message, Answer)}
     one.take(Answer)
     return found
 
@@ -495,20 +496,20 @@ def test_what_is_not_forced_is_refused_with_the_reason_and_leaves_no_trace(
     hello(one, [*ITEMS, DataItem(name="p1/connected", value_type=ValueType.BOOL)])
     end = one.end
     asked: dict[str, Any] = {"item": "co", "value": 1.0, "for_ms": LONG_MS, "reason": "r", **arguments}
-    assert words in one.ask("force", **asked).error
+    assert words in refused_with(one.ask("force", **asked))
     assert one.end == end
 
 
 def test_a_force_without_a_reason_is_refused_by_name() -> None:
     one, _ = up()
-    assert "reason" in one.ask("force", item="co", value=1.0, for_ms=LONG_MS).error
+    assert "reason" in refused_with(one.ask("force", item="co", value=1.0, for_ms=LONG_MS))
 
 
 def test_nothing_is_forced_while_nothing_is_recorded_and_what_is_over_ends_later() -> None:
     one, _ = up()
     force(one, for_ms=5_000)
     one.step(AdmissionChanged("disk full"))
-    assert "disk full" in one.ask("force", item="fan", value=1.0, for_ms=LONG_MS, reason="r").error
+    assert "disk full" in refused_with(one.ask("force", item="fan", value=1.0, for_ms=LONG_MS, reason="r"))
     one.pass_time(10 * SECOND)
     assert shown(one, "co") == [(20.0, "GoodLocalOverride")]
     one.step(AdmissionChanged(""))
@@ -531,14 +532,14 @@ def test_two_orders_about_one_item_are_taken_one_after_the_other() -> None:
 
 def test_what_is_not_forced_cannot_be_released() -> None:
     one, _ = up()
-    assert "is not forced" in one.ask("force_release", item="co").error
-    assert "no item" in one.ask("force_release", item="nothing").error
+    assert "is not forced" in refused_with(one.ask("force_release", item="co"))
+    assert "no item" in refused_with(one.ask("force_release", item="nothing"))
 
 
 def test_a_name_that_somebody_else_has_is_no_measured_series() -> None:
     one = World()
     hello(one, [CO, DataItem(name="co/measured", value_type=ValueType.FLOAT64)])
-    assert "belongs to 'p1'" in one.ask("force", item="co", value=1.0, for_ms=LONG_MS, reason="r").error
+    assert "belongs to 'p1'" in refused_with(one.ask("force", item="co", value=1.0, for_ms=LONG_MS, reason="r"))
 
 
 def test_nothing_is_forced_where_samples_are_not_replicated_and_what_was_ends() -> None:
@@ -548,7 +549,7 @@ def test_nothing_is_forced_where_samples_are_not_replicated_and_what_was_ends() 
     two.pass_time(0)
     assert [each.cause for each in two.records(ForceEnded) if isinstance(each, ForceEnded)] == ["not_replicated"]
     assert shown(two, "co") == [(10.0, "Good")]
-    refused = two.ask("force", item="co", value=1.0, for_ms=LONG_MS, reason="r").error
+    refused = refused_with(two.ask("force", item="co", value=1.0, for_ms=LONG_MS, reason="r"))
     assert "not replicated" in refused
 
 
@@ -556,7 +557,9 @@ def test_no_more_items_are_forced_than_there_may_be(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(forcing, "FORCES_MAX", 1)
     one, _ = up()
     force(one)
-    assert "1 items are forced already" in one.ask("force", item="fan", value=1.0, for_ms=LONG_MS, reason="r").error
+    assert "1 items are forced already" in refused_with(
+        one.ask("force", item="fan", value=1.0, for_ms=LONG_MS, reason="r")
+    )
     force(one, value=21.0)
     release(one)
     force(one, "fan")

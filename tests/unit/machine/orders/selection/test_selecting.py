@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from albireo.client.errors import AlreadySelected, CommandIdReused, NotSelected, refusal
+from albireo.client.errors import AlreadySelected, CommandIdReused, NotSelected
 from albireo.codec.message import Answer, Ask, ProducerHello, ProducerWelcome, WriteDone, WriteOrder
 from albireo.codec.record import Audited, CommandRequested, ItemSelected, SelectionEnded, decode_records
 from albireo.machine.fold.commands.selections import Selections
@@ -17,6 +17,7 @@ from albireo.model.command import SELECT_MS, SELECT_MS_MAX, Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import Control, DataItem
 from albireo.model.value import ValueType
+from tests.parts.refusals import code, error_of, refused_with
 from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.root.test_root import World
 from tests.unit.machine.root.test_root_roles import Side
@@ -45,7 +46,7 @@ def up(**more: Any) -> World:
     hello(one)
     for who in (ANN, BOB):
         answer = one.ask("access_grant", principal=who, role="operate", node="", user="root")
-        assert answer.error == "", answer.error
+        assert refused_with(answer) == "", refused_with(answer)
     return one
 
 
@@ -60,7 +61,7 @@ def ask(one: World, what: str, principal: str = ANN, *, synced: bool = True, **a
     if not answers:
         return ""
     (answer,) = answers
-    return answer.error.partition(":")[0] if answer.error else "ok"
+    return code(answer) or "ok"
 
 
 def select(one: World, selection_id: str = "s1", principal: str = ANN, item: str = "barrier", **more: Any) -> str:
@@ -125,7 +126,7 @@ def restarted() -> World:
     return one
 
 
-NOT, ALREADY = "object-not-selected", "object-already-selected"
+NOT, ALREADY = "not_selected", "already_selected"
 EVENTS: dict[str, Callable[[World], str]] = {
     "select": select,
     "select_again": lambda one: select(one, "s2"),
@@ -238,7 +239,7 @@ def test_the_end_and_the_order_that_used_it_stand_in_one_frame() -> None:
 def test_a_refused_order_leaves_the_selection_as_it_is() -> None:
     one = up()
     assert select(one, item="sign") == "ok"
-    assert "outside" in write(one, item="sign", value=101.0)
+    assert write(one, item="sign", value=101.0) == "bad_value"
     assert write(one, item="sign", value=80.0) == "taken"
 
 
@@ -270,19 +271,19 @@ def test_what_happened_is_in_the_audit_journal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "cause", "words"),
+    ("arguments", "kind", "words"),
     [
-        ({"item": "fan"}, "not-supported", "takes orders directly"),
-        ({"item": "nothing"}, "not-supported", "no item 'nothing'"),
-        ({"item": "lamp"}, "not-supported", "is not writable"),
-        ({"for_ms": 0}, "inconsistent-parameters", "lasts 1 to"),
-        ({"for_ms": SELECT_MS_MAX + 1}, "inconsistent-parameters", "lasts 1 to"),
+        ({"item": "fan"}, "not_writable", "takes orders directly"),
+        ({"item": "nothing"}, "unknown_item", "no item 'nothing'"),
+        ({"item": "lamp"}, "not_writable", "is not writable"),
+        ({"for_ms": 0}, "bad_value", "lasts 1 to"),
+        ({"for_ms": SELECT_MS_MAX + 1}, "bad_value", "lasts 1 to"),
     ],
 )
-def test_what_can_not_be_meant_is_refused_with_its_cause(arguments: dict[str, object], cause: str, words: str) -> None:
+def test_what_can_not_be_meant_is_refused_with_its_code(arguments: dict[str, object], kind: str, words: str) -> None:
     answer = up().ask("select", **({"item": "barrier", "selection_id": "s1"} | arguments))
-    assert answer.error.startswith(f"{cause}: ")
-    assert words in answer.error
+    assert code(answer) == kind
+    assert words in refused_with(answer)
 
 
 def test_a_refusal_says_who_has_it_how_long_still_and_what_to_do() -> None:
@@ -290,11 +291,11 @@ def test_a_refusal_says_who_has_it_how_long_still_and_what_to_do() -> None:
     select(one, reason="smoke in the tunnel")
     one.pass_time(10 * SECOND)
     answer = one.ask("select", item="barrier", selection_id="s2")
-    found = refusal("select", answer.error)
+    found = error_of("select", answer)
     assert isinstance(found, AlreadySelected)
     assert "ann@desk (ann@desk) has selected barrier, for 20 s still (smoke in the tunnel)" in found.cause
     assert "wait" in found.remedy
-    found = refusal("write", one.ask("write", item="barrier", value=True, command_id="c").error)
+    found = error_of("write", one.ask("write", item="barrier", value=True, command_id="c"))
     assert isinstance(found, NotSelected)
     assert "selects first" in found.remedy
 
@@ -302,13 +303,13 @@ def test_a_refusal_says_who_has_it_how_long_still_and_what_to_do() -> None:
 def test_an_id_of_a_selection_is_of_one_item() -> None:
     one = selected()
     answer = one.ask("select", item="sign", selection_id="s1")
-    assert isinstance(refusal("select", answer.error), CommandIdReused)
+    assert isinstance(error_of("select", answer), CommandIdReused)
 
 
 def test_items_are_selected_each_for_itself_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selecting, "SELECTIONS_MAX", 1)
     one = selected()
-    assert select(one, "s2", item="sign") == "select-failed"
+    assert select(one, "s2", item="sign") == "select_failed"
     deselect(one)
     assert select(one, "s2", item="sign") == "ok"
 
@@ -356,7 +357,7 @@ class Member(Side):
         self.letter(request, sender=b"cli", principal=principal)
         self.commit()
         answers = [found for found in self.take(Answer) if isinstance(found, Answer)]
-        return answers[0].error.partition(":")[0] if answers else ""
+        return code(answers[0]) if answers else ""
 
     def select(self, selection_id: str = "s1") -> str:
         return self.ask("select", selection_id=selection_id)

@@ -14,6 +14,7 @@ from albireo.model.command import SELECT_MS
 from albireo.model.instant import MS, SECOND, WallTime
 from albireo.model.position import Position
 from tests.parts.pieces import pieces_since
+from tests.parts.refusals import refused_with
 from tests.unit.machine.orders.selection.test_selecting import ANN, BOB, deselect, ends, select, selected, up, write
 from tests.unit.machine.root.test_root import World
 
@@ -35,7 +36,7 @@ def end(one: World, principal: str, selection_id: str = "s1", user: str = "chief
     one.letter(b"admin", Ask(request_id=number, what="deselect", arguments=arguments), principal=principal)
     one.sync()
     (answer,) = [each for each in one.take(Answer) if isinstance(each, Answer) and each.request_id == number]
-    return answer.error or "ok"
+    return refused_with(answer) or "ok"
 
 
 def test_a_selection_is_listed_with_who_has_it_and_what_is_left() -> None:
@@ -65,7 +66,7 @@ def test_an_admin_ends_a_selection_of_somebody_else_and_both_are_on_record() -> 
         each for each in one.records(Audited) if isinstance(each, Audited) and each.action == "selection_ended"
     )
     assert (entry.user, entry.principal, entry.detail) == ("chief", "local:0", f"selected by {ANN}: he left")
-    assert write(one) == "object-not-selected"
+    assert write(one) == "not_selected"
     assert select(one, "s2", BOB) == "ok"
 
 
@@ -80,7 +81,7 @@ def test_of_a_later_selection_nothing_is_ended() -> None:
     one = selected()
     deselect(one)
     assert select(one, "s2", BOB) == "ok"
-    assert end(one, "local:0", "s1").startswith("object-not-selected")
+    assert end(one, "local:0", "s1").startswith(f"{BOB} ({BOB}) has selected")
     assert [row["selection_id"] for row in listed(one)] == ["s2"]
 
 

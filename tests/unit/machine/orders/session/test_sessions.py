@@ -22,8 +22,9 @@ from albireo.machine.orders.session.sessions import BEGUN_MAX, LINKS_MAX, SILENC
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
-from albireo.model.tree.session import LOCALHOST, OVER, SESSIONS_MAX
+from albireo.model.tree.session import LOCALHOST, SESSIONS_MAX
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, causes, facts, present, rows, said
+from tests.parts.refusals import code, refused_with
 from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.root.test_root import World
 
@@ -106,7 +107,7 @@ def test_each_principal_and_each_address_has_its_own() -> None:
 
 def test_a_question_that_is_refused_is_presence_too() -> None:
     one = up()
-    assert "needs the role" in asked(one, "access_list", principal=MES).error
+    assert "needs the role" in refused_with(asked(one, "access_list", principal=MES))
     assert len(present(one)) == 1
 
 
@@ -183,8 +184,8 @@ def test_a_thousand_connections_of_one_place_are_one_session_and_end_together() 
     one.sync()
     (session,) = present(one)
     one.sent.clear()
-    assert asked(one, "session_end", session_id=session[0]).error == ""
-    refused = {b"c%d" % number for number in range(1_000) if one.root.sessions.objection(b"c%d" % number)}
+    assert refused_with(asked(one, "session_end", session_id=session[0])) == ""
+    refused = {b"c%d" % number for number in range(1_000) if one.root.sessions.refusal_of(b"c%d" % number)}
     assert len(refused) == min(1_000, TURNED_AWAY_MAX)
 
 
@@ -209,7 +210,7 @@ def test_a_full_table_leaves_out_and_counts_and_serves_all_the_same() -> None:
             one.pass_time(SECOND)
     one.sync()
     answer = asked(one, sender=b"late", address="10.9.9.9")
-    assert (len(present(one)), answer.error) == (SESSIONS_MAX, "")
+    assert (len(present(one)), refused_with(answer)) == (SESSIONS_MAX, "")
     assert one.ask("status").result["sessions_left_out"] == 6  # type: ignore[index]
     live(one, 31)
     assert causes(one) == ["link"] * SESSIONS_MAX
@@ -233,8 +234,8 @@ def test_links_are_bounded_and_the_one_not_heard_for_longest_is_forgotten(monkey
     for sender in (b"c1", b"c2", b"c3", b"c1", b"c4"):
         said(one, STATUS, sender, MES, PLANT)
     one.sync()
-    assert asked(one, "session_end", session_id=present(one)[0][0]).error == ""
-    assert [bool(one.root.sessions.objection(sender)) for sender in (b"c1", b"c2", b"c3", b"c4")] == [
+    assert refused_with(asked(one, "session_end", session_id=present(one)[0][0])) == ""
+    assert [bool(one.root.sessions.refusal_of(sender)) for sender in (b"c1", b"c2", b"c3", b"c4")] == [
         True,
         False,
         False,
@@ -251,7 +252,7 @@ def ended_by_anna(one: World) -> int:
     said(one, HELLO, b"m2", MES, PLANT)
     (session,) = present(one)
     answer = asked(one, "session_end", session_id=session[0], reason="shift is over", user="anna")
-    assert answer.error == ""
+    assert refused_with(answer) == ""
     return session[0]
 
 
@@ -262,20 +263,20 @@ def test_its_links_are_told_at_once_and_refused_until_they_connect_anew() -> Non
     said(one, Ask(request_id=3, what="session_end", arguments={"session_id": present(one)[0][0], "reason": "over"}))
     assert [to for to, each in one.sent if isinstance(each, Answer) and each.request_id == 0] == [], "not committed yet"
     one.sync()
-    told = {to: each.error for to, each in one.sent if isinstance(each, Answer) and each.request_id == 0}
+    told = {to: refused_with(each) for to, each in one.sent if isinstance(each, Answer) and each.request_id == 0}
     assert set(told) == {b"m1", b"m2"}
-    assert told[b"m1"] == f"{OVER}{ANNA}: over; what to do: connect anew, or ask who ended it"
+    assert told[b"m1"] == f"your session was ended by {ANNA}: over; what to do: connect anew, or ask who ended it"
     assert [to for to, each in one.sent if isinstance(each, FeedAnswer) and each.verdict == "refused"] == [b"m2"]
     one.sent.clear()
     live(one, 2)
     assert [to for to, _ in one.sent if to == b"m2"] == [], "nothing is fed any more"
     for _ in range(3):
         live(one, 20)
-        assert asked(one, sender=b"m1", principal=MES, address=PLANT).error.startswith(OVER)
+        assert code(asked(one, sender=b"m1", principal=MES, address=PLANT)) == "session_over"
     said(one, HELLO, b"m2", MES, PLANT)
     refused = [each for to, each in one.sent if to == b"m2"]
-    assert isinstance(refused[-1], FeedAnswer) and refused[-1].reason.startswith(OVER)
-    assert asked(one, sender=b"m3", principal=MES, address=PLANT).error == "", "on a new link"
+    assert isinstance(refused[-1], FeedAnswer) and code(refused[-1]) == "session_over"
+    assert refused_with(asked(one, sender=b"m3", principal=MES, address=PLANT)) == "", "on a new link"
     assert [who for _, who, _ in present(one)] == [MES]
 
 
@@ -296,7 +297,7 @@ def test_everybody_may_end_his_own_and_is_answered_before_he_is_refused() -> Non
     said(one, Ask(request_id=4, what="session_end", arguments={"session_id": number}), b"m1", MES, PLANT)
     one.sync()
     answers = [each for to, each in one.sent if to == b"m1" and isinstance(each, Answer)][-2:]
-    assert [(each.request_id, each.error[: len(OVER)]) for each in answers] == [(4, ""), (0, OVER)]
+    assert [(each.request_id, code(each)) for each in answers] == [(4, ""), (0, "session_over")]
     assert present(one) == []
 
 
@@ -305,7 +306,7 @@ def test_that_of_another_principal_needs_admin_and_a_refusal_is_on_record() -> N
     asked(one)
     number = present(one)[0][0]
     answer = asked(one, "session_end", b"m1", MES, PLANT, session_id=number, user="rosa")
-    assert f"needs the role admin at root; {MES!r} has view" in answer.error
+    assert f"needs the role admin at root; {MES!r} has view" in refused_with(answer)
     (entry,) = (each for each in one.records(Audited) if isinstance(each, Audited))
     assert (entry.action, entry.principal, entry.user) == ("access_refused", MES, "rosa")
     assert len(present(one)) == 2
@@ -315,7 +316,7 @@ def test_two_programs_without_a_name_are_no_owners_of_each_others_sessions() -> 
     one = up()
     asked(one, sender=b"x", principal="", address="127.0.0.1")
     number = present(one)[0][0]
-    assert "needs the role admin" in asked(one, "session_end", b"m1", MES, PLANT, session_id=number).error
+    assert "needs the role admin" in refused_with(asked(one, "session_end", b"m1", MES, PLANT, session_id=number))
 
 
 @pytest.mark.parametrize(
@@ -323,19 +324,21 @@ def test_two_programs_without_a_name_are_no_owners_of_each_others_sessions() -> 
 )
 def test_what_can_not_be_meant_is_refused(arguments: dict[str, Any]) -> None:
     one = up()
-    assert asked(one, "session_end", **arguments).error
+    assert refused_with(asked(one, "session_end", **arguments))
 
 
 def test_one_that_is_not_there_or_ends_already_is_refused() -> None:
     one = up()
     asked(one, sender=b"m1", principal=MES, address=PLANT)
     number = present(one)[0][0]
-    assert "no session 4711" in asked(one, "session_end", session_id=4711).error
+    assert "no session 4711" in refused_with(asked(one, "session_end", session_id=4711))
     for request in (1, 2):
         said(one, Ask(request_id=request, what="session_end", arguments={"session_id": number}))
     one.sync()
     errors = {
-        each.request_id: each.error for _, each in one.sent if isinstance(each, Answer) and each.request_id in (1, 2)
+        each.request_id: refused_with(each)
+        for _, each in one.sent
+        if isinstance(each, Answer) and each.request_id in (1, 2)
     }
     assert errors[1] == "" and "is ending already" in errors[2]
     assert causes(one) == ["ended"]
@@ -355,7 +358,7 @@ def test_while_nothing_is_recorded_no_session_is_ended() -> None:
     one = up()
     asked(one)
     one.step(AdmissionChanged("the disk is full"))
-    assert "nothing is recorded now" in asked(one, "session_end", session_id=present(one)[0][0]).error
+    assert "nothing is recorded now" in refused_with(asked(one, "session_end", session_id=present(one)[0][0]))
 
 
 def test_who_asks_learns_of_his_own_session() -> None:
@@ -375,9 +378,9 @@ def test_a_role_that_changes_is_on_record_for_the_sessions_that_go_on() -> None:
     one.step(KeysListed({ANNA: ADMIN, MES: RoleGrant(AccessRole.OPERATE)}))
     live(one, 3)
     assert len(one.records(SessionRoleChanged)) == 1
-    assert asked(one, "access_grant", principal=ANNA, sender=b"a1").error
+    assert refused_with(asked(one, "access_grant", principal=ANNA, sender=b"a1"))
     answer = one.ask("access_grant", principal=MES, role="engineer")
-    assert answer.error == ""
+    assert refused_with(answer) == ""
     live(one, 2)
     assert [row["role"] for row in rows(one)] == ["admin", "engineer"]
     assert len(one.records(SessionRoleChanged)) == 2
@@ -421,7 +424,7 @@ def test_a_lease_that_pauses_ends_nothing_and_turns_nobody_away() -> None:
     one.sync()
     asked(one)
     live(one, 20)
-    assert (len(facts(one)), one.root.sessions.objection(b"a1")) == (1, "")
+    assert (len(facts(one)), one.root.sessions.refusal_of(b"a1")) == (1, None)
 
 
 def test_a_link_that_was_turned_away_stays_so_in_the_next_tenure_of_this_process() -> None:
@@ -430,7 +433,7 @@ def test_a_link_that_was_turned_away_stays_so_in_the_next_tenure_of_this_process
     one.step(Suspended("the lease is over"))
     one.step(Served())
     one.sync()
-    assert asked(one, sender=b"m1", principal=MES, address=PLANT).error.startswith(OVER)
+    assert code(asked(one, sender=b"m1", principal=MES, address=PLANT)) == "session_over"
 
 
 def test_entries_of_appends_are_heard_from_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,4 +441,4 @@ def test_entries_of_appends_are_heard_from_no_session(monkeypatch: pytest.Monkey
     one = up()
     ended_by_anna(one)
     said(one, Append(entries=(AppendEntry(1, 1, 1, 0),)), b"producer", MES, PLANT)
-    assert not one.root.sessions.objection(b"producer")
+    assert not one.root.sessions.refusal_of(b"producer")

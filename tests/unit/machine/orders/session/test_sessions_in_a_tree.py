@@ -13,8 +13,9 @@ from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.nodes import ChildConfig
-from albireo.model.tree.session import OVER, Session
+from albireo.model.tree.session import Session
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, present, said
+from tests.parts.refusals import code, refused_with
 from tests.parts.tables import told_rows
 from tests.unit.machine.root.test_root import World
 from tests.unit.machine.root.test_root_roles import LOG, Side
@@ -83,7 +84,7 @@ def test_a_link_whose_session_was_ended_is_given_no_message_of_an_inbox() -> Non
     site.ask("receive", b"mes", MES, wait_ms=20_000)
     (session,) = site.root.folds.of(SessionFold)
     site.ask("session_end", b"desk", session_id=session.session_id)
-    assert any(one.error.startswith(OVER) for one in site.answers())
+    assert any(code(one) == "session_over" for one in site.answers())
     site.told()
     assert not site.answers(), "the message is handed to a link that can't take it any more"
     assert NAME not in site.root.folds.messages.inbox.rows
@@ -146,6 +147,6 @@ def test_the_end_of_a_session_is_taken_back_by_an_admin_only() -> None:
     site.answers()
     site.ask("cancel", b"mes", MES, command_id=command_id)
     (refused,) = site.answers()
-    assert "needs the role admin" in refused.error
+    assert "needs the role admin" in refused_with(refused)
     site.ask("cancel", b"desk", command_id=command_id)
-    assert any(not one.error for one in site.answers())
+    assert any(not refused_with(one) for one in site.answers())

@@ -5,11 +5,12 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from albireo.client.errors import CommandIdReused, refusal
+from albireo.client.errors import CommandIdReused
 from albireo.codec.message import Answer, Ask, WriteDone, WriteOrder
 from albireo.codec.record import CommandRequested
 from albireo.machine.fold.folds import Folds
 from albireo.model.command import Outcome, Receipt
+from tests.parts.refusals import error_of
 from tests.unit.machine.root.test_root import ITEMS, World, hello
 
 SET = next(one.name for one in ITEMS if one.is_writable)
@@ -74,7 +75,7 @@ def test_a_command_id_of_another_order_is_refused_and_nothing_is_done(
     order(world, **other)  # type: ignore[arg-type]  # The table mixes the principal with arguments.
     (answer,) = world.take(Answer)
     assert isinstance(answer, Answer)
-    refused = refusal("write", answer.error)
+    refused = error_of("write", answer)
     assert isinstance(refused, CommandIdReused)
     assert f"another {word}" in refused.cause
     assert "an id of its own" in refused.remedy

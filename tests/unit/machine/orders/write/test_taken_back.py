@@ -10,6 +10,7 @@ from albireo.codec.record import Audited, CommandAccepted, CommandFinished, Comm
 from albireo.machine.kernel.events import Answered
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND
+from tests.parts.refusals import refused_with
 from tests.unit.machine.desk.test_retired_items import again
 from tests.unit.machine.root.test_root import ITEMS, World
 
@@ -33,7 +34,7 @@ def cancel(one: World, command_id: str = "c1") -> None:
 def told(one: World) -> dict[int, Any]:
     """Outcome of each question that was answered, or the refusal."""
     answers = [found for found in one.take(Answer) if isinstance(found, Answer)]
-    return {found.request_id: found.error or found.result["outcome"] for found in answers}  # type: ignore[index]
+    return {found.request_id: refused_with(found) or found.result["outcome"] for found in answers}  # type: ignore[index]
 
 
 def appended() -> World:
