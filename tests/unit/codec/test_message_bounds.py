@@ -17,27 +17,21 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.message import OPEN, Answer, AnyMessage, Ask, FeedAck, decode, encode
 from albireo.codec.record import Record, decode_records, encode_body
 from albireo.machine.answers.answers import ItemsAsked, Nothing
-from albireo.machine.answers.cases import CaseActionAsked, CasesAsked
+from albireo.machine.answers.cases import CasesAsked
 from albireo.machine.answers.forces import ForcesAsked
 from albireo.machine.answers.orders import CancelAsked, CommandAsked, CommandsAsked
-from albireo.machine.answers.posts import BecomeAsked, MessageAsked, ReceiveAsked, TakeAsked
-from albireo.machine.answers.selections import DeselectAsked, SelectAsked, SelectionsAsked
-from albireo.machine.answers.sessions import OwnSessionAsked, SessionEndAsked, SessionsAsked
+from albireo.machine.answers.posts import BecomeAsked, ReceiveAsked, TakeAsked
+from albireo.machine.answers.selections import SelectionsAsked
+from albireo.machine.answers.sessions import OwnSessionAsked, SessionsAsked
 from albireo.machine.fold import ActionAsked
 from albireo.machine.fold.declared import shapes
-from albireo.machine.orders.case.acting import CaseActBody
-from albireo.machine.orders.force.bodies import ForceBody, ReleaseBody
-from albireo.machine.orders.force.forcing import ItemForceAsked, ReleaseAsked
-from albireo.machine.orders.selection.bodies import DeselectBody, SelectBody
-from albireo.machine.orders.session.bodies import SessionEndBody
-from albireo.machine.orders.write.bodies import WriteBody
-from albireo.machine.orders.write.orders import WriteAsked
 from albireo.model.bounded import INT64_MAX
 from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion
 from albireo.node.member.admin_actions import MaintenanceAsked, PlainAction
 from albireo.node.member.joint_stop import StopNowAsked
 from albireo.node.member.voter_admission import InitAsked, ResetAsked
 from tests.parts.bounds import changed, encoded, structs, unbounded
+from tests.unit.machine.root.test_root import World
 
 REASONS = {
     "Ask.arguments": "bounded by the size of a part; taken in the shape of its question only, which has bounds",
@@ -48,14 +42,14 @@ REASONS = {
     "RangeSent.payload": "the raw part takes its place",
     "TablePart.rows": "bounded by the rows of its table, which stand in this list too",
 }
+KINDS = World().root.tree.kinds
 SHAPES: tuple[type, ...] = (
     *PIECES.values(),
-    *(Nothing, ItemsAsked, CasesAsked, CaseActionAsked, WriteAsked, ActionAsked),
+    *(Nothing, ItemsAsked, CasesAsked, ActionAsked),
+    *(one.asked for one in KINDS),
     *(HotQuestion, ItemQuestion, NodeQuestion),
-    *(BecomeAsked, CancelAsked, MessageAsked, ReceiveAsked, TakeAsked),
-    *(SelectAsked, DeselectAsked, SelectionsAsked),
-    *(CommandAsked, CommandsAsked, ItemForceAsked, ReleaseAsked, ForcesAsked),
-    *(OwnSessionAsked, SessionsAsked, SessionEndAsked),
+    *(BecomeAsked, CancelAsked, ReceiveAsked, TakeAsked),
+    *(SelectionsAsked, CommandAsked, CommandsAsked, ForcesAsked, OwnSessionAsked, SessionsAsked),
     *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),
 )
 """Arguments of all questions."""
@@ -65,11 +59,7 @@ ARRIVING = {
     "words between histories": structs(history_copy.Word),
     "records": structs(Record),
     "rows of tables": [one for shape in shapes().values() for one in structs(shape.row)],
-    "bodies of messages": [
-        one
-        for body in (WriteBody, ForceBody, ReleaseBody, SelectBody, DeselectBody, SessionEndBody, CaseActBody)
-        for one in structs(body)
-    ],
+    "bodies of messages": [one for kind in KINDS if kind.is_executed_here for one in structs(kind.body)],
     "arguments of questions": [one for shape in SHAPES for one in structs(shape)],
 }
 """All that a peer, a child, a parent, a client or an adapter sends, by the union that decodes it."""

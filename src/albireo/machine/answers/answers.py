@@ -5,10 +5,11 @@ refusal is an answer with a reason, never a silence.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Final, Protocol
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 
 from albireo.codec.message import AnyMessage, Ask
@@ -17,12 +18,6 @@ from albireo.codec.record import AccessGranted, Audited, Stream
 from albireo.machine.access.changes import AccessChanges, GrantAsked, RevokeAsked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
-from albireo.machine.answers.below import (
-    AnswersBelow,
-    items_behind,
-    named_behind,
-    put_on_record,
-)
 from albireo.machine.answers.cases import CaseAnswers
 from albireo.machine.answers.orders import OrderAnswers
 from albireo.machine.answers.sessions import SessionAnswers
@@ -33,15 +28,18 @@ from albireo.machine.desk.feeds import Feeds
 from albireo.machine.desk.forgetting import ForgetAsked, Forgetting
 from albireo.machine.desk.registry import Registry
 from albireo.machine.desk.role import Role
+from albireo.machine.desk.roles import put_on_record
 from albireo.machine.diagnostics.actors import ActorWatch
 from albireo.machine.diagnostics.own import CommitTimes
 from albireo.machine.fold.declared import streams
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn, answer_to, granted
 from albireo.machine.orders.force.forcing import Forcing
+from albireo.machine.orders.places import Places
 from albireo.machine.orders.session.sessions import Sessions
 from albireo.machine.orders.write.orders import Orders
 from albireo.model import quality
@@ -52,6 +50,8 @@ from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.model.refusal import Refusal, RefusalCode, unknown_question
 
+_STRETCH: Final = 65_536
+"""Item ids that are looked through at once for those that there are."""
 PRODUCERS_TOLD: Final = 64
 """Most names of producers in one status."""
 ITEMS_MAX: Final = 100_000
@@ -109,15 +109,15 @@ class Answers:
 
     def __init__(self, root: AnsweringRoot) -> None:
         self._root = root
-        self._below = AnswersBelow(root)
+        self._places = Places(root)
         self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
             "status": (Nothing, self._status),
             "tree": (Nothing, lambda question, _, turn: turn.answer(question, self._root.tree.seen())),
             "items": (ItemsAsked, self._items),
             "read": (ItemsAsked, self._read),
-            **OrderAnswers(root, self._below).known,
-            **SessionAnswers(root, self._below).known,
-            **CaseAnswers(root, self._below).known,
+            **OrderAnswers(root, self._places).known,
+            **SessionAnswers(root, self._places).known,
+            **CaseAnswers(root, self._places).known,
             **TicketAnswers(root).known,
             "flood": (Nothing, self._flood),
             "origins": (Nothing, self._origins),
@@ -152,9 +152,9 @@ class Answers:
         turn.answer(question, status_of(self._root, turn.log, question.moment, question.pair, question.door))
 
     def _known_items(self, asked: ItemsAsked) -> list[KnownItem]:
-        registry, names, mirror = self._root.registry, asked.names, self._below.mirror(asked.node)
+        registry, names, mirror = self._root.registry, asked.names, self._places.mirror(asked.node)
         if not names:
-            return sorted(self._below.dim(asked.node), key=lambda one: one.item.name)
+            return sorted(self._places.dim(asked.node), key=lambda one: one.item.name)
         if mirror is None:
             found = [(name, registry.find(name)) for name in names]
         else:
@@ -172,7 +172,7 @@ class Answers:
         if not asked.is_piece:
             return self._known_items(asked), None
         if not asked.names:
-            return asked.piece(items_behind(self._below.dim(asked.node), asked.after))
+            return asked.piece(items_behind(self._places.dim(asked.node), asked.after))
         return asked.piece(named_behind(self._known_items(asked), asked.after))
 
     def _say_rows(self, question: Question, rows: object, following: str | None, turn: Turn) -> None:
@@ -184,7 +184,7 @@ class Answers:
 
     def _read(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
         items, following = self._items_asked(asked)
-        dim = self._below.dim(asked.node)
+        dim = self._places.dim(asked.node)
         index = [dim.index_of(one.item_id) for one in items]  # None: its declaration is not committed yet.
         self._say_rows(question, [dim.reading_at(one) for one in index if one is not None], following, turn)
 
@@ -374,3 +374,17 @@ def _followers(root: AnsweringRoot) -> list[dict[str, object]]:
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+def items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:
+    """Items with an id above `after`, by rising id."""
+    for begin in range(after + 1, len(dim.row_of), _STRETCH):
+        stretch = dim.row_of[begin : begin + _STRETCH]
+        for at in np.flatnonzero(stretch >= 0).tolist():
+            yield begin + at, dim.item_at(int(stretch[at]))
+
+
+def named_behind(items: Sequence[KnownItem], after: int) -> Iterator[tuple[int, KnownItem]]:
+    """Those of the items with an id above `after`, by rising id, each once."""
+    by_id = {int(one.item_id): one for one in items if one.item_id > after}
+    return iter(sorted(by_id.items(), key=lambda one: one[0]))

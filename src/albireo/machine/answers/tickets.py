@@ -9,8 +9,8 @@ from msgspec import Meta
 from albireo.machine.access.door_keeper import VISITORS_MAX, TicketJudged
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.tickets import TICKET_NS, FaceDoor, Tickets
-from albireo.machine.answers.below import RoleNeeded, check_role
 from albireo.machine.desk.role import Role
+from albireo.machine.desk.roles import RoleNeeded, check_role
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn
 from albireo.machine.orders.session.sessions import Sessions
