@@ -1,29 +1,27 @@
 """Answers about forced values: of items of this node, and of those of the nodes below."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, Protocol
 
-import msgspec
-
 from albireo.codec.message import AnyMessage
-from albireo.codec.pieces import InPieces
+from albireo.codec.questions.orders import FORCE, FORCE_RELEASE, FORCES, ForcesAsked, ItemForceAsked, ReleaseAsked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.registry import Registry
-from albireo.machine.fold.items.forces import FORCES
+from albireo.machine.fold.items.forces import FORCES as FORCE_TABLE
 from albireo.machine.fold.letters.outbox import MessageReceipt
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import Moment, NotAnswered, Question, Turn, answer_to, granted
 from albireo.machine.message.events import SendAsked
 from albireo.machine.orders.force.bodies import encode_force
-from albireo.machine.orders.force.forcing import Forcing, ItemForceAsked, ReleaseAsked, needs_reason
-from albireo.machine.orders.text import TEXT_CHARS_MAX
+from albireo.machine.orders.force.forcing import Forcing, needs_reason
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model import quality
-from albireo.model.bounded import Name
 from albireo.model.force import MEASURED, Force, ForcedItem, MeasuredNow
 from albireo.model.instant import MS, WallTime
+from albireo.model.order_text import TEXT_CHARS_MAX
 from albireo.model.refusal import Refusal, RefusalCode
 
 CROWDED: Final = Refusal(
@@ -31,13 +29,6 @@ CROWDED: Final = Refusal(
 )
 FORCE_EXPIRES_MS: Final = 10_000
 """Time within which a force of an item of a node below may be begun there; people wait for it."""
-
-
-class ForcesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `forces`, besides those of a piece."""
-
-    node: Name = ""
-    """Node below whose forced items are meant; empty: this node."""
 
 
 class ForcingRoot(Protocol):
@@ -70,12 +61,11 @@ class ForceAnswers:
     def __init__(self, root: ForcingRoot, below: AnswersBelow) -> None:
         self._root = root
         self._below = below
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "force": (ItemForceAsked, self._force),
-            "force_release": (ReleaseAsked, self._force),
-            "forces": (ForcesAsked, self._forces),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (
+            handled(FORCE, self._force),
+            handled(FORCE_RELEASE, self._force),
+            handled(FORCES, self._forces),
+        )
 
     def _force(self, question: Question, asked: ItemForceAsked | ReleaseAsked, turn: Turn) -> None:
         root = self._root
@@ -137,7 +127,7 @@ def rows_below(mirror: NodeMirror, after: int, moment: Moment) -> Iterator[tuple
 
     What is left is reckoned by the wall clocks of both nodes: log time there is not known here.
     """
-    for force in sorted(mirror.table(FORCES), key=lambda one: one.item_id):
+    for force in sorted(mirror.table(FORCE_TABLE), key=lambda one: one.item_id):
         known = mirror.dim.by_id(force.item_id)
         if force.item_id > after and known is not None:
             left_ms = max(0, force.for_ms - (moment.wall - force.since_ns) // MS)

@@ -1,52 +1,33 @@
 """Answers about orders: writes and forces, of items of this node or of one below, and what became of each command."""
 
-from collections.abc import Callable
-from typing import Annotated, Final, Protocol
+from typing import Final, Protocol
 
-import msgspec
-from msgspec import Meta
-
+from albireo.codec.questions.orders import (
+    CANCEL,
+    COMMAND,
+    COMMANDS,
+    WRITE,
+    CancelAsked,
+    CommandAsked,
+    CommandsAsked,
+    WriteAsked,
+)
 from albireo.codec.record import Audited, Stream
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role
-from albireo.machine.answers.forces import ForceAnswers
-from albireo.machine.answers.posts import PostAnswers, proof_of
-from albireo.machine.answers.selections import SelectAnswers, SelectingRoot
+from albireo.machine.answers.posts import proof_of
+from albireo.machine.answers.selections import SelectingRoot
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn, granted
-from albireo.machine.message.courses import COURSES_MAX
 from albireo.machine.message.ends import PREFIX, end_of
-from albireo.machine.orders.text import OrderText
-from albireo.machine.orders.write.orders import Orders, WriteAsked, refusal_of_write
+from albireo.machine.orders.write.orders import Orders, refusal_of_write
 from albireo.model.access import AccessRole
 from albireo.model.command import Receipt
 from albireo.model.refusal import Refusal, RefusalCode, id_reused
 from albireo.model.tree.message import SESSION_END, MessageName
 from albireo.model.tree.proof import MessageProof
-
-COMMANDS_TOLD: Final = 50
-"""Commands that are told if nobody says how many."""
-
-
-class CommandAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `command`."""
-
-    command_id: Annotated[OrderText, Meta(min_length=1)]
-
-
-class CommandsAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `commands`."""
-
-    limit: Annotated[int, Meta(ge=1, le=COURSES_MAX)] = COMMANDS_TOLD
-
-
-class CancelAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `cancel`."""
-
-    command_id: Annotated[OrderText, Meta(min_length=1)]
-    reason: OrderText = ""
-    user: OrderText = "unknown"
 
 
 class OrderingRoot(SelectingRoot, Protocol):
@@ -63,16 +44,12 @@ class OrderAnswers:
     def __init__(self, root: OrderingRoot, below: AnswersBelow) -> None:
         self._root = root
         self._below = below
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "write": (WriteAsked, self._write),
-            **ForceAnswers(root, below).known,
-            **SelectAnswers(root, below).known,
-            **PostAnswers(root).known,
-            "cancel": (CancelAsked, self._cancel),
-            "command": (CommandAsked, self._command),
-            "commands": (CommandsAsked, self._commands),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (
+            handled(WRITE, self._write),
+            handled(CANCEL, self._cancel),
+            handled(COMMAND, self._command),
+            handled(COMMANDS, self._commands),
+        )
 
     def _write(self, question: Question, asked: WriteAsked, turn: Turn) -> None:
         root = self._root

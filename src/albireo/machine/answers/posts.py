@@ -1,88 +1,37 @@
 """Answers about messages of programs: to send one to another node, and to take those that come to this one."""
 
-from collections.abc import Callable
-from typing import Annotated, Final, Protocol
+from typing import Protocol
 
-import msgspec
-from msgspec import Meta
-
+from albireo.codec.questions.messages import (
+    GIVE_BACK,
+    MESSAGE,
+    RECEIVE,
+    SEND,
+    TAKE,
+    BecomeAsked,
+    GiveBackAsked,
+    MessageAsked,
+    ReceiveAsked,
+    TakeAsked,
+)
 from albireo.machine.access.judge import AccessJudge
-from albireo.machine.answers.below import RoleNeeded, check_role
+from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn, granted
 from albireo.machine.message.events import SendAsked
-from albireo.machine.orders.text import OrderText
-from albireo.model.bounded import Count, Name
 from albireo.model.instant import MS
 from albireo.model.refusal import Refusal, RefusalCode, ambiguous
 from albireo.model.tree.message import (
     DEFAULT_INBOX,
-    EXPIRES_MS_MAX,
     ORDER_KINDS,
-    REPLY_BYTES_MAX,
-    MessageName,
 )
 from albireo.model.tree.node_names import nodes_meant, root_id
 from albireo.model.tree.nodes import is_below
 from albireo.model.tree.proof import MessageProof
-
-SEND_BYTES_MAX: Final = 512 * 1024
-"""Largest body that a program sends: a question, of 1 MiB at most, has it whole."""
-RECEIVE_MS_MAX: Final = 25_000
-"""Longest time for which a receiver waits in one question: less than a lease lasts, so it is heard in between."""
-
-
-InboxName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
-"""Name of an inbox: a word of letters, digits, dots, dashes and underscores."""
-
-
-class MessageAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `send`."""
-
-    node: Annotated[Name, Meta(min_length=1)]
-    """Id of the node, or of one that is known here the end of it."""
-    body: Annotated[bytes, Meta(max_length=SEND_BYTES_MAX)]
-    command_id: Annotated[OrderText, Meta(min_length=1)]
-    kind: Annotated[Name, Meta(min_length=1)] = "message"
-    """A word that receivers go by."""
-    reason: OrderText = ""
-    user: OrderText = "unknown"
-    expires_ms: Annotated[int, Meta(ge=1, le=EXPIRES_MS_MAX)] = 10_000
-    inbox: InboxName = DEFAULT_INBOX
-    wait: bool = True
-    """False: answer once it is on record here, with its id."""
-
-
-class BecomeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `message`."""
-
-    command_id: Annotated[OrderText, Meta(min_length=1)]
-    wait_ms: Annotated[int, Meta(ge=0, le=RECEIVE_MS_MAX)] = 0
-
-
-class ReceiveAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `receive`."""
-
-    wait_ms: Annotated[int, Meta(ge=0, le=RECEIVE_MS_MAX)] = 0
-    inbox: InboxName = DEFAULT_INBOX
-
-
-class TakeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `take`."""
-
-    name: MessageName
-    lease: Count
-    reply: Annotated[bytes, Meta(max_length=REPLY_BYTES_MAX)] | None = None
-
-
-class GiveBackAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `give_back`."""
-
-    name: MessageName
-    lease: Count
 
 
 class PostingRoot(Protocol):
@@ -97,16 +46,15 @@ class PostingRoot(Protocol):
 class PostAnswers:
     """The part of the answers that is about messages of programs."""
 
-    def __init__(self, root: PostingRoot) -> None:
+    def __init__(self, root: PostingRoot, below: AnswersBelow) -> None:
         self._root = root
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "send": (MessageAsked, self._send),
-            "message": (BecomeAsked, self._become),
-            "receive": (ReceiveAsked, self._receive),
-            "take": (TakeAsked, self._take),
-            "give_back": (GiveBackAsked, self._give_back),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (
+            handled(SEND, self._send),
+            handled(MESSAGE, self._become),
+            handled(RECEIVE, self._receive),
+            handled(TAKE, self._take),
+            handled(GIVE_BACK, self._give_back),
+        )
 
     def _send(self, question: Question, asked: MessageAsked, turn: Turn) -> None:
         self._root.admission.check_open()

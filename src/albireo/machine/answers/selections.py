@@ -1,62 +1,30 @@
 """Answers about selections: of items of this node, and of those of the nodes below."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import itemgetter
-from typing import Annotated, Final, Protocol
+from typing import Final, Protocol
 
-import msgspec
-from msgspec import Meta
-
-from albireo.codec.pieces import InPieces
+from albireo.codec.questions.orders import DESELECT, SELECT, SELECTIONS, DeselectAsked, SelectAsked, SelectionsAsked
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
 from albireo.machine.answers.forces import ForcingRoot, check_open
-from albireo.machine.fold.commands.selections import SELECTIONS
+from albireo.machine.fold.commands.selections import SELECTIONS as SELECTION_TABLE
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn, answer_to, granted
 from albireo.machine.message.events import SendAsked
 from albireo.machine.orders.selection.bodies import DeselectBody, SelectBody, encode_selection
 from albireo.machine.orders.selection.selecting import EndedBy, SelectionWanted
-from albireo.machine.orders.text import TEXT_CHARS_MAX, OrderText
 from albireo.machine.orders.write.orders import Orders
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.access import AccessRole
-from albireo.model.bounded import Name, Signed
-from albireo.model.command import SELECT_MS, ItemSelection, Selection
+from albireo.model.command import ItemSelection, Selection
 from albireo.model.instant import MS, WallTime
+from albireo.model.order_text import TEXT_CHARS_MAX
 from albireo.model.refusal import id_reused
 
 SELECT_EXPIRES_MS: Final = 10_000
 """Time within which an item of a node below may be selected there; people wait for it."""
-
-
-class SelectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `select`."""
-
-    item: OrderText
-    """Full or local name."""
-    selection_id: Annotated[OrderText, Meta(min_length=1)]
-    for_ms: Signed = SELECT_MS
-    reason: OrderText = ""
-    user: OrderText = "unknown"
-
-
-class DeselectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `deselect`."""
-
-    item: OrderText
-    selection_id: Annotated[OrderText, Meta(min_length=1)]
-    of_others: bool = False
-    """True: also one of somebody else, as an admin of its node."""
-    reason: OrderText = ""
-    user: OrderText = "unknown"
-
-
-class SelectionsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `selections`, besides those of a piece."""
-
-    node: Name = ""
-    """Node below whose selected items are meant; empty: this node."""
 
 
 class SelectingRoot(ForcingRoot, Protocol):
@@ -72,12 +40,11 @@ class SelectAnswers:
     def __init__(self, root: SelectingRoot, below: AnswersBelow) -> None:
         self._root = root
         self._below = below
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "select": (SelectAsked, self._select),
-            "deselect": (DeselectAsked, self._select),
-            "selections": (SelectionsAsked, self._selections),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (
+            handled(SELECT, self._select),
+            handled(DESELECT, self._select),
+            handled(SELECTIONS, self._selections),
+        )
 
     def _select(self, question: Question, asked: SelectAsked | DeselectAsked, turn: Turn) -> None:
         root = self._root
@@ -155,7 +122,7 @@ def selections_below(mirror: NodeMirror, after: int, wall: WallTime) -> Iterator
 
     What is left is reckoned by the wall clocks of both nodes: elapsed time there is not known here.
     """
-    for item_id, one in sorted(((each.item_id, each) for each in mirror.table(SELECTIONS)), key=itemgetter(0)):
+    for item_id, one in sorted(((each.item_id, each) for each in mirror.table(SELECTION_TABLE)), key=itemgetter(0)):
         known = mirror.dim.by_id(item_id)
         if item_id > after and known is not None:
             left_ms = min(one.for_ms, max(0, one.for_ms - (wall - one.since_ns) // MS))

@@ -1,51 +1,30 @@
 """Answers about sessions: those of this node, and those of the nodes below."""
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Final, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
 
 import msgspec
-from msgspec import Meta
 
-from albireo.codec.pieces import InPieces
+from albireo.codec.questions.kind import Nothing
+from albireo.codec.questions.people import SESSION, SESSION_END, SESSIONS, SessionEndAsked, SessionsAsked
 from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role, not_done
 from albireo.machine.answers.forces import ForcingRoot, check_open
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
-from albireo.machine.fold.people.sessions import SESSIONS, SessionFold
+from albireo.machine.fold.people.sessions import SESSIONS as SESSION_TABLE
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import Question, Turn, answer_to, granted
 from albireo.machine.message.events import SendAsked
 from albireo.machine.orders.session.bodies import encode_session_end
 from albireo.machine.orders.session.sessions import EndOrder, Sessions
-from albireo.machine.orders.text import OrderText
 from albireo.model.access import AccessRole
-from albireo.model.bounded import Count, Name
-from albireo.model.tree.message import SESSION_END
+from albireo.model.tree.message import SESSION_END as END_ORDER
 from albireo.model.tree.session import Session, SessionRow, who_text
 
 END_EXPIRES_MS: Final = 10_000
 """Time within which the end of a session at a node below may be begun there; people wait for it."""
-
-
-class SessionsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `sessions`, besides those of a piece."""
-
-    node: Name = ""
-    """Node below whose sessions are meant; empty: this node."""
-
-
-class SessionEndAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `session_end`."""
-
-    session_id: Count
-    node: Name = ""
-    """Node below that has the session; empty: this node."""
-    reason: OrderText = ""
-    user: Annotated[str, Meta(max_length=100)] = "unknown"
-
-
-class OwnSessionAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of the question `session`: none."""
 
 
 class SessionRoot(ForcingRoot, Protocol):
@@ -62,14 +41,13 @@ class SessionAnswers:
     def __init__(self, root: SessionRoot, below: AnswersBelow) -> None:
         self._root = root
         self._below = below
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "session": (OwnSessionAsked, self._session),
-            "sessions": (SessionsAsked, self._sessions),
-            "session_end": (SessionEndAsked, self._end),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (
+            handled(SESSION, self._session),
+            handled(SESSIONS, self._sessions),
+            handled(SESSION_END, self._end),
+        )
 
-    def _session(self, question: Question, _: OwnSessionAsked, turn: Turn) -> None:
+    def _session(self, question: Question, _: Nothing, turn: Turn) -> None:
         """The session of who asks; by asking it a client says that it is still there."""
         own = self._root.sessions.of_link(question.sender)
         row = None if own is None else row_of(own, self._root.config.node)
@@ -80,7 +58,7 @@ class SessionAnswers:
         node, stale_since_ns = self._root.config.node, None
         found: Iterable[Session] = self._root.folds.of(SessionFold)
         if mirror is not None:
-            node, stale_since_ns, found = mirror.node, mirror.stale_since_ns, mirror.table(SESSIONS)
+            node, stale_since_ns, found = mirror.node, mirror.stale_since_ns, mirror.table(SESSION_TABLE)
         turn.answer(question, asked.told(_behind(found, node, asked.after, stale_since_ns)))
 
     def _end(self, question: Question, asked: SessionEndAsked, turn: Turn) -> None:
@@ -92,7 +70,7 @@ class SessionAnswers:
             subject = f"session_end {asked.session_id} of another principal"
             check_role(root.access, question, RoleNeeded(node, subject, asked.user, AccessRole.ADMIN), turn)
         if mirror is not None:
-            known = mirror.table(SESSIONS).get(asked.session_id)
+            known = mirror.table(SESSION_TABLE).get(asked.session_id)
             self._end_below(question, asked, node, "" if known is None else f" of {who_text(known)}", turn)
             return
         order = EndOrder(
@@ -108,9 +86,9 @@ class SessionAnswers:
         """Have the node below end the session; the role was judged here, for that node."""
         tree = self._root.tree
         sent = SendAsked(
-            command_id=tree.draw_id(SESSION_END),
+            command_id=tree.draw_id(END_ORDER),
             owner=owner,
-            kind=SESSION_END,
+            kind=END_ORDER,
             body=encode_session_end(asked.session_id),
             expires_ms=END_EXPIRES_MS,
             user=asked.user,
@@ -118,7 +96,7 @@ class SessionAnswers:
             reason=asked.reason,
             subject=f"session {owner}:{asked.session_id}{whose}",
         )
-        known = tree.all_mirrors[owner].table(SESSIONS).get(asked.session_id)
+        known = tree.all_mirrors[owner].table(SESSION_TABLE).get(asked.session_id)
 
         def told(receipt: MessageReceipt) -> object:
             row = {"session_id": asked.session_id, "node": owner} if known is None else row_of(known, owner)

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import AnyMessage
 from albireo.codec.message_records import MessageFact
+from albireo.codec.questions.orders import WriteAsked
 from albireo.codec.record import CommandAccepted
 from albireo.codec.slices import read_slices, sliced, unsliced
 from albireo.codec.tree.hello import ParentHello
@@ -36,11 +37,10 @@ from albireo.machine.orders.force.forcing import Forcing
 from albireo.machine.orders.selection.bodies import MessageSelections
 from albireo.machine.orders.session.bodies import MessageSessions
 from albireo.machine.orders.session.sessions import Sessions
-from albireo.machine.orders.text import TEXT_CHARS_MAX
 from albireo.machine.orders.write.bodies import MessageWrites, encode_write
-from albireo.machine.orders.write.orders import Orders, WriteAsked
+from albireo.machine.orders.write.orders import Orders
 from albireo.machine.pair.handover import FORCE_JUMP
-from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
+from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
 from albireo.machine.tree.followed_states import UNHEARD_NS, Raw
 from albireo.machine.tree.mirror import KeptState, NodeMirror
@@ -48,6 +48,7 @@ from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.item import KnownItem
+from albireo.model.order_text import TEXT_CHARS_MAX
 from albireo.model.refusal import Refusal, id_reused
 from albireo.model.tree.course import CommandCourse
 from albireo.model.tree.message import (
@@ -61,6 +62,7 @@ from albireo.model.tree.message import (
     Life,
     MessageName,
 )
+from albireo.model.tree.node_row import NodeRow
 
 PARENT: Final = b"parent"
 """Stands for the node above as the sender of a letter, and as where one goes, whichever member of it acts: the shell
@@ -323,11 +325,11 @@ class NodeTree:
         """Values of CORE's items about other nodes (diagnostics/own.py). `other`: last word of the other member."""
         return *self.neighbours.figures(other), float(len(self.silent())), float(self.post.doubts(moment.now))
 
-    def seen(self) -> list[NodeBelow]:
+    def seen(self) -> list[NodeRow]:
         """Every node below in the order of the topology, then those beyond whose state is followed."""
         beyond = self.beyond
         return self.below.seen() + [
-            NodeBelow(
+            NodeRow(
                 node=node,
                 by=beyond.parent,
                 stale_since_ns=mirror.stale_since_ns,

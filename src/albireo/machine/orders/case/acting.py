@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from albireo.codec.message_records import MessageEnd
+from albireo.codec.questions.cases import ActionAsked
 from albireo.codec.record import Audited, CaseChanged, Stream
-from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.message.events import ExecuteBody, RecoverBody, no_body, rejected

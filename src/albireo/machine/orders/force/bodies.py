@@ -12,13 +12,14 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.message_records import MessageEnd
+from albireo.codec.questions.orders import ItemForceAsked, ReleaseAsked
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.turn import NOBODY, Moment, Question, Turn
 from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody, no_body, rejected
-from albireo.machine.orders.force.forcing import Forcing, ItemForceAsked, ReleaseAsked
-from albireo.machine.orders.text import OrderText
+from albireo.machine.orders.force.forcing import Forcing
 from albireo.model.bounded import Signed
+from albireo.model.order_text import OrderText
 from albireo.model.refusal import Refusal
 from albireo.model.tree.message import FORCE, FORCE_RELEASE, AddCause, MessageOutcome
 

@@ -32,6 +32,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from albireo.codec.questions.orders import ItemForceAsked, ReleaseAsked
 from albireo.codec.record import Audited, ForceEnded, ItemDeclared, ItemForced, Record, Stream
 from albireo.machine.desk.owners import NAME_CHARS_MAX, OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
@@ -40,10 +41,8 @@ from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Moment, Question, Turn
-from albireo.machine.orders.text import OrderText
 from albireo.machine.orders.write.orders import coerced, refusal_of_value
 from albireo.model import quality
-from albireo.model.bounded import Signed
 from albireo.model.force import FORCE_MS_MAX, FORCES_MAX, MEASURED, Force, ForcedItem, MeasuredNow
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import DataItem, KnownItem
@@ -54,25 +53,6 @@ from albireo.model.value import ItemId, Value, ValueType
 ENDED_MAX: Final = 250
 """Most forces that one turn ends because their time is over."""
 _DTYPES: Final = {ValueType.FLOAT64: np.float64, ValueType.INT64: np.int64, ValueType.BOOL: np.uint8}
-
-
-class ItemForceAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `force`."""
-
-    item: OrderText
-    """Full or local name."""
-    value: float | Signed | bool | OrderText
-    for_ms: Signed
-    reason: OrderText
-    user: OrderText = "unknown"
-
-
-class ReleaseAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `force_release`."""
-
-    item: OrderText
-    reason: OrderText = ""
-    user: OrderText = "unknown"
 
 
 class ForcedBy(msgspec.Struct, frozen=True):

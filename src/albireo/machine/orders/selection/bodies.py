@@ -14,8 +14,8 @@ from albireo.codec.message_records import MessageEnd
 from albireo.machine.kernel.turn import NOBODY, Moment, Question, Turn
 from albireo.machine.message.events import ExecuteBody, RecoverBody, no_body, rejected
 from albireo.machine.orders.selection.selecting import EndedBy, Selecting, SelectionWanted
-from albireo.machine.orders.text import OrderText
 from albireo.model.bounded import Signed
+from albireo.model.order_text import OrderText
 from albireo.model.refusal import Refusal
 from albireo.model.tree.message import DESELECT, SELECT, AddCause, MessageOutcome
 

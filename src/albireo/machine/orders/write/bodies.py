@@ -12,16 +12,17 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.message_records import MessageEnd
+from albireo.codec.questions.orders import WriteAsked
 from albireo.machine.fold.commands.commands import Commands
 from albireo.machine.kernel.turn import NOBODY, Moment, Question, Turn
 from albireo.machine.message.ends import command_id_of, end_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody, no_body, rejected
-from albireo.machine.orders.text import EXPIRES_MS_MAX, OrderText
-from albireo.machine.orders.write.orders import Orders, WriteAsked
+from albireo.machine.orders.write.orders import Orders
 from albireo.model.bounded import Signed
 from albireo.model.command import Receipt
 from albireo.model.instant import MS
 from albireo.model.item import KnownItem
+from albireo.model.order_text import EXPIRES_MS_MAX, OrderText
 from albireo.model.tree.message import AddCause, MessageName, MessageOutcome
 
 

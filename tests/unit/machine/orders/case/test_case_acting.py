@@ -7,8 +7,8 @@ import pytest
 
 from albireo.codec.message import Answer, Ask
 from albireo.codec.message_records import MessageEnd
+from albireo.codec.questions.cases import ActionAsked
 from albireo.codec.record import Audited, CaseChanged
-from albireo.machine.fold import ActionAsked
 from albireo.machine.kernel.events import KeysListed
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.message.events import ExecuteBody, RecoverBody

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from albireo.codec.message_records import MessageEnd
+from albireo.codec.questions.orders import ItemForceAsked, ReleaseAsked
 from albireo.codec.record import ForceEnded, ItemForced
 from albireo.machine.answers.forces import rows_below
 from albireo.machine.fold.items.forces import FORCES, Forces
@@ -13,7 +14,6 @@ from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.orders.force.bodies import MessageForces, encode_force
-from albireo.machine.orders.force.forcing import ItemForceAsked, ReleaseAsked
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.position import EpochEntry, EpochHistory
