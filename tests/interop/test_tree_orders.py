@@ -17,9 +17,9 @@ from albireo.client import NodeRefused, aconnect, connect
 from albireo.codec.frame import frames
 from albireo.codec.message import ProducerHello, WriteDone, WriteOrder
 from albireo.codec.message_records import MessageDone, MessageEnded
-from albireo.codec.record import Kind, Record, Stream, decode_records
+from albireo.codec.record import Kind, Record, decode_records
 from albireo.log.log import Log
-from albireo.machine.answers import forces as force_answers
+from albireo.machine.orders import kind
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import DataItem
 from albireo.model.quality import name as quality_name
@@ -90,7 +90,7 @@ def told(log: Log, kind: type) -> list[Any]:
     """Records of one kind in a log."""
     found: list[Record] = []
     for header, body in frames(log.read_appended(0, 1 << 24)):
-        if header.stream == Stream.COMMAND and header.kind == Kind.RECORDS:
+        if header.kind == Kind.RECORDS:
             found += decode_records(body, header.record_count)
     return [one for one in found if isinstance(one, kind)]
 
@@ -269,7 +269,7 @@ def test_an_item_two_levels_down_is_forced_listed_and_released_from_the_root(tmp
 def test_a_force_that_does_not_reach_its_owner_in_time_never_comes_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(force_answers, "FORCE_EXPIRES_MS", 400)
+    monkeypatch.setattr(kind, "EXPIRES_MS", 400)
     nodes = tree_of(tmp_path, ROOT, NORTH)
 
     def known() -> None:

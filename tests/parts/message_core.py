@@ -5,26 +5,28 @@ from collections import deque
 
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message import Answer, AnyMessage, WriteDone, WriteOrder
-from albireo.codec.record import CommandAccepted, CommandFinished, CommandRequested, ItemDeclared, Stream
+from albireo.codec.record import CommandAccepted, CommandFinished, CommandRequested
 from albireo.codec.tree.letters import FromOrigin, FromOwner, TreeMessage
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold import declared
 from albireo.machine.fold.commands.selections import SelectionWatch
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.message.events import SendAsked
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.post import MessagePost
-from albireo.machine.orders.selection.bodies import MessageSelections
-from albireo.machine.orders.write.bodies import MessageWrites
+from albireo.machine.orders.kind import AnyKind
+from albireo.machine.orders.selection.kinds import Deselect, Select
 from albireo.machine.orders.write.command_waiters import CommandWaiters
+from albireo.machine.orders.write.kinds import Write, write_told
 from albireo.machine.orders.write.orders import Orders
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime, WallTime
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import EpochEntry, EpochHistory
 from albireo.model.refusal import Refusal
-from albireo.model.tree.message import DESELECT, SELECT, Life
+from albireo.model.tree.message import WRITE, Life
 from albireo.model.value import ItemId, ValueType
 from tests.parts.drafted import frames_of, view_of
 
@@ -50,7 +52,7 @@ class MessageCore:
         self.watch = SelectionWatch()
         self.begin()
         turn = self.turn()
-        turn.record(Stream.STATE, [ItemDeclared(item_id=FAN.item_id, node=node, item=FAN.item)])
+        self.registry.declare(FAN.item.adapter, (FAN.item,), turn)
         self.settle(turn)
 
     def begin(self, *, continues: bool = False, frames: int | None = None) -> None:
@@ -63,20 +65,17 @@ class MessageCore:
         before = self.epoch if continues else 0
         self.epoch += 1
         waiters = CommandWaiters()
-        registry = Registry(self.node, self.folds, Instant(self.now))
-        self.orders = Orders(self.folds, registry, waiters, self.watch)
-        writes = MessageWrites(self.orders, self.folds.commands, self._item)
+        self.registry = Registry(self.node, self.folds, Instant(self.now))
+        self.orders = Orders(self.folds, self.registry, waiters, self.watch)
         messages = NodeMessages(self.node, self.folds.messages, random.Random(f"{self.node} {self.epoch}"))
-        selections = MessageSelections(self.orders.selecting)
-        self.post = MessagePost(messages, writes, {SELECT: selections, DESELECT: selections})
+        self.writes = Write(self)
+        kinds: tuple[AnyKind, ...] = (self.writes, Select(self), Deselect(self))
+        self.post = MessagePost(messages, {one.name: one for one in kinds})
         turn = self.turn()
         life = Life(self.epoch, random.Random(f"{self.node} branch {self.epoch}").getrandbits(64))
         self.post.begin(life, self.moment, self.log_time, turn, continues=before)
         self.orders.restarted(self.log_time, self.moment, turn)
         self.settle(turn)
-
-    def _item(self, name: str) -> KnownItem | None:
-        return self.folds.dim.by_id(FAN.item_id) if name in (FAN.item.name, f"{self.node}:{FAN.item.name}") else None
 
     @property
     def moment(self) -> Moment:
@@ -123,18 +122,22 @@ class MessageCore:
                 case CommandRequested():
                     self.orders.accept(lambda _item: True, turn)
                 case CommandAccepted(command_id=command_id):
+                    name = self.writes.begun(record)
                     state = self.folds.commands.find(command_id)
                     assert state is not None
-                    self.post.order_begun(command_id, self.moment, self.log_time, turn)
+                    if name is not None:
+                        self.post.begun(name, self.moment, self.log_time, turn)
                     self.orders.accepted(state, b"plc", self.now + state.command.expires_ms * MS, turn)
                 case CommandFinished(receipt=receipt):
                     self.orders.finished(receipt, turn)
-                    self.post.order_finished(receipt, self.moment, self.log_time, turn)
+                    if (ended := self.writes.finished(receipt)) is not None:
+                        self.post.executed(*ended, self.moment, self.log_time, turn)
 
     def ask(self, asked: SendAsked, request_id: int = 1) -> None:
         turn = self.turn()
         question = Question(b"desk", request_id, self.moment, "operator")
-        self.refused = self.post.ask(question, asked, self.log_time, turn)
+        told = write_told if asked.kind == WRITE else _receipt
+        self.refused = self.post.ask(question, asked, self.log_time, turn, told)
         self.settle(turn)
 
     def cancel(self, command_id: str) -> Refusal | None:
@@ -162,6 +165,10 @@ class MessageCore:
             turn = self.turn()
             self.post.time_passed(self.moment, self.log_time, turn)
             self.settle(turn)
+
+
+def _receipt(receipt: MessageReceipt) -> object:
+    return receipt
 
 
 def exchange(cores: dict[bytes, MessageCore], most: int = 200) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from albireo.client import requests
 from albireo.client.consumer import RecordConsumer
+from albireo.client.conversation import asks
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
@@ -26,6 +27,7 @@ from albireo.client.producer import CLOSE_S, SampleProducer
 from albireo.client.questions import NodeReply, Request
 from albireo.client.requests import Extent, ItemReading, Summing
 from albireo.client.target import AnyKeys, AnyTarget, target_of
+from albireo.codec.questions.kind import AnswerT, QuestionKind, ShapeT
 from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.case import Action, Case, ItemCase
@@ -328,6 +330,10 @@ class Client(MessagingClient):
             NodeUnreachable, NodeRefused, and what is below them.
         """
         return self.ask_parts(what, of=of, member=member, timeout_s=timeout_s, **arguments).result
+
+    def ask_kind(self, kind: QuestionKind[ShapeT, AnswerT], asked: ShapeT, timeout_s: float | None = None) -> AnswerT:
+        """The answer to a question of the list, as a value. Raises: as `ask`, and AnswerNotUnderstood."""
+        return self.converse(asks(kind, asked, timeout_s))
 
     def ask_parts(
         self,

@@ -11,7 +11,7 @@ every tagged map is its type, so a reader that does not know a kind can name it.
 
 import struct
 from enum import IntEnum
-from typing import Final, get_args
+from typing import Final, Union, get_args
 
 import msgspec
 
@@ -308,11 +308,18 @@ Record = (
     | MessageRecord
 )
 
-LEVELS: Final[dict[type[Record], int]] = dict.fromkeys(get_args(Record), FIRST_LEVEL)
-"""Feature level that brought each kind of record (model/feature.py); a log below it holds none of that kind."""
+LEVELS: Final[dict[type, int]] = dict.fromkeys(get_args(Record), FIRST_LEVEL)
+"""Every kind of record, with the feature level that brought it; a log below that holds none of the kind."""
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(list[Record])
+
+
+def declare(kind: type[msgspec.Struct], level: int) -> None:
+    """Add a kind of record that a feature level above the first one brought; its tag is no other kind's."""
+    global _decoder
+    LEVELS[kind] = level
+    _decoder = msgspec.msgpack.Decoder(list[Union[tuple(LEVELS)]])  # type: ignore[misc]  # noqa: UP007  # Made, not written.
 
 
 def may_append(record: Record, level: int) -> bool:

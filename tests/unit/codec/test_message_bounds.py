@@ -15,13 +15,9 @@ from albireo.codec.message import OPEN, Answer, AnyMessage, Ask, FeedAck, decode
 from albireo.codec.questions.declared import QUESTIONS
 from albireo.codec.record import Record, decode_records, encode_body
 from albireo.machine.fold.declared import shapes
-from albireo.machine.orders.case.acting import CaseActBody
-from albireo.machine.orders.force.bodies import ForceBody, ReleaseBody
-from albireo.machine.orders.selection.bodies import DeselectBody, SelectBody
-from albireo.machine.orders.session.bodies import SessionEndBody
-from albireo.machine.orders.write.bodies import WriteBody
 from albireo.model.bounded import INT64_MAX
 from tests.parts.bounds import changed, encoded, structs, unbounded
+from tests.unit.machine.root.test_root import World
 
 REASONS = {
     "Ask.arguments": "bounded by the size of a part; taken in the shape of its question only, which has bounds",
@@ -33,17 +29,14 @@ REASONS = {
     "TablePart.rows": "bounded by the rows of its table, which stand in this list too",
 }
 SHAPES = {one.shape for one in QUESTIONS.values()}
+KINDS = World().root.tree.kinds
 MESSAGES = structs(AnyMessage)
 ARRIVING = {
     "messages": MESSAGES,
     "words between histories": structs(history_copy.Word),
     "records": structs(Record),
     "rows of tables": [one for shape in shapes().values() for one in structs(shape.row)],
-    "bodies of messages": [
-        one
-        for body in (WriteBody, ForceBody, ReleaseBody, SelectBody, DeselectBody, SessionEndBody, CaseActBody)
-        for one in structs(body)
-    ],
+    "bodies of messages": [one for kind in KINDS if kind.is_executed_here for one in structs(kind.body)],
     "arguments of questions": [one for shape in SHAPES for one in structs(shape)],
 }
 """All that a peer, a child, a parent, a client or an adapter sends, by the union that decodes it."""

@@ -119,7 +119,7 @@ def _own_row(view: dict[str, Any]) -> MemberRow:
         feature_level=view["feature_level"],
         log_level=view["log_level"],
         apart=view["apart"],
-        topology_hash=view["topology_hash"],
+        topology_hash=view.get("topology_hash", ""),
     )
 
 

@@ -39,6 +39,10 @@ class CaseActionAsked(ActionAsked, frozen=True, kw_only=True):
     node: Name = ""
     """Node below whose case is meant; empty: this node."""
 
+    @property
+    def reason(self) -> str:
+        return self.comment
+
 
 CASES: Final = QuestionKind(
     name="cases",

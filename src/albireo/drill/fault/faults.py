@@ -21,7 +21,7 @@ from albireo.drill.fault.lives import TwoLives
 from albireo.drill.fault.network import NetworkGround
 from albireo.drill.fault.storage import BrokenDisk, DamagedDisk, FullDisk, HangingDisk, OldDisk, PowerLoss
 from albireo.drill.fault.stores import damage_middle, damage_tail
-from albireo.drill.fault.upgrade import Upgrade
+from albireo.drill.fault.upgrade import TwoLevels, Upgrade
 from albireo.drill.ground import Ground
 from albireo.drill.pair import WITNESSES, Pair, other_of
 
@@ -189,6 +189,7 @@ FAULTS: Final[dict[str, FaultEntry]] = {
     "upgrade": FaultEntry(
         "the members get this feature level one by one; the newer one is killed while the other has the one before",
         lambda _: Upgrade(),
+        TwoLevels,
     ),
     "two-lives": FaultEntry(
         "three programs of one name begin one after the other, two stand still meanwhile; the active member is killed",

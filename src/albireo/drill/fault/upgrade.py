@@ -14,7 +14,7 @@ The level of a log rises once, so only the last round can raise it.
 from typing import Final
 
 from albireo.drill.fault.fault import Fault
-from albireo.drill.ground import DrillError
+from albireo.drill.ground import DrillError, Ground
 from albireo.drill.pair import HEALTHY_S, MEMBERS, SWITCH_S, Pair, other_of
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 
@@ -22,6 +22,14 @@ RAISED_S: Final = 10.0
 REFUSED_S: Final = 60.0
 BAD_CONFIGURATION: Final = 78
 """Exit code of a node that is told something impossible (sysexits.h)."""
+
+
+class TwoLevels(Ground):
+    """A ground on which a member can be held back."""
+
+    @staticmethod
+    def objection() -> str:
+        return "" if OLDEST_LEVEL < FEATURE_LEVEL else "this version has one feature level, and none before it"
 
 
 class Upgrade(Fault):

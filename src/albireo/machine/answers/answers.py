@@ -5,10 +5,11 @@ refusal is an answer with a reason, never a silence.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 import msgspec
+import numpy as np
 
 from albireo.codec.message import AnyMessage, Ask
 from albireo.codec.questions.kind import Handled, Nothing, by_name, taken
@@ -19,12 +20,6 @@ from albireo.codec.record import AccessGranted, Audited, Stream
 from albireo.machine.access.changes import AccessChanges
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
-from albireo.machine.answers.below import (
-    AnswersBelow,
-    items_behind,
-    named_behind,
-    put_on_record,
-)
 from albireo.machine.answers.cases import CaseAnswers
 from albireo.machine.answers.forces import ForceAnswers
 from albireo.machine.answers.orders import OrderAnswers
@@ -38,16 +33,19 @@ from albireo.machine.desk.feeds import Feeds
 from albireo.machine.desk.forgetting import Forgetting
 from albireo.machine.desk.registry import Registry
 from albireo.machine.desk.role import Role
+from albireo.machine.desk.roles import put_on_record
 from albireo.machine.diagnostics.actors import ActorWatch
 from albireo.machine.diagnostics.own import CommitTimes
 from albireo.machine.fold.declared import streams
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.handling import Handler, handled
 from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn, answer_to, granted
 from albireo.machine.orders.force.forcing import Forcing
+from albireo.machine.orders.places import Places
 from albireo.machine.orders.session.sessions import Sessions
 from albireo.machine.orders.write.orders import Orders
 from albireo.model import quality
@@ -57,6 +55,8 @@ from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.model.refusal import Refusal, RefusalCode
 
+_STRETCH: Final = 65_536
+"""Item ids that are looked through at once for those that there are."""
 PRODUCERS_TOLD: Final = 64
 """Most names of producers in one status."""
 SILENT_TOLD: Final = 20
@@ -103,7 +103,7 @@ class AnswerPart(Protocol):
         """Questions that it answers."""
 
 
-PARTS: tuple[Callable[[AnsweringRoot, AnswersBelow], AnswerPart], ...] = (
+PARTS: tuple[Callable[[AnsweringRoot, Places], AnswerPart], ...] = (
     OrderAnswers,
     ForceAnswers,
     SelectAnswers,
@@ -119,7 +119,7 @@ class Answers:
 
     def __init__(self, root: AnsweringRoot) -> None:
         self._root = root
-        self._below = AnswersBelow(root)
+        self._places = Places(root)
         self.handlers = by_name(
             [
                 handled(STATUS, self._status),
@@ -131,7 +131,7 @@ class Answers:
                 handled(ACCESS_LIST, self._access_list),
                 handled(ACCESS_GRANT, self._change_access),
                 handled(ACCESS_REVOKE, self._change_access),
-                *(one for part in PARTS for one in part(root, self._below).handlers),
+                *(one for part in PARTS for one in part(root, self._places).handlers),
             ]
         )
 
@@ -159,9 +159,9 @@ class Answers:
         turn.answer(question, self._root.tree.seen())
 
     def _known_items(self, asked: ItemsAsked) -> list[KnownItem]:
-        registry, names, mirror = self._root.registry, asked.names, self._below.mirror(asked.node)
+        registry, names, mirror = self._root.registry, asked.names, self._places.mirror(asked.node)
         if not names:
-            return sorted(self._below.dim(asked.node), key=lambda one: one.item.name)
+            return sorted(self._places.dim(asked.node), key=lambda one: one.item.name)
         if mirror is None:
             found = [(name, registry.find(name)) for name in names]
         else:
@@ -179,7 +179,7 @@ class Answers:
         if not asked.is_piece:
             return self._known_items(asked), None
         if not asked.names:
-            return asked.piece(items_behind(self._below.dim(asked.node), asked.after))
+            return asked.piece(items_behind(self._places.dim(asked.node), asked.after))
         return asked.piece(named_behind(self._known_items(asked), asked.after))
 
     def _say_rows(self, question: Question, rows: object, following: str | None, turn: Turn) -> None:
@@ -191,7 +191,7 @@ class Answers:
 
     def _read(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
         items, following = self._items_asked(asked)
-        dim = self._below.dim(asked.node)
+        dim = self._places.dim(asked.node)
         index = [dim.index_of(one.item_id) for one in items]  # None: its declaration is not committed yet.
         self._say_rows(question, [dim.reading_at(one) for one in index if one is not None], following, turn)
 
@@ -377,3 +377,17 @@ def _followers(root: AnsweringRoot) -> list[dict[str, object]]:
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+def items_behind(dim: Dim, after: int) -> Iterator[tuple[int, KnownItem]]:
+    """Items with an id above `after`, by rising id."""
+    for begin in range(after + 1, len(dim.row_of), _STRETCH):
+        stretch = dim.row_of[begin : begin + _STRETCH]
+        for at in np.flatnonzero(stretch >= 0).tolist():
+            yield begin + at, dim.item_at(int(stretch[at]))
+
+
+def named_behind(items: Sequence[KnownItem], after: int) -> Iterator[tuple[int, KnownItem]]:
+    """Those of the items with an id above `after`, by rising id, each once."""
+    by_id = {int(one.item_id): one for one in items if one.item_id > after}
+    return iter(sorted(by_id.items(), key=lambda one: one[0]))

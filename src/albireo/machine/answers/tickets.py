@@ -5,11 +5,12 @@ from typing import Final, Protocol
 from albireo.codec.questions.people import TICKET, TICKETS_SHOWN, ShownTicket, TicketAsked, TicketJudged, TicketsShown
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.tickets import TICKET_NS, FaceDoor, Tickets
-from albireo.machine.answers.below import AnswersBelow, RoleNeeded, check_role
 from albireo.machine.desk.role import Role
+from albireo.machine.desk.roles import RoleNeeded, check_role
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn
+from albireo.machine.orders.places import Places
 from albireo.machine.orders.session.sessions import Sessions
 from albireo.model.access import role_from
 from albireo.model.instant import MS, Instant
@@ -31,7 +32,7 @@ class TicketRoot(Protocol):
 class TicketAnswers:
     """The part of the answers that is about tickets."""
 
-    def __init__(self, root: TicketRoot, below: AnswersBelow) -> None:
+    def __init__(self, root: TicketRoot, _: Places) -> None:
         self._root = root
         self._tickets = Tickets(root.config.node, root.config.ticket_key)
         self.handlers = (

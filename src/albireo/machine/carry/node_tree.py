@@ -14,54 +14,32 @@ from typing import Final, Protocol
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import AnyMessage
 from albireo.codec.message_records import MessageFact
-from albireo.codec.questions.orders import WriteAsked
 from albireo.codec.record import CommandAccepted
 from albireo.codec.slices import read_slices, sliced, unsliced
 from albireo.codec.tree.hello import ParentHello
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.machine.carry.retelling import Retelling
-from albireo.machine.desk.registry import Registry
 from albireo.machine.desk.role import Role
-from albireo.machine.fold.folds import Folds
-from albireo.machine.fold.items.forces import Forces
-from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import MemberSaid
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.message.courses import Courses
 from albireo.machine.message.events import MessageLimits, SendAsked
 from albireo.machine.message.messages import NodeMessages
-from albireo.machine.message.post import MessageCarrier, MessagePost, ReceiptTold
-from albireo.machine.orders.case.acting import CaseActing
-from albireo.machine.orders.force.bodies import MessageForces
-from albireo.machine.orders.force.forcing import Forcing
-from albireo.machine.orders.selection.bodies import MessageSelections
-from albireo.machine.orders.session.bodies import MessageSessions
-from albireo.machine.orders.session.sessions import Sessions
-from albireo.machine.orders.write.bodies import MessageWrites, encode_write
-from albireo.machine.orders.write.orders import Orders
+from albireo.machine.message.post import MessagePost, ReceiptTold
+from albireo.machine.orders.declared import OrdersRoot, kinds
 from albireo.machine.pair.handover import FORCE_JUMP
 from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
 from albireo.machine.tree.followed_states import UNHEARD_NS, Raw
 from albireo.machine.tree.mirror import KeptState, NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
+from albireo.model.access import AccessRole
 from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.item import KnownItem
-from albireo.model.order_text import TEXT_CHARS_MAX
 from albireo.model.refusal import Refusal, id_reused
 from albireo.model.tree.course import CommandCourse
-from albireo.model.tree.message import (
-    CASE_ACTION,
-    DESELECT,
-    FORCE,
-    FORCE_RELEASE,
-    SELECT,
-    SESSION_END,
-    WRITE,
-    Life,
-    MessageName,
-)
+from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.node_row import NodeRow
 
 PARENT: Final = b"parent"
@@ -74,16 +52,10 @@ GRACE_NS: Final = 3 * SECOND
 """A client waits five seconds behind the time of an order; `unknown` has to be said before."""
 
 
-class TreeRoot(Protocol):
+class TreeRoot(OrdersRoot, Protocol):
     """The root machine, as far as the tree needs it."""
 
-    config: RootConfig
     role: Role
-    folds: Folds
-    orders: Orders
-    forcing: Forcing
-    registry: Registry
-    sessions: Sessions
 
     def log_time_ns(self, now: Instant) -> int:
         """Log time at this instant: that of the end of the log, and what has passed since."""
@@ -101,6 +73,9 @@ class NodeTree:
         """States of the nodes below, by id."""
         self._mirrors_beyond = mirrors_beyond(root.config.beyond, self.run)
         self.neighbours = NeighbourWatch(root.config.topology_hash)
+        self.kinds = kinds(root)
+        self.carriers = {one.name: one for one in self.kinds if one.is_executed_here}
+        """Kinds of orders that this node carries out for others, by the kind of their messages."""
 
     @property
     def all_mirrors(self) -> Mapping[str, NodeMirror]:
@@ -133,14 +108,9 @@ class NodeTree:
             grace_ns=GRACE_NS, body_bytes_max=min(MessageLimits().body_bytes_max, config.segment_bytes // 2)
         )
         messages = NodeMessages(config.node, root.folds.messages, self._chance, limits)
-        # Whether somebody may order is judged where the order is given: only there are all roles known.
-        writes = MessageWrites(root.orders, root.folds.commands, root.registry.item)
-        forces = MessageForces(root.forcing, root.folds.of(Forces))
-        selections = MessageSelections(root.orders.selecting)
-        carriers: dict[str, MessageCarrier] = {FORCE: forces, FORCE_RELEASE: forces}
-        carriers |= {SELECT: selections, DESELECT: selections, SESSION_END: MessageSessions(root.sessions)}
-        carriers[CASE_ACTION] = CaseActing(root.folds)
-        self.post = MessagePost(messages, writes, carriers)
+        for kind in self.kinds:
+            kind.begin_afresh()
+        self.post = MessagePost(messages, self.carriers)
         self._courses = Courses(messages, root.folds.commands, root.folds.dim)
         self._retelling = Retelling(root.folds, root.registry)
         self._has_begun = False
@@ -230,31 +200,21 @@ class NodeTree:
             if line is not None:
                 self.post.linked(child.node, line)
 
-    def ask(self, question: Question, asked: WriteAsked, owner: str, turn: Turn) -> Refusal | None:
-        """Order a write of an item of a node below. The same order again is answered with what became of it."""
-        local = asked.item.rpartition(":")[2]
-        sent = SendAsked(
-            command_id=asked.command_id,
-            owner=owner,
-            kind=WRITE,
-            body=encode_write(local, asked.value, asked.selection),
-            expires_ms=asked.expires_ms,
-            user=asked.user,
-            principal=question.principal,
-            reason=asked.reason,
-            subject=f"{owner}:{local} = {asked.value}"[:TEXT_CHARS_MAX],
-        )
-        return self.send(question, sent, turn)
-
     def knows(self, command_id: str) -> bool:
         """True: the id names a message to another node."""
         return self.post.messages.origin.asked_with(command_id) is not None
+
+    def role_to_cancel(self, command_id: str) -> AccessRole:
+        """Role that whoever takes back a message of this node needs at its owner: as that kind of order needs."""
+        sent = self.post.messages.origin.asked_with(command_id)
+        kind = None if sent is None else self.carriers.get(sent.kind)
+        return AccessRole.OPERATE if kind is None else kind.role
 
     def draw_id(self, kind: str) -> str:
         """Command id for an order that came without one."""
         return f"{kind} {self._chance.getrandbits(64):016x}"
 
-    def send(self, question: Question, sent: SendAsked, turn: Turn, told: ReceiptTold | None = None) -> Refusal | None:
+    def send(self, question: Question, sent: SendAsked, turn: Turn, told: ReceiptTold) -> Refusal | None:
         """Send a message to another node, and answer the question once it has an end."""
         if self._root.orders.knows(sent.command_id):
             return id_reused(sent.command_id, "owner")
@@ -299,12 +259,16 @@ class NodeTree:
 
     def folded(self, record: CommandAccepted | Receipt | MessageFact, moment: Moment, turn: Turn) -> None:
         """Go on with what waited for an order's beginning or receipt, or for a record of a message."""
-        if isinstance(record, Receipt):
-            self.post.order_finished(record, moment, self._log_time(moment), turn)
-        elif isinstance(record, CommandAccepted):
-            self.post.order_begun(record.command_id, moment, self._log_time(moment), turn)
-        else:
-            self.post.committed([record], moment, self._log_time(moment), turn)
+        log_time = self._log_time(moment)
+        if isinstance(record, MessageFact):
+            self.post.committed([record], moment, log_time, turn)
+            return
+        for kind in self.kinds:
+            if isinstance(record, CommandAccepted):
+                if (name := kind.begun(record)) is not None:
+                    self.post.begun(name, moment, log_time, turn)
+            elif (ended := kind.finished(record)) is not None:
+                self.post.executed(*ended, moment, log_time, turn)
 
     def committed(self, sequence: int, moment: Moment, turn: Turn) -> None:
         """The own log is committed, and folded, up to `sequence`."""

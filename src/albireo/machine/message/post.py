@@ -2,7 +2,7 @@
 
     letter from a link      --> is it of somebody beyond that link? --> NodeMessages --> turn.send, turn.record
     record committed        --> NodeMessages --> letters, orders, answers
-    receipt of an order     --> end of the message that gave it
+    end of an order         --> end of the message that gave it
     receiver that has room  --> body for its inbox, leased --> its word that it has taken it --> end of the message
     question of a person    --> message --> answer with its receipt, as its end is committed
 
@@ -31,7 +31,6 @@ from albireo.codec.record import Stream
 from albireo.codec.tree.letters import FromOrigin, TreeMessage
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Moment, Question, Turn, answer_to
-from albireo.machine.message.ends import receipt_of
 from albireo.machine.message.events import (
     ExecuteBody,
     MessageDoubt,
@@ -48,10 +47,9 @@ from albireo.machine.message.events import (
 from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.receiving.desk import MOVED, ReceiversDesk, let_wait
 from albireo.machine.message.route import next_hop
-from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.tree.message import WRITE, Life, MessageName
+from albireo.model.tree.message import Life, MessageName
 
 DOUBTS_KEPT: Final = 1_000
 DOUBT_NS: Final = 3_600 * SECOND
@@ -62,23 +60,13 @@ ReceiptTold = Callable[[MessageReceipt], object]
 
 
 class MessageCarrier(Protocol):
-    """Carries out orders that come as messages: writes, and forces."""
+    """Carries out orders of one kind that come as messages."""
 
     def execute(self, order: ExecuteBody, moment: Moment, turn: Turn) -> MessageEnd | None:
         """Begin; returns the end of a message that has one at once."""
 
     def recover(self, asked: RecoverBody) -> MessageEnd | None:
         """End of a message that an earlier tenure accepted; None: it has none yet."""
-
-
-class WriteCarrier(MessageCarrier, Protocol):
-    """Carries out writes, which become orders of this node: their ends come later."""
-
-    def message_of(self, command_id: str) -> MessageName | None:
-        """Message that gave an order without an end; None: none did."""
-
-    def finished(self, receipt: Receipt) -> tuple[MessageName, MessageEnd] | None:
-        """Message and end that a receipt means; None: no message gave that order."""
 
 
 class MessageWaiter(msgspec.Struct, frozen=True):
@@ -97,16 +85,13 @@ class MessageWaiter(msgspec.Struct, frozen=True):
 class MessagePost:
     """The machine."""
 
-    def __init__(
-        self, messages: NodeMessages, writes: WriteCarrier, others: Mapping[str, MessageCarrier] | None = None
-    ) -> None:
+    def __init__(self, messages: NodeMessages, carriers: Mapping[str, MessageCarrier]) -> None:
         """
         Args:
-            others: what carries out orders that are no writes, by the kind of their messages.
+            carriers: what carries out orders, by the kind of their messages.
         """
         self.messages = messages
-        self.writes = writes
-        self._carriers: dict[str, MessageCarrier] = {WRITE: writes, **(others or {})}
+        self._carriers = carriers
         self.desk = ReceiversDesk(messages.fold.inbox)
         self._doubted_at: deque[Instant] = deque(maxlen=DOUBTS_KEPT)
         """When outcomes with a wrong guid came, the latest of them."""
@@ -178,16 +163,16 @@ class MessagePost:
     # What people ask.
 
     def ask(
-        self, question: Question, asked: SendAsked, log_time: LogTime, turn: Turn, told: ReceiptTold | None = None
+        self, question: Question, asked: SendAsked, log_time: LogTime, turn: Turn, told: ReceiptTold
     ) -> Refusal | None:
-        """Send a message and answer with its receipt, once it has ended; the same command id is the same message.
+        """Send a message and answer once it has ended; the same command id is the same message.
 
         Args:
-            told: makes the answer; None: the receipt itself, or that of a write.
+            told: makes the answer out of its receipt.
         """
         if (refused := self.messages.reused(asked)) is not None:
             return refused
-        waiter = MessageWaiter(question.sender, question.request_id, told or _answer)
+        waiter = MessageWaiter(question.sender, question.request_id, told)
         found = self.messages.find(asked.command_id)
         if isinstance(found, MessageReceipt) and found.is_settled:
             turn.send(*waiter.answer(found))
@@ -346,19 +331,12 @@ class MessagePost:
                 elif isinstance(record, LifeBegun):
                     self._fetch(moment, log_time, turn)
 
-    def order_begun(self, command_id: str, moment: Moment, log_time: LogTime, turn: Turn) -> None:
+    def begun(self, name: MessageName, moment: Moment, log_time: LogTime, turn: Turn) -> None:
         """Let the origin know that its order is being carried out, as that is committed."""
-        name = self.writes.message_of(command_id)
-        if name is not None:
-            self._carry(self.messages.begun(name, _times(moment, log_time)), moment, log_time, turn)
+        self._carry(self.messages.begun(name, _times(moment, log_time)), moment, log_time, turn)
 
-    def order_finished(self, receipt: Receipt, moment: Moment, log_time: LogTime, turn: Turn) -> None:
-        """End the message that gave an order, as the order's receipt is committed."""
-        found = self.writes.finished(receipt)
-        if found is not None:
-            self._executed(*found, moment, log_time, turn)
-
-    def _executed(self, name: MessageName, end: MessageEnd, moment: Moment, log_time: LogTime, turn: Turn) -> None:
+    def executed(self, name: MessageName, end: MessageEnd, moment: Moment, log_time: LogTime, turn: Turn) -> None:
+        """End a message, as what its order came to is committed."""
         self._carry(self.messages.executed(name, end, _times(moment, log_time)), moment, log_time, turn)
 
     def time_passed(self, moment: Moment, log_time: LogTime, turn: Turn) -> None:
@@ -369,7 +347,7 @@ class MessagePost:
         self._carry(self.messages.time_passed(times), moment, log_time, turn)
         self._tell_late(moment.now, turn)
         for name, end in self.desk.time_passed(times, turn):
-            self._executed(name, end, moment, log_time, turn)
+            self.executed(name, end, moment, log_time, turn)
         self._fetch(moment, log_time, turn)
 
     @property
@@ -398,7 +376,7 @@ class MessagePost:
                 case ExecuteBody() | RecoverBody():
                     end = self._begun(one, moment, turn)
                     if end is not None:
-                        self._executed(one.name, end, moment, log_time, turn)
+                        self.executed(one.name, end, moment, log_time, turn)
                 case MessageProven(receipt):
                     self._asked.pop(receipt.command_id, None)
                     for waiter in self._waiting.pop(receipt.name, []):
@@ -424,10 +402,3 @@ class MessagePost:
 
 def _times(moment: Moment, log_time: LogTime) -> MessageTimes:
     return MessageTimes(moment.now, log_time, moment.wall)
-
-
-def _answer(receipt: MessageReceipt) -> object:
-    """The receipt of a message; of one that carried an order, the receipt that orders have."""
-    if receipt.kind != WRITE:
-        return receipt
-    return msgspec.to_builtins(receipt_of(receipt)) | {"cause": receipt.end.cause.value}

@@ -23,7 +23,6 @@ import msgspec
 from albireo.codec.message import AliveAnswered, AliveAsked, Answer, Ask, Started, StopAsked, Stopped
 from albireo.codec.questions.boot import ACTORS, STOP
 from albireo.codec.questions.kind import Handled, Nothing, QuestionKind, ShapeT, by_name, taken
-from albireo.machine.kernel.turn import answer_to
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.refusal import Refusal
 from albireo.runtime.actor.actor import ActorContext, run_actor
@@ -294,7 +293,9 @@ class Supervisor:
             outcome = found if isinstance(found, Refusal) else found[0](self, found[1])
         except AnswerRefused as refused:
             outcome = refused.refusal
-        return answer_to(ask.request_id, outcome)
+        refusal = outcome if isinstance(outcome, Refusal) else None
+        result = None if refusal else msgspec.to_builtins(outcome)
+        return Answer(request_id=ask.request_id, result=result, refusal=refusal)
 
     def _stop_asked(self, _: Nothing) -> bool:
         self.request_stop()
@@ -423,14 +424,12 @@ class _Boot:
 
 
 BootAnswer: TypeAlias = Callable[[Supervisor, Any], object]
+"""Answers a question in boot's loop. Raises AnswerRefused."""
 
 
 def handled(kind: QuestionKind[ShapeT, Any], answer: Callable[[Supervisor, ShapeT], object]) -> Handled[BootAnswer]:
     """Bind a handler to a question to boot."""
     return Handled(kind, answer)
-
-
-"""Answers a question with a JSON value, in boot's loop. Raises AnswerRefused."""
 
 
 async def _lock(data: Path) -> DataLock:

@@ -1,4 +1,4 @@
-"""The audit chain as a fold: of every audit record, in order, over snapshots, from versions that know no chain."""
+"""The audit chain as a fold: of every audit record, in order, and over snapshots."""
 
 import pytest
 

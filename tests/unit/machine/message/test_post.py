@@ -7,7 +7,7 @@ import pytest
 
 from albireo.codec.tree.letters import MessageTold
 from albireo.machine.message.events import SendAsked
-from albireo.machine.orders.write.bodies import encode_write
+from albireo.machine.orders.write.kinds import WriteBody
 from albireo.model.command import Outcome
 from albireo.model.instant import MS
 from albireo.model.tree.message import WRITE, AddCause, Life, MessageName, MessageOutcome
@@ -39,7 +39,7 @@ def write(value: float = 40.0, item: str = "fan", command_id: str = "c1", **valu
         command_id=command_id,
         owner="root/north/pump",
         kind=WRITE,
-        body=encode_write(item, value),
+        body=msgspec.msgpack.encode(WriteBody(item, value)),
         expires_ms=5_000,
         user="ann",
         principal="operator",

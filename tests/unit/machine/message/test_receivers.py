@@ -7,11 +7,11 @@ import pytest
 
 from albireo.codec.message_records import MessageLeased
 from albireo.codec.tree.letters import MessageTold
-from albireo.machine.answers.posts import proof_of
 from albireo.machine.fold.letters.inbox import InboxFold
 from albireo.machine.kernel.turn import Question
 from albireo.machine.message.events import ExecuteBody, MessageTimes, RecordMessage, SendAsked
 from albireo.machine.message.receiving.receivers import BACK_MAX, RECEIVERS_MAX, MessageReceivers, Receiver
+from albireo.machine.orders.message.kinds import proof_of
 from albireo.model.instant import MS, Instant, LogTime, WallTime
 from albireo.model.tree.message import Life, MessageName
 from tests.parts.message_core import MessageCore, exchange

@@ -12,7 +12,7 @@ from albireo.codec.record import CommandRequested
 from albireo.machine.fold.letters.outbox import MessageReceipt, digest_of
 from albireo.machine.message.events import MessageTimes, SendAsked
 from albireo.model.refusal import RefusalCode
-from albireo.model.tree.message import FORCE, MessageName
+from albireo.model.tree.message import MessageName
 from albireo.model.tree.nodes import ChildConfig
 from tests.parts.message_core import MessageCore, exchange
 from tests.parts.refusals import code
@@ -80,7 +80,7 @@ def name_of(cores: Cores) -> MessageName:
         (write(item="pump"), "content"),
         (write(body=b""), "content"),
         (write(owner="root/north"), "owner"),
-        (write(kind=FORCE), "kind"),
+        (write(kind="force"), "kind"),
         (write(kind="recipe"), "kind"),
         (write(principal="somebody"), "principal"),
     ],

@@ -26,13 +26,13 @@ Spec: ADR-0181.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from albireo.codec.questions.orders import ItemForceAsked, ReleaseAsked
 from albireo.codec.record import Audited, ForceEnded, ItemDeclared, ItemForced, Record, Stream
 from albireo.machine.desk.owners import NAME_CHARS_MAX, OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
@@ -40,12 +40,15 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.turn import Moment, Question, Turn
+from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.orders.kind import OrderAtOwner
 from albireo.machine.orders.write.orders import coerced, refusal_of_value
 from albireo.model import quality
+from albireo.model.bounded import Signed
 from albireo.model.force import FORCE_MS_MAX, FORCES_MAX, MEASURED, Force, ForcedItem, MeasuredNow
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import DataItem, KnownItem
+from albireo.model.order_text import OrderText
 from albireo.model.refusal import Refusal, RefusalCode, no_item
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ItemId, Value, ValueType
@@ -53,6 +56,21 @@ from albireo.model.value import ItemId, Value, ValueType
 ENDED_MAX: Final = 250
 """Most forces that one turn ends because their time is over."""
 _DTYPES: Final = {ValueType.FLOAT64: np.float64, ValueType.INT64: np.int64, ValueType.BOOL: np.uint8}
+
+
+class ForceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a message that forces an item."""
+
+    item: Annotated[OrderText, Meta(min_length=1)]
+    """Full or local name at the owner."""
+    value: float | Signed | bool | OrderText
+    for_ms: Signed
+
+
+class ReleaseBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a message that ends the force of an item."""
+
+    item: Annotated[OrderText, Meta(min_length=1)]
 
 
 class ForcedBy(msgspec.Struct, frozen=True):
@@ -102,10 +120,11 @@ class Forcing:
         self._go_on_with_copies(moment, turn)
         return tuple(in_use)
 
-    def ask(self, question: Question, asked: ItemForceAsked, turn: Turn, command_id: str = "") -> ForcedItem | Refusal:
+    def ask(self, order: OrderAtOwner[ForceBody], turn: Turn) -> ForcedItem | Refusal:
         """Force an item, or say why not."""
+        asked, moment = order.body, order.question.moment
         known = self._registry.item(asked.item)
-        refusal = self._refusal(asked, known, turn)
+        refusal = self._refusal(order, known)
         if refusal is not None or known is None:
             return refusal or no_item(asked.item)
         before = self._forces.find(known.item_id)
@@ -113,37 +132,37 @@ class Forcing:
             item_id=known.item_id,
             measured_id=self._measured_series(known, turn) if before is None else before.measured_id,
             value=coerced(asked.value, known.item.value_type),
-            user=asked.user,
-            reason=asked.reason.strip(),
-            since_ns=question.moment.wall,
+            user=order.user,
+            reason=order.reason.strip(),
+            since_ns=moment.wall,
             for_ms=asked.for_ms,
-            principal=question.principal,
-            command_id=command_id,
+            principal=order.question.principal,
+            command_id=order.command_id,
         )
         turn.record(Stream.STATE, [ItemForced(**msgspec.structs.asdict(force))])
         self._detours.begin(force)
         if before is None:
             self._detours.owe(force.measured_id)
         self._under_way[force.item_id] = force
-        for batch in self._forced_samples([force], question.moment.wall):
+        for batch in self._forced_samples([force], moment.wall):
             turn.samples(batch)
         by = ForcedBy("", force.user, force.principal, f"{force.value!r} for {asked.for_ms / 1000:g} s: {force.reason}")
-        turn.record(Stream.AUDIT, [self._audited("forced", force, by, question.moment)])
+        turn.record(Stream.AUDIT, [self._audited("forced", force, by, moment)])
         return self._row(force, known, known.item_id if before is None else force.measured_id, force.for_ms)
 
-    def release(self, question: Question, asked: ReleaseAsked, turn: Turn) -> str | Refusal:
+    def release(self, order: OrderAtOwner[ReleaseBody], turn: Turn) -> str | Refusal:
         """End the force of an item, whose full name it returns, or say why not."""
-        known = self._registry.item(asked.item)
+        known = self._registry.item(order.body.item)
         if known is None:
-            return no_item(asked.item)
+            return no_item(order.body.item)
         if known.item_id in self._under_way:
             return _not_yet(known)
         force = self._forces.find(known.item_id)
         if force is None:
             cause = f"{known.item.name} is not forced"
             return Refusal(RefusalCode.NOT_POSSIBLE, cause, "`albireo forces` lists what is")
-        by = ForcedBy("released", asked.user, question.principal, asked.reason)
-        self._end([force], by, question.moment, turn)
+        by = ForcedBy("released", order.user, order.question.principal, order.reason)
+        self._end([force], by, order.question.moment, turn)
         return known.full_name
 
     def rows(self, after: int) -> Iterator[tuple[int, ForcedItem]]:
@@ -193,14 +212,15 @@ class Forcing:
         overdue = self._forces.overdue(LogTime(self._folds.log_time_ms * MS), self._under_way, ENDED_MAX)
         self._end(overdue, ForcedBy("expired"), moment, turn)
 
-    def _refusal(self, asked: ItemForceAsked, known: KnownItem | None, turn: Turn) -> Refusal | None:
+    def _refusal(self, order: OrderAtOwner[ForceBody], known: KnownItem | None) -> Refusal | None:
         """Reason why an item is not forced; None: it is."""
+        asked = order.body
         if known is None or self._dim.by_id(known.item_id) is None:
             return no_item(asked.item)
         item = known.item
         if known.item_id in self._under_way:
             return _not_yet(known)
-        if not asked.reason.strip():
+        if not order.reason.strip():
             return needs_reason()
         if not 0 < asked.for_ms <= FORCE_MS_MAX:
             most = f"{FORCE_MS_MAX // 86_400_000} days"
@@ -212,9 +232,9 @@ class Forcing:
         if known.is_retired:
             cause = f"{item.name} is retired: nobody declares it any more"
             return Refusal(RefusalCode.NOT_WRITABLE, cause, "declare it first")
-        return refusal_of_value(item, asked.value) or self._no_room(known, turn)
+        return refusal_of_value(item, asked.value) or self._no_room(known)
 
-    def _no_room(self, known: KnownItem, turn: Turn) -> Refusal | None:
+    def _no_room(self, known: KnownItem) -> Refusal | None:
         """Reason why there is no place for a measured series; None: there is."""
         if Stream.SAMPLES in self._config.private_streams:
             cause = "samples of this pair are not replicated, so nothing is forced"

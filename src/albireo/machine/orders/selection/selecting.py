@@ -19,44 +19,49 @@ Spec: ADR-0209; after the control models of IEC 61850-7-2.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from albireo.codec.record import Audited, ItemSelected, SelectionEnded, Stream
 from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.commands.selections import Selections, SelectionWatch
 from albireo.machine.fold.folds import Folds
-from albireo.machine.kernel.turn import Moment, Question, Turn
+from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.orders.kind import OrderAtOwner
+from albireo.model.bounded import Signed
 from albireo.model.command import SELECT_MS_MAX, SELECTIONS_MAX, ItemSelection, Selection
 from albireo.model.instant import MS, Instant, LogTime
 from albireo.model.item import Control, DataItem, KnownItem
+from albireo.model.order_text import OrderText
 from albireo.model.principal import may_be_one
 from albireo.model.refusal import Refusal, RefusalCode, id_reused, no_item
 
+Id = Annotated[OrderText, Meta(min_length=1)]
 SELECT_REMEDY: Final = (
     "`albireo write` selects, asks and writes; a program selects first (`client.select`), and names the "
     "selection in its order"
 )
 
 
-class SelectionWanted(msgspec.Struct, frozen=True, kw_only=True):
-    """Selection that somebody wants."""
+class SelectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a message that selects an item."""
 
-    item: str
-    """Full or local name."""
-    selection_id: str
-    for_ms: int
-    user: str
-    reason: str
+    item: Id
+    """Full or local name at the owner."""
+    selection_id: Id
+    for_ms: Signed
 
 
-class EndedBy(msgspec.Struct, frozen=True):
-    """Admin who ends a selection of somebody else."""
+class DeselectBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a message that gives a selection back."""
 
-    user: str
-    reason: str
+    item: Id
+    selection_id: Id
+    of_others: bool = False
+    """True: an admin ends it, whoever has it. The role was judged where it was asked."""
 
 
 class LiveSelection(msgspec.Struct, frozen=True):
@@ -94,10 +99,11 @@ class Selecting:
             passed = max(moment.now - since, log_time - one.selected_at)
             self._live[one.item_id] = LiveSelection(one, Instant(moment.now + one.for_ms * MS - passed))
 
-    def ask(self, question: Question, wanted: SelectionWanted, turn: Turn) -> ItemSelection | Refusal:
+    def ask(self, order: OrderAtOwner[SelectBody], turn: Turn) -> ItemSelection | Refusal:
         """Select an item, or say why not. The same selection asked for again is the same."""
+        wanted, question = order.body, order.question
         known, now = self._registry.item(wanted.item), question.moment.now
-        refusal = self._refusal(wanted, known, turn)
+        refusal = self._refusal(wanted, known)
         if refusal is not None or known is None:
             return refusal or no_item(wanted.item)
         self._let_go(now)
@@ -112,27 +118,29 @@ class Selecting:
         if len(self._live) >= SELECTIONS_MAX:
             cause = f"{SELECTIONS_MAX} items are selected already"
             return Refusal(RefusalCode.SELECT_FAILED, cause, "wait until some of that ends")
-        return self._selected(question, wanted, known, turn)
+        return self._selected(order, known, turn)
 
-    def _selected(self, question: Question, wanted: SelectionWanted, known: KnownItem, turn: Turn) -> ItemSelection:
+    def _selected(self, order: OrderAtOwner[SelectBody], known: KnownItem, turn: Turn) -> ItemSelection:
+        wanted, moment = order.body, order.question.moment
         selection = Selection(
             item_id=known.item_id,
             selection_id=wanted.selection_id,
-            user=wanted.user,
-            principal=question.principal,
-            since_ns=question.moment.wall,
+            user=order.user,
+            principal=order.question.principal,
+            since_ns=moment.wall,
             for_ms=wanted.for_ms,
-            reason=wanted.reason,
+            reason=order.reason,
         )
         turn.record(Stream.COMMAND, [ItemSelected(**msgspec.structs.asdict(selection))])
-        live = LiveSelection(selection, Instant(question.moment.now + wanted.for_ms * MS))
+        live = LiveSelection(selection, Instant(moment.now + wanted.for_ms * MS))
         self._live[known.item_id] = live
-        detail = f"for {wanted.for_ms / 1000:g} s" + (f": {wanted.reason}" if wanted.reason else "")
-        entry = self._audited("selected", selection, detail, wanted.user, question.principal, question.moment)
-        turn.record(Stream.AUDIT, [entry])
-        return self._row(live, known, question.moment.now)
+        detail = f"for {wanted.for_ms / 1000:g} s" + (f": {order.reason}" if order.reason else "")
+        turn.record(
+            Stream.AUDIT, [self._audited("selected", selection, detail, order.user, selection.principal, moment)]
+        )
+        return self._row(live, known, moment.now)
 
-    def _refusal(self, wanted: SelectionWanted, known: KnownItem | None, turn: Turn) -> Refusal | None:
+    def _refusal(self, wanted: SelectBody, known: KnownItem | None) -> Refusal | None:
         """Reason why this selection can't be meant, or can't be recorded; None: there is none."""
         if known is None or self._dim.by_id(known.item_id) is None:
             return no_item(wanted.item)
@@ -161,27 +169,22 @@ class Selecting:
         since = self._watch.since(selection)
         return None if since is None else LiveSelection(selection, Instant(since + selection.for_ms * MS))
 
-    def release(
-        self, question: Question, item: str, selection_id: str, turn: Turn, ended_by: EndedBy | None = None
-    ) -> str | Refusal:
-        """Give a selection back; returns the full name of the item, or why that can't be.
-
-        Args:
-            ended_by: an admin ends it, whoever has it; None: only whoever has it may.
-        """
-        known, moment = self._registry.item(item), question.moment
+    def release(self, order: OrderAtOwner[DeselectBody], turn: Turn) -> str | Refusal:
+        """Give a selection back, or end that of somebody else; returns the full name of the item, or why not."""
+        body, principal, moment = order.body, order.question.principal, order.question.moment
+        known = self._registry.item(body.item)
         if known is None:
-            return no_item(item)
+            return no_item(body.item)
         live = self._live.get(known.item_id)
-        theirs = question.principal if live is None or ended_by is None else live.selection.principal
-        refusal = self._refusal_of_order(known, selection_id, theirs, moment.now)
+        theirs = principal if live is None or not body.of_others else live.selection.principal
+        refusal = self._refusal_of_order(known, body.selection_id, theirs, moment.now)
         if refusal is not None:
             return refusal
         selection = self._live.pop(known.item_id).selection
-        if ended_by is None:
-            self._end(selection, "cancelled", selection.user, question.principal, moment, turn)
+        if body.of_others:
+            self._end(selection, "ended", order.user, principal, moment, turn, order.reason)
         else:
-            self._end(selection, "ended", ended_by.user, question.principal, moment, turn, ended_by.reason)
+            self._end(selection, "cancelled", selection.user, principal, moment, turn)
         return known.full_name
 
     def refusal_of_order(self, known: KnownItem, selection_id: str, principal: str, now: Instant) -> Refusal | None:

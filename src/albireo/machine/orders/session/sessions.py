@@ -37,7 +37,9 @@ from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import OneLetter
 from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.orders.kind import OrderAtOwner
 from albireo.machine.producer.asking import KEEP_NS, UNASKED
+from albireo.model.bounded import Count
 from albireo.model.instant import Instant
 from albireo.model.principal import UNKEYED, kind_of
 from albireo.model.refusal import Refusal, RefusalCode
@@ -58,17 +60,10 @@ Place = tuple[str, str]
 """Principal and address."""
 
 
-class EndOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who may wants a session ended."""
+class SessionEndBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of a message that ends a session."""
 
-    session_id: int
-    user: str
-    principal: str
-    reason: str
-
-    @property
-    def by(self) -> str:
-        return self.principal or self.user
+    session_id: Count
 
 
 class _Presence(msgspec.Struct, eq=False):
@@ -286,27 +281,30 @@ class Sessions:
         """True: the session is on record, and nobody has ended it."""
         return self._root.folds.of(SessionFold).find(session_id) is not None and session_id not in self._ending
 
-    def end(self, order: EndOrder, moment: Moment, turn: Turn) -> Session | Refusal:
+    def end(self, order: OrderAtOwner[SessionEndBody], turn: Turn) -> Session | Refusal:
         """End a session, or say why not. Its links are told when the record is committed."""
-        session = self._root.folds.of(SessionFold).find(order.session_id)
+        session_id, principal = order.body.session_id, order.question.principal
+        session = self._root.folds.of(SessionFold).find(session_id)
         if session is None:
             place = self._root.config.node
-            cause = f"no session {order.session_id} goes on at {place}"
+            cause = f"no session {session_id} goes on at {place}"
             return Refusal(RefusalCode.UNKNOWN_NAME, cause, "`albireo sessions list`")
         one = self._present.get((session.principal, session.address))
-        if one is None or one.session_id != order.session_id:
-            cause = f"session {order.session_id} is ending already"
+        if one is None or one.session_id != session_id:
+            cause = f"session {session_id} is ending already"
             return Refusal(RefusalCode.ENDED, cause, "`albireo sessions list`")
-        ended = SessionEnded(session_id=order.session_id, cause=EndCause.ENDED.value, by=order.by, reason=order.reason)
+        ended = SessionEnded(
+            session_id=session_id, cause=EndCause.ENDED.value, by=principal or order.user, reason=order.reason
+        )
         turn.record(Stream.STATE, [ended])
-        subject = f"session {order.session_id} of {who_text(session)}"
+        subject = f"session {session_id} of {who_text(session)}"
         audited = Audited(
-            at_ns=moment.wall,
+            at_ns=order.question.moment.wall,
             user=order.user,
             action="session_ended",
             subject=subject,
             detail=order.reason,
-            principal=order.principal,
+            principal=principal,
         )
         turn.record(Stream.AUDIT, [audited])
         del self._present[one.place]

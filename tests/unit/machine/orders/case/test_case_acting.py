@@ -7,45 +7,26 @@ import pytest
 
 from albireo.codec.message import Answer, Ask
 from albireo.codec.message_records import MessageEnd
-from albireo.codec.questions.cases import ActionAsked
 from albireo.codec.record import Audited, CaseChanged
 from albireo.machine.kernel.events import KeysListed
-from albireo.machine.kernel.turn import Moment, Turn
-from albireo.machine.message.events import ExecuteBody, RecoverBody
-from albireo.machine.orders.case.acting import CaseActing, encode_act
+from albireo.machine.orders.case.kinds import ActOnCase, CaseActBody
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.case import Action
-from albireo.model.instant import SECOND, Instant, WallTime
-from albireo.model.position import EpochEntry, EpochHistory
-from albireo.model.tree.message import CASE_ACTION, Life, MessageName, MessageOutcome
-from tests.parts.drafted import view_of
+from albireo.model.instant import SECOND
+from albireo.model.tree.message import MessageOutcome
+from tests.parts import brought
 from tests.parts.present import MES
 from tests.parts.refusals import refused_with
 from tests.unit.machine.desk.test_retired_items import cases, in_alarm
 from tests.unit.machine.root.test_root import World
 
-NAME = MessageName("root", "root/north", Life(1, 2), 3)
-NOW = Moment(Instant(0), WallTime(1_000 * SECOND))
-
 
 def executed(one: World, body: bytes, not_after: int = SECOND) -> tuple[MessageEnd, list[Any]]:
-    history = EpochHistory((EpochEntry(1, 1, 1),))
-    turn = Turn(view_of([], history, history.position(0)), 3)
-    order = ExecuteBody(
-        name=NAME,
-        kind=CASE_ACTION,
-        body=body,
-        not_after=Instant(not_after),
-        user="ann",
-        principal="chief",
-        reason="seen",
-    )
-    end = CaseActing(one.root.folds).execute(order, NOW, turn)
-    return end, [record for draft in turn.drafts if isinstance(draft.content, tuple) for record in draft.content]
+    return brought.executed(ActOnCase(one.root), body, not_after)
 
 
-def body_of(case_id: int, action: Action = Action.ACK, **fields: Any) -> bytes:
-    return encode_act(ActionAsked(action=action, user="", **fields), case_id)
+def body_of(case_id: int | None, activation: int | None = None) -> bytes:
+    return msgspec.msgpack.encode(CaseActBody(Action.ACK, case_id, activation, None))
 
 
 def test_a_message_acknowledges_a_case_with_its_principal_and_reason() -> None:
@@ -70,6 +51,7 @@ def test_an_activation_that_is_past_is_refused_with_what_is_there() -> None:
     "body",
     [
         body_of(4711),
+        body_of(None),
         b"",
         b"\xc1",
         b"\x80",
@@ -89,8 +71,7 @@ def test_nothing_is_done_after_the_time_of_the_order() -> None:
 
 
 def test_a_later_tenure_says_that_it_does_not_know() -> None:
-    lost = RecoverBody(NAME, CASE_ACTION, is_proven=True)
-    assert CaseActing(World().root.folds).recover(lost).outcome is MessageOutcome.UNKNOWN
+    assert brought.recovered(ActOnCase(World().root)).outcome is MessageOutcome.UNKNOWN
 
 
 @pytest.mark.parametrize(

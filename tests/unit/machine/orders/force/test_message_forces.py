@@ -2,43 +2,37 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from albireo.codec.message_records import MessageEnd
 from albireo.codec.questions.orders import ItemForceAsked, ReleaseAsked
 from albireo.codec.record import ForceEnded, ItemForced
-from albireo.machine.answers.forces import rows_below
 from albireo.machine.fold.items.forces import FORCES, Forces
 from albireo.machine.fold.state_piece import WHOLE, StateSource
-from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.kernel.turn import Moment
 from albireo.machine.message.ends import command_id_of
-from albireo.machine.message.events import ExecuteBody, RecoverBody
-from albireo.machine.orders.force.bodies import MessageForces, encode_force
+from albireo.machine.orders.force.elsewhere import rows_below
+from albireo.machine.orders.force.forcing import ForceBody, ReleaseBody
+from albireo.machine.orders.force.kinds import ForceItem, ReleaseItem
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import SECOND, Instant, WallTime
-from albireo.model.position import EpochEntry, EpochHistory
-from albireo.model.tree.message import Life, MessageName, MessageOutcome
+from albireo.model.tree.message import MessageOutcome
 from albireo.model.value import Value
-from tests.parts.drafted import view_of
+from tests.parts import brought
 from tests.parts.pieces import pieces_since
 from tests.parts.tables import header_at
 from tests.unit.machine.orders.force.test_forcing import LONG_MS, force, forces, release, up
 from tests.unit.machine.root.test_root import World
 
-NAME = MessageName("root", "root/north", Life(1, 2), 3)
-NOW = Moment(Instant(0), WallTime(1_000 * SECOND))
-
 
 def executed(one: World, asked: ItemForceAsked | ReleaseAsked, not_after: int = SECOND) -> tuple[MessageEnd, list[Any]]:
     """The end of a message, and the records that carrying it out drafts."""
-    kind, body = encode_force(asked, asked.item)
-    history = EpochHistory((EpochEntry(1, 1, 1),))
-    turn = Turn(view_of([], history, history.position(0)), 3)
-    order = ExecuteBody(
-        name=NAME, kind=kind, body=body, not_after=Instant(not_after), user="ann", principal="desk", reason=" broken "
-    )
-    end = MessageForces(one.root.forcing, one.root.folds.of(Forces)).execute(order, NOW, turn)
-    return end, [record for draft in turn.drafts if isinstance(draft.content, tuple) for record in draft.content]
+    if isinstance(asked, ReleaseAsked):
+        kind, body = ReleaseItem(one.root), msgspec.msgpack.encode(ReleaseBody(asked.item))
+        return brought.executed(kind, body, not_after)
+    order = msgspec.msgpack.encode(ForceBody(asked.item, asked.value, asked.for_ms))
+    return brought.executed(ForceItem(one.root), order, not_after, "desk", " broken ")
 
 
 def asked(item: str = "co", value: Value = 20.0, for_ms: int = LONG_MS) -> ItemForceAsked:
@@ -51,7 +45,7 @@ def test_a_message_forces_an_item_with_its_principal_reason_and_time() -> None:
     assert (end.outcome, end.read_back) == (MessageOutcome.EXECUTED, 20.0)
     (forced,) = [record for record in records if isinstance(record, ItemForced)]
     assert (forced.user, forced.principal, forced.reason, forced.for_ms) == ("ann", "desk", "broken", LONG_MS)
-    assert forced.command_id == command_id_of(NAME)
+    assert forced.command_id == command_id_of(brought.NAME)
 
 
 def test_a_message_releases_an_item() -> None:
@@ -89,12 +83,14 @@ def test_a_later_tenure_knows_a_force_by_the_name_of_its_message() -> None:
     one, _ = up()
     _, records = executed(one, asked())
     folds = one.root.folds
-    recovering = MessageForces(one.root.forcing, folds.of(Forces))
-    lost = RecoverBody(NAME, "force", is_proven=True)
-    assert recovering.recover(lost).outcome is MessageOutcome.UNKNOWN
+    recovering = ForceItem(one.root)
+    assert brought.recovered(recovering).outcome is MessageOutcome.UNKNOWN
     (forced,) = [record for record in records if isinstance(record, ItemForced)]
     folds.of(Forces).fold(forced, 1, header_at(folds.log_time_ms))
-    assert (recovering.recover(lost).outcome, recovering.recover(lost).read_back) == (MessageOutcome.EXECUTED, 20.0)
+    assert (brought.recovered(recovering).outcome, brought.recovered(recovering).read_back) == (
+        MessageOutcome.EXECUTED,
+        20.0,
+    )
 
 
 def test_nodes_above_see_each_force_begin_change_and_end() -> None:
@@ -110,7 +106,7 @@ def test_nodes_above_see_each_force_begin_change_and_end() -> None:
             for piece in pieces_since(source, seen[place], at, bytes_max=1):
                 told[place].take(piece.message, piece.raw)
             seen[place] = at.sequence
-        rows = [[row for _, row in rows_below(mirror, -1, NOW)] for mirror in told]
+        rows = [[row for _, row in rows_below(mirror, -1, brought.NOW)] for mirror in told]
         assert rows[0] == rows[1]
         return [(row.item, row.value, row.reason) for row in rows[0]]
 
@@ -120,11 +116,13 @@ def test_nodes_above_see_each_force_begin_change_and_end() -> None:
     force(one, value=21.0, reason="still")
     force(one, "fan", 3.0)
     assert followed() == [("root:co", 21.0, "still"), ("root:fan", 3.0, "sensor broken")]
-    (row, _), (own, _) = [row for _, row in rows_below(above, -1, NOW)], forces(one)
+    (row, _), (own, _) = [row for _, row in rows_below(above, -1, brought.NOW)], forces(one)
     assert (row.measured.value, row.user, row.unit) == (own["measured"]["value"], own["user"], "ppm")
     release(one)
     assert followed() == [("root:fan", 3.0, "sensor broken")]
-    assert [item_id for item_id, _ in rows_below(above, min(one.item_id for one in above.table(FORCES)), NOW)] == []
+    assert [
+        item_id for item_id, _ in rows_below(above, min(one.item_id for one in above.table(FORCES)), brought.NOW)
+    ] == []
     seen[0] = WHOLE
     assert followed() == [("root:fan", 3.0, "sensor broken")]
 

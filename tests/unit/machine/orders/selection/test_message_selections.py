@@ -7,8 +7,9 @@ import pytest
 
 from albireo.codec.record import CommandRequested, ItemDeclared, ItemSelected, SelectionEnded, Stream, decode_records
 from albireo.machine.message.events import SendAsked
-from albireo.machine.orders.selection.bodies import DeselectBody, SelectBody, encode_selection
-from albireo.machine.orders.write.bodies import encode_write
+from albireo.machine.orders.selection.kinds import Deselect, Select
+from albireo.machine.orders.selection.selecting import DeselectBody, SelectBody
+from albireo.machine.orders.write.kinds import WriteBody
 from albireo.model.command import SELECT_MS
 from albireo.model.instant import MS
 from albireo.model.item import Control
@@ -33,8 +34,8 @@ def asking() -> Cores:
 
 
 def message(body: SelectBody | DeselectBody, command_id: str, **values: Any) -> SendAsked:
-    kind, data = encode_selection(body)
-    return write(kind=kind, body=data, command_id=command_id, **values)
+    kind = Select.question.name if isinstance(body, SelectBody) else Deselect.question.name
+    return write(kind=kind, body=msgspec.msgpack.encode(body), command_id=command_id, **values)
 
 
 def select(selection_id: str = "s1", **values: Any) -> SendAsked:
@@ -42,7 +43,7 @@ def select(selection_id: str = "s1", **values: Any) -> SendAsked:
 
 
 def order(selection: str = "s1", command_id: str = "c1", **values: Any) -> SendAsked:
-    return write(body=encode_write("fan", 40.0, selection), command_id=command_id, **values)
+    return write(body=msgspec.msgpack.encode(WriteBody("fan", 40.0, selection)), command_id=command_id, **values)
 
 
 def ended(cores: Cores, asked: SendAsked) -> tuple[str, str, str]:

@@ -11,56 +11,42 @@ from albireo.codec.record import SessionBegan, SessionEnded
 from albireo.machine.fold.people.sessions import SESSIONS, SessionFold
 from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.kernel.events import KeysListed
-from albireo.machine.kernel.turn import Moment, Turn
-from albireo.machine.message.events import ExecuteBody, RecoverBody
-from albireo.machine.orders.session.bodies import MessageSessions, encode_session_end
+from albireo.machine.orders.session.kinds import EndSession
+from albireo.machine.orders.session.sessions import SessionEndBody
 from albireo.machine.table.shape import GONE_MAX
 from albireo.machine.table.told import TableChange
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.access import AccessRole, RoleGrant
-from albireo.model.instant import SECOND, Instant, WallTime
-from albireo.model.position import EpochEntry, EpochHistory
-from albireo.model.tree.message import Life, MessageName, MessageOutcome
+from albireo.model.instant import SECOND
+from albireo.model.tree.message import MessageOutcome
 from albireo.model.tree.session import SESSIONS_MAX, Session
-from tests.parts.drafted import view_of
+from tests.parts import brought
 from tests.parts.pieces import pieces_since
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, present
 from tests.parts.tables import changes_of, header_at, told_rows
 from tests.unit.machine.root.test_root import World
 
-NAME = MessageName("root", "root/north", Life(1, 2), 3)
 BEGAN = SessionBegan(principal=ANNA, address=DESK, role="view", since_ns=1)
-NOW = Moment(Instant(0), WallTime(1_000 * SECOND))
 
 
 def executed(one: World, body: bytes, not_after: int = SECOND) -> tuple[MessageEnd, list[Any]]:
-    history = EpochHistory((EpochEntry(1, 1, 1),))
-    turn = Turn(view_of([], history, history.position(0)), 3)
-    order = ExecuteBody(
-        name=NAME,
-        kind="session_end",
-        body=body,
-        not_after=Instant(not_after),
-        user="ann",
-        principal="chief",
-        reason="over",
-    )
-    end = MessageSessions(one.root.sessions).execute(order, NOW, turn)
-    return end, [record for draft in turn.drafts if isinstance(draft.content, tuple) for record in draft.content]
+    return brought.executed(EndSession(one.root), body, not_after, reason="over")
+
+
+def body_of(session_id: int) -> bytes:
+    return msgspec.msgpack.encode(SessionEndBody(session_id))
 
 
 def test_a_message_ends_a_session_with_its_principal_and_reason() -> None:
     one = World()
     asked(one)
     number = present(one)[0][0]
-    end, records = executed(one, encode_session_end(number))
+    end, records = executed(one, body_of(number))
     assert (end.outcome, end.detail) == (MessageOutcome.EXECUTED, f"ended the session of {ANNA} from {DESK}")
     assert records[0] == SessionEnded(session_id=number, cause="ended", by="chief", reason="over")
 
 
-@pytest.mark.parametrize(
-    "body", [encode_session_end(4711), b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"session_id": -1})]
-)
+@pytest.mark.parametrize("body", [body_of(4711), b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"session_id": -1})])
 def test_an_order_that_can_not_be_meant_is_rejected(body: bytes) -> None:
     end, records = executed(World(), body)
     assert (end.outcome, records) == (MessageOutcome.REJECTED, [])
@@ -69,13 +55,12 @@ def test_an_order_that_can_not_be_meant_is_rejected(body: bytes) -> None:
 def test_no_session_is_ended_after_the_time_of_the_order() -> None:
     one = World()
     asked(one)
-    end, records = executed(one, encode_session_end(present(one)[0][0]), not_after=0)
+    end, records = executed(one, body_of(present(one)[0][0]), not_after=0)
     assert (end.outcome, records) == (MessageOutcome.EXPIRED, [])
 
 
 def test_a_later_tenure_says_that_it_does_not_know() -> None:
-    lost = RecoverBody(NAME, "session_end", is_proven=True)
-    assert MessageSessions(World().root.sessions).recover(lost).outcome is MessageOutcome.UNKNOWN
+    assert brought.recovered(EndSession(World().root)).outcome is MessageOutcome.UNKNOWN
 
 
 def test_nodes_above_see_each_session_begin_change_and_end() -> None:

@@ -1,0 +1,1 @@
+"""A program's message to receivers at another node."""
