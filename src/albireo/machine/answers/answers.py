@@ -29,6 +29,7 @@ from albireo.machine.answers.sessions import SessionAnswers
 from albireo.machine.answers.tickets import TicketAnswers
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
+from albireo.machine.desk.cases import CaseDesk
 from albireo.machine.desk.feeds import Feeds
 from albireo.machine.desk.forgetting import Forgetting
 from albireo.machine.desk.registry import Registry
@@ -42,7 +43,9 @@ from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.events import LettersDrained, OneLetter
 from albireo.machine.kernel.handling import Handler, handled
+from albireo.machine.kernel.part import Footing
 from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn, answer_to, granted
 from albireo.machine.orders.force.forcing import Forcing
 from albireo.machine.orders.places import Places
@@ -85,7 +88,7 @@ class AnsweringRoot(Protocol):
     tree: NodeTree
     commit_times: CommitTimes
     samples_committed: int
-    cases_raised: int
+    cases: CaseDesk
 
     @property
     def is_crowded(self) -> bool:
@@ -134,6 +137,23 @@ class Answers:
                 *(one for part in PARTS for one in part(root, self._places).handlers),
             ]
         )
+
+    def judges(self, letter: OneLetter, among: LettersDrained, now: Footing, turn: Turn) -> bool:
+        """Refuse a message whose sender lacks the role."""
+        sender, message, _, principal = letter
+        if not self._root.access.lacks(principal, message):
+            return False
+        self.refuse(sender, message, principal, now.moment, turn)
+        return True
+
+    def hears(self, letter: OneLetter, among: LettersDrained, now: Footing, turn: Turn) -> bool:
+        sender, message, _, principal = letter
+        if isinstance(message, Ask):
+            asker = Question(sender, message.request_id, now.moment, principal, among.pair, among.door)
+            self.ask(asker, message, turn)
+        else:
+            turn.note("warning", "unexpected_message", kind=type(message).__name__)
+        return True
 
     def ask(self, question: Question, ask: Ask, turn: Turn) -> None:
         try:
@@ -273,7 +293,7 @@ def status_of(
 
 def _cases(root: AnsweringRoot) -> dict[str, int]:
     cases = root.folds.cases
-    return {"open": len(cases), "unacked": cases.unacked_count, "raised": root.cases_raised}
+    return {"open": len(cases), "unacked": cases.unacked_count, "raised": root.cases.raised}
 
 
 def _of_others(root: AnsweringRoot) -> dict[str, object]:

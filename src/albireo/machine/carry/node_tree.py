@@ -8,19 +8,21 @@ Spec: design/tree.md.
 """
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import AnyMessage
 from albireo.codec.message_records import MessageFact
-from albireo.codec.record import CommandAccepted
+from albireo.codec.principal import NEIGHBOUR_WORDS
+from albireo.codec.record import CommandAccepted, CommandFinished, Record
 from albireo.codec.slices import read_slices, sliced, unsliced
 from albireo.codec.tree.hello import ParentHello
 from albireo.codec.tree.letters import FromOrigin, FromOwner
 from albireo.machine.carry.retelling import Retelling
 from albireo.machine.desk.role import Role
-from albireo.machine.kernel.events import MemberSaid
+from albireo.machine.kernel.events import LettersDrained, MemberSaid, OneLetter
+from albireo.machine.kernel.part import Footing, RootPart
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.message.courses import Courses
 from albireo.machine.message.events import MessageLimits, SendAsked
@@ -34,9 +36,9 @@ from albireo.machine.tree.followed_states import UNHEARD_NS, Raw
 from albireo.machine.tree.mirror import KeptState, NodeMirror
 from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.model.access import AccessRole
-from albireo.model.command import Receipt
 from albireo.model.instant import SECOND, Instant, LogTime, soonest
 from albireo.model.item import KnownItem
+from albireo.model.position import Position
 from albireo.model.refusal import Refusal, id_reused
 from albireo.model.tree.course import CommandCourse
 from albireo.model.tree.message import Life, MessageName
@@ -61,7 +63,7 @@ class TreeRoot(OrdersRoot, Protocol):
         """Log time at this instant: that of the end of the log, and what has passed since."""
 
 
-class NodeTree:
+class NodeTree(RootPart):
     """The machine; a tenure begins it afresh, but for the mirrors."""
 
     def __init__(self, root: TreeRoot) -> None:
@@ -138,19 +140,20 @@ class NodeTree:
         self._seen = moment
         return LogTime(self._root.log_time_ns(moment.now))
 
-    def deadline(self) -> Instant | None:
+    def deadline(self, folded_to: Position) -> Instant | None:
         """When `time_passed` is due; nothing of messages is while this node does not serve."""
         seen = self._seen if self._root.role.is_serving and self.post.is_open else None
         messages = None if seen is None else self.post.deadline(seen, self._log_time(seen))
         return soonest(self.below.deadline(), self.beyond.deadline(), messages)
 
-    def serve(self, moment: Moment, turn: Turn, *, is_open: bool) -> None:
+    def serve(self, now: Footing, turn: Turn) -> None:
         """Do what follows from serving, each thing once.
 
         A member of a pair that took over by the votes has all that was committed before, so its messages go on with
         the life of its predecessor. One that leads by force may lack some of it. A node alone can prove that its store
         is no old copy only if its boot has held it since the tenure before (node/core/alone.py).
         """
+        moment, is_open = now.moment, now.is_open
         self.below.serve(moment, turn, is_open=is_open)
         self.post.messages.passes_on = True
         if is_open:
@@ -173,8 +176,14 @@ class NodeTree:
         self.post.suspend(turn)
         self._has_begun = False
 
-    def hears(self, sender: bytes, message: AnyMessage, raw: Raw, principal: str, moment: Moment, turn: Turn) -> None:
-        """Take what a neighbour says."""
+    def hears(self, letter: OneLetter, among: LettersDrained, now: Footing, turn: Turn) -> bool:
+        """Take what a neighbour says. It is heard from the key of a neighbour only, whatever roles there are."""
+        if type(letter[1]) not in NEIGHBOUR_WORDS:
+            return False
+        self._hears(*letter, now.moment, turn)
+        return True
+
+    def _hears(self, sender: bytes, message: AnyMessage, raw: Raw, principal: str, moment: Moment, turn: Turn) -> None:
         is_above = sender in PARENT_LINES
         if isinstance(message, FromOrigin | FromOwner):
             self._link_up()
@@ -257,27 +266,31 @@ class NodeTree:
         """The commands that are remembered, the newest first."""
         return self._courses.latest(most, self._log_time(moment), moment.wall)
 
-    def folded(self, record: CommandAccepted | Receipt | MessageFact, moment: Moment, turn: Turn) -> None:
+    def folded(self, records: Sequence[Record], moment: Moment, turn: Turn) -> None:
         """Go on with what waited for an order's beginning or receipt, or for a record of a message."""
-        log_time = self._log_time(moment)
-        if isinstance(record, MessageFact):
-            self.post.committed([record], moment, log_time, turn)
-            return
-        for kind in self.kinds:
-            if isinstance(record, CommandAccepted):
-                if (name := kind.begun(record)) is not None:
-                    self.post.begun(name, moment, log_time, turn)
-            elif (ended := kind.finished(record)) is not None:
-                self.post.executed(*ended, moment, log_time, turn)
+        for one in records:
+            match one:
+                case MessageFact():
+                    self.post.committed([one], moment, self._log_time(moment), turn)
+                case CommandAccepted():
+                    for kind in self.kinds:
+                        if (name := kind.begun(one)) is not None:
+                            self.post.begun(name, moment, self._log_time(moment), turn)
+                case CommandFinished(receipt=receipt):
+                    for kind in self.kinds:
+                        if (ended := kind.finished(receipt)) is not None:
+                            self.post.executed(*ended, moment, self._log_time(moment), turn)
+                case _:
+                    pass
 
-    def committed(self, sequence: int, moment: Moment, turn: Turn) -> None:
-        """The own log is committed, and folded, up to `sequence`."""
-        self.below.committed(sequence, moment, turn)
+    def followed(self, now: Footing, turn: Turn) -> None:
+        self.below.committed(now.folded_to.sequence, now.moment, turn)
 
-    def time_passed(self, moment: Moment, turn: Turn, *, is_serving: bool) -> None:
+    def time_passed(self, now: Footing, turn: Turn) -> None:
+        moment = now.moment
         self.below.time_passed(moment, turn)
         self.beyond.time_passed(moment, turn)
-        if is_serving:
+        if now.is_serving:
             self._link_up()
             self.post.time_passed(moment, self._log_time(moment), turn)
 

@@ -6,7 +6,7 @@ left unanswered then and comes again, because what it would be told is wrong a m
 Spec: design/log-and-feed.md, Feed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -19,7 +19,9 @@ from albireo.machine.fold.declared import upward
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.state_piece import PIECE_BYTES
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.turn import Turn
+from albireo.machine.kernel.events import LettersDrained, OneLetter
+from albireo.machine.kernel.part import Footing, RootPart
+from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.tree.mirror import HISTORY, NodeMirror
 from albireo.model.instant import Instant, soonest
 from albireo.model.position import Position
@@ -30,16 +32,18 @@ STATE_BYTES: Final = 2 * PIECE_BYTES
 """Bytes of state, encoded and sent, at which a turn leaves the rest to the next one."""
 
 
-class Feeds:
+class Feeds(RootPart):
     """Both feeds of one log: `leader` serves the frames, the other feed the latest state; and that of other nodes."""
 
-    def __init__(self, config: RootConfig, folds: Folds, *, is_complete: bool) -> None:
+    def __init__(self, config: RootConfig, folds: Folds, let_go: Callable[[Turn], None], *, is_complete: bool) -> None:
         """
         Args:
+            let_go: the parent lacks records that are gone.
             is_complete: False: `folds` is no state to serve from, the holder will give another.
         """
         self.leader = Leader(named=config.named)
         self._config = config
+        self._let_go = let_go
         self._others: dict[str, tuple[NodeMirror, StateFeed]] = {}
         self._served_first = 0
         self._begin(folds, is_complete=is_complete)
@@ -57,6 +61,18 @@ class Feeds:
         """Begin both feeds anew, for the log is another now: whoever followed it says hello again."""
         self.leader = Leader(is_catching_up=self.leader.is_catching_up, named=self._config.named)
         self._begin(folds, is_complete=is_complete)
+
+    def hears(self, letter: OneLetter, among: LettersDrained, now: Footing, turn: Turn) -> bool:
+        sender, message, _, principal = letter
+        if isinstance(message, FeedHello):
+            at = (now.folded_to, now.moment.now, turn)
+            if self.hello(sender, message, principal, *at, is_serving=now.is_serving):
+                self._let_go(turn)
+        elif isinstance(message, FeedAck):
+            self.ack(sender, message, now.moment.now)
+        else:
+            return False
+        return True
 
     def hello(
         self,
@@ -130,7 +146,7 @@ class Feeds:
     def _states(self) -> list[StateFeed]:
         return [self._state, *(feed for _, feed in self._others.values())]
 
-    def lost(self, sender: bytes) -> None:
+    def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
         self.leader.lost(sender)
         for one in self._states():
             one.lost(sender)
@@ -140,7 +156,10 @@ class Feeds:
         self.leader.passed(turn.log.end.sequence, readable.sequence, busy_ns, now)
         turn.pulls = self.leader.pulls(readable, now)
 
-    def time_passed(self, folded_to: Position, now: Instant, turn: Turn, *, is_acting: bool) -> None:
+    def time_passed(self, now: Footing, turn: Turn) -> None:
+        self._tell(now.folded_to, now.moment.now, turn, is_acting=now.is_serving)
+
+    def _tell(self, folded_to: Position, now: Instant, turn: Turn, *, is_acting: bool) -> None:
         end = turn.log.end
         for to, alive in self.leader.alive(turn.epoch, folded_to, end, now, is_acting=is_acting):
             turn.send(to, alive)

@@ -24,6 +24,7 @@ from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.part import Footing, RootPart
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import KnownItem
@@ -48,7 +49,7 @@ class ForgottenBy(msgspec.Struct, frozen=True):
     principal: str = ""
 
 
-class Forgetting:
+class Forgetting(RootPart):
     """The machine of one tenure."""
 
     def __init__(
@@ -70,9 +71,10 @@ class Forgetting:
         producers, items = len(self._folds.producers), len(self._folds.dim)
         return 100 * producers / self.limits.producers_max, 100 * items / self.limits.items_max
 
-    def time_passed(self, moment: Moment, turn: Turn) -> None:
+    def tick(self, now: Footing, turn: Turn) -> None:
         """Forget the oldest of the producers that are past their age."""
-        if moment.now < self._look_at:
+        moment = now.moment
+        if not (now.is_serving and now.is_open) or moment.now < self._look_at:
             return
         self._look_at = Instant(moment.now + LOOK_NS)
         old = self._aged(moment)

@@ -7,14 +7,16 @@ Spec: design/log-and-feed.md, Producers; ADR-0161.
 """
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
-from albireo.codec.message import AppendRefused, ProducerHello, ProducerWelcome
+from albireo.codec.message import AnyMessage, Append, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.machine.desk.admission import CREDIT_BYTES, Admission, superseded
 from albireo.machine.desk.owners import NAME_CHARS_MAX
 from albireo.machine.desk.registry import Declaring, Registry
 from albireo.machine.fold.producers import Standing
+from albireo.machine.kernel.events import LettersDrained, OneLetter
+from albireo.machine.kernel.part import Footing
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.settings import LimitSettings
@@ -24,10 +26,18 @@ DECLARING_MAX: Final = 64
 _NOBODY: Final = b""
 
 
+SaidAfter = Callable[[int, bytes, AnyMessage, Turn], None]
+
+
 class Hellos:
     """Producers of one tenure that open, one after another, their items declared in slices; a welcome ends each."""
 
-    def __init__(self, registry: Registry, admission: Admission, limits: LimitSettings) -> None:
+    def __init__(self, registry: Registry, admission: Admission, limits: LimitSettings, after: SaidAfter) -> None:
+        """
+        Args:
+            after: says something once everything up to a sequence is committed.
+        """
+        self._after = after
         self._registry = registry
         self._admission = admission
         self.limits = limits
@@ -44,6 +54,25 @@ class Hellos:
             hello = ProducerHello(producer=name, items=(), run=0)
             producer_id = 0 if last is None else last.producer_id
             self._declaring.append(Declaring(sender=_NOBODY, producer_id=producer_id, hello=hello, principal=""))
+
+    def hears(self, letter: OneLetter, among: LettersDrained, now: Footing, turn: Turn) -> bool:
+        """Take a batch of a producer, or its hello."""
+        sender, message, raw, principal = letter
+        if isinstance(message, Append):
+            self._registry.heard(sender, now.moment.now)
+            self._admission.append(sender, message, raw, turn)
+            return True
+        if not isinstance(message, ProducerHello):
+            return False
+        if (told := self.take(sender, message, principal, now.moment, turn)) is not None:
+            self._after(turn.end, *told, turn)
+        self.declare_more(now.moment, turn)
+        return True
+
+    def declare_more(self, moment: Moment, turn: Turn) -> None:
+        """Go on with the hello that is worked off."""
+        if (welcome := self.more(moment, turn)) is not None:
+            self._after(turn.end, *welcome, turn)
 
     def take(
         self, sender: bytes, hello: ProducerHello, principal: str, moment: Moment, turn: Turn

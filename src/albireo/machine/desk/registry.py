@@ -21,6 +21,7 @@ from albireo.machine.desk.owners import OWN_ADAPTER, Owners, bad_name
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.dim import ITEM_ID_MAX
 from albireo.machine.fold.items.forces import Forces
+from albireo.machine.kernel.part import RootPart
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.producer.starts import LatestStarts
 from albireo.model import quality
@@ -73,7 +74,7 @@ class RegisteredAdapter(msgspec.Struct, kw_only=True):
         return self.sender is not None and not self.is_silent and not self.is_lost
 
 
-class Registry:
+class Registry(RootPart):
     """Senders, owners and ids; built anew from the folds for each tenure, when nobody is connected yet."""
 
     def __init__(self, node: str, folds: Folds, now: Instant, adapters: frozenset[str] = frozenset()) -> None:
@@ -325,7 +326,7 @@ class Registry:
                 adapter.heard_at = now
                 adapter.is_silent = adapter.is_lost = False
 
-    def lost(self, sender: bytes) -> None:
+    def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
         for adapter in self._adapters.values():
             if adapter.sender == sender:
                 adapter.is_lost = True

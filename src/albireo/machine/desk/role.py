@@ -17,7 +17,6 @@ Spec: design/pair.md, rule 7.
 from typing import Final
 
 from albireo.codec.message import (
-    AnyMessage,
     Append,
     Appended,
     AppendRefused,
@@ -27,8 +26,10 @@ from albireo.codec.message import (
     WriteDone,
 )
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.events import LettersDrained, OneLetter
+from albireo.machine.kernel.part import Footing, RootPart
 from albireo.machine.kernel.permit import Permit
-from albireo.machine.kernel.turn import Turn
+from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model.instant import Instant
 from albireo.model.position import Position
 from albireo.model.principal import PrincipalKind, kind_of
@@ -39,7 +40,7 @@ STANDING_BY_MAX: Final = 512
 """Most producers that a node which does not serve remembers, to tell them when it does; one too many asks again."""
 
 
-class Role:
+class Role(RootPart):
     """Role of this node, which the root machine asks before it appends anything of its own."""
 
     def __init__(self, config: RootConfig) -> None:
@@ -132,8 +133,9 @@ class Role:
         """Instant until which an order may be sent that nobody wants after `deadline`."""
         return deadline if self.permit is None else min(deadline, self.permit.not_after)
 
-    def turns_away(self, sender: bytes, message: AnyMessage, principal: str, turn: Turn) -> bool:
-        """True: the message was dealt with. A node that does not serve sends producers home, and remembers who came."""
+    def hears(self, letter: OneLetter, among: LettersDrained, now: Footing, turn: Turn) -> bool:
+        """A node that does not serve sends producers home, and remembers who came."""
+        sender, message, _, principal = letter
         if isinstance(message, RoleAsked):
             self._remember(sender)
             is_adapter = kind_of(principal) is PrincipalKind.LOCAL
@@ -176,11 +178,11 @@ class Role:
             stand_down=self.stand_down,
         )
 
-    def stand_by(self, senders: list[bytes], turn: Turn) -> None:
+    def tell_stand_by(self, senders: list[bytes], turn: Turn) -> None:
         """Tell adapters that serving is over: none writes from now on."""
         for sender in senders:
             self._remember(sender)
             turn.send(sender, self._told(turn.epoch))
 
-    def lost(self, sender: bytes) -> None:
+    def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
         self._standing_by.pop(sender, None)

@@ -7,11 +7,12 @@ from albireo.machine.diagnostics.adapters import SILENT_NS, AdapterWatch
 from albireo.machine.diagnostics.faces import FaceWatch
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import ActorTold
-from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.kernel.part import Footing, RootPart
+from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import Instant
 
 
-class ActorWatch:
+class ActorWatch(RootPart):
     """The watch of one tenure."""
 
     def __init__(self, config: RootConfig, registry: Registry, messages: dict[int, str], now: Instant) -> None:
@@ -35,11 +36,14 @@ class ActorWatch:
         self.adapters.told(actors)
         self.faces.told(actors)
 
-    def time_passed(self, moment: Moment, turn: Turn, *, is_open: bool) -> None:
-        """Mark the items of adapters that fell silent; while the log takes records (`is_open`), append a sample of each
+    def tick(self, now: Footing, turn: Turn) -> None:
+        """Mark the items of adapters that fell silent; while the log takes records, append a sample of each
         actor that stopped or began to run since the last look."""
+        if not now.is_serving:
+            return
+        moment = now.moment
         self._registry.find_silent(moment, SILENT_NS, turn)
-        if not is_open:
+        if not now.is_open:
             return
         self.adapters.time_passed(moment, turn)
         self.faces.time_passed(moment, turn)

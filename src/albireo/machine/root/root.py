@@ -25,13 +25,8 @@ import itertools
 from typing import Final
 
 from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES, FrameHeader
-from albireo.codec.message import AnyMessage, Append, Ask, FeedAck, FeedHello, ProducerHello, WriteDone, WritesEnded
-from albireo.codec.message_records import MessageFact
-from albireo.codec.principal import NEIGHBOUR_WORDS
+from albireo.codec.message import AnyMessage
 from albireo.codec.record import (
-    CaseChanged,
-    CommandAccepted,
-    CommandFinished,
     EpochGranted,
     FeatureRaised,
     GapFound,
@@ -44,6 +39,7 @@ from albireo.machine.access.judge import AccessJudge
 from albireo.machine.answers.answers import Answers
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
+from albireo.machine.desk.cases import CaseDesk
 from albireo.machine.desk.feeds import Feeds
 from albireo.machine.desk.forgetting import Forgetting
 from albireo.machine.desk.hellos import Hellos
@@ -60,7 +56,8 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.origins import Enveloped
 from albireo.machine.kernel import events
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.turn import OWN_PRODUCER, Described, Draft, Moment, Question, Turn
+from albireo.machine.kernel.part import Ear, Footing, RootParts
+from albireo.machine.kernel.turn import OWN_PRODUCER, Draft, Moment, Turn
 from albireo.machine.orders.force.forcing import Forcing
 from albireo.machine.orders.session.sessions import Sessions
 from albireo.machine.orders.write.command_waiters import CommandWaiters
@@ -69,7 +66,6 @@ from albireo.machine.orders.write.outputs import OutputOrders
 from albireo.model.instant import MS, SECOND, Instant, LogTime, TimePassed, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
-from albireo.model.principal import PrincipalKind, kind_of
 from albireo.model.samples import SampleBatch
 
 IDLE_MARK_NS: Final = 50 * MS
@@ -93,15 +89,15 @@ class Root:
         self._waiters = CommandWaiters()
         self._selection_watch = SelectionWatch()
         self.tree = NodeTree(self)
-        self._begin_afresh(moment)
-        self.feeds = Feeds(config, folds, is_complete=has_folds)
+        self.cases = CaseDesk(self)
+        self.feeds = Feeds(config, folds, self.tree.let_go, is_complete=has_folds)
         self.feeds.show(self.tree.all_mirrors)
         self.answers = Answers(self)
+        self._begin_afresh(moment)
         self.diagnostics = Diagnostics()
         self.commit_times = CommitTimes()
         self.samples_committed = 0
         """Number of rows of producers committed in this run, CORE's own not counted."""
-        self.cases_raised = 0
         self.frames_folded = 0
         """Number of frames folded in this run, those replayed before it not counted."""
         self._pending = Pending(folds.log_time_ms, moment.now)
@@ -121,21 +117,37 @@ class Root:
         self.orders = Orders(self.folds, self.registry, self._waiters, self._selection_watch)
         self.access_changes = AccessChanges(self.access)
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
-        self._hellos = Hellos(self.registry, self.admission, self.config.limits)
+        self._hellos = Hellos(self.registry, self.admission, self.config.limits, self.after)
         self.actors = ActorWatch(self.config, self.registry, self.folds.cases.messages, moment.now)
         self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders.items_ordered, moment.now)
         self.admission.close(self.role.cause, is_passive=True)
         self.sessions.begin_afresh(moment.now)
         self.tree.begin_afresh()
+        of_tenure = (self.registry, self.forcing, self.outputs, self.orders, self.actors, self.forgetting)
+        self._parts = RootParts(
+            (self._waiters, self.role, self.cases, *of_tenure, self.sessions, self.tree, self.feeds)
+        )
+        self._ears: tuple[Ear, ...] = (
+            self.sessions.hears,
+            self.role.hears,
+            self.tree.hears,
+            self.answers.judges,
+            self._hellos.hears,
+            self.outputs.hears,
+            self.feeds.hears,
+            self.answers.hears,
+        )
         self._raised_to = 0  # Feature level whose record is on its way in this tenure.
 
     def step(self, event: events.Event, log: LogView, moment: Moment) -> Turn:
         turn = Turn(log, self.folds.feature_level)
         match event:
-            case events.LettersDrained(letters, pair, door, addresses):
+            case events.LettersDrained(letters):
+                now = self._footing(moment)
                 for letter in letters:
-                    if self.sessions.hears(letter, addresses, moment, turn):
-                        self._letter(letter, (pair, door), moment, turn)
+                    for hears in self._ears:
+                        if hears(letter, event, now, turn):
+                            break
             case _ if isinstance(event, events.OfTheLog):
                 self._of_the_log(event, moment, turn)
             case TimePassed():
@@ -145,9 +157,8 @@ class Root:
             case events.FollowersServed(given):
                 self.feeds.leader.served(given)
             case events.PeerLost(sender, unsent):
-                for one in (self.feeds, self.registry, self.role, self.outputs):
-                    one.lost(sender)
-                self.tree.lost(sender, moment, turn)
+                for lost in self._parts.lost:
+                    lost(sender, moment, turn)
                 self.outputs.not_taken(unsent)
             case events.ActorsTold(actors):
                 self.actors.told(actors)
@@ -279,15 +290,16 @@ class Root:
         self.admission.close(self.role.cause, is_passive=True)
         if was_serving:
             present = [one.sender for one in self.registry.adapters() if one.sender is not None]
-            self.outputs.stand_down()
-            self.tree.stand_by(turn)
-            self.role.stand_by(present, turn)
+            for stand_by in self._parts.stand_by:
+                stand_by(turn)
+            self.role.tell_stand_by(present, turn)
 
     def deadline(self) -> Instant:
         """Instant at which `TimePassed` is due."""
         if self._hellos and self.role.is_serving:
             return self._pending.last_append
-        due = soonest(self._log_due(), self._idle_due(), self.feeds.deadline(self.folded_to), self.tree.deadline())
+        theirs = (deadline(self.folded_to) for deadline in self._parts.deadline)
+        due = soonest(self._log_due(), self._idle_due(), *theirs)
         return self._tick_at if due is None else min(due, self._tick_at)
 
     def _log_due(self) -> Instant | None:
@@ -304,44 +316,8 @@ class Root:
             return None
         return Instant(self._pending.last_append + IDLE_MARK_NS)
 
-    def _letter(self, letter: events.OneLetter, seen: tuple[Described, Described], moment: Moment, turn: Turn) -> None:
-        sender, message, raw, principal = letter
-        if self.role.turns_away(sender, message, principal, turn):
-            return
-        if type(message) in NEIGHBOUR_WORDS:  # It is heard from the key of a neighbour only, whatever roles there are.
-            self.tree.hears(sender, message, raw, principal, moment, turn)
-            return
-        if self.access.lacks(principal, message):
-            self.answers.refuse(sender, message, principal, moment, turn)
-            return
-        match message:
-            case Append():
-                self.registry.heard(sender, moment.now)
-                self.admission.append(sender, message, raw, turn)
-            case ProducerHello():
-                if (told := self._hellos.take(sender, message, principal, moment, turn)) is not None:
-                    self.after(turn.end, *told, turn)
-                self._declare_more(moment, turn)
-            case WriteDone() | WritesEnded() if kind_of(principal) is not PrincipalKind.LOCAL:
-                turn.note("warning", "not_an_adapter", kind=type(message).__name__, principal=principal)
-            case WriteDone():
-                self.orders.done(message, moment, turn)
-            case WritesEnded():
-                self.outputs.ended(sender, message)
-            case FeedHello():
-                at = (self.folded_to, moment.now, turn)
-                if self.feeds.hello(sender, message, principal, *at, is_serving=self.role.is_serving):
-                    self.tree.let_go(turn)
-            case FeedAck():
-                self.feeds.ack(sender, message, moment.now)
-            case Ask():
-                self.answers.ask(Question(sender, message.request_id, moment, principal, *seen), message, turn)
-            case _:
-                turn.note("warning", "unexpected_message", kind=type(message).__name__)
-
-    def _declare_more(self, moment: Moment, turn: Turn) -> None:
-        if (welcome := self._hellos.more(moment, turn)) is not None:
-            self.after(turn.end, *welcome, turn)
+    def _footing(self, moment: Moment) -> Footing:
+        return Footing(moment, self.folded_to, self.role.is_serving, not self.admission.closed_because)
 
     @property
     def is_crowded(self) -> bool:
@@ -366,8 +342,9 @@ class Root:
                 self.folded_to = frame.header.last
                 if draft is not None:
                     self._fold_own(frame.header, draft, moment, turn)
-        self.orders.followed(moment, turn)
-        self.tree.committed(self.folded_to.sequence, moment, turn)
+        now = self._footing(moment)
+        for followed in self._parts.followed:
+            followed(now, turn)
         self._serve(moment, turn)
         self._consequences(moment, turn)
 
@@ -401,34 +378,16 @@ class Root:
                 self.samples_committed += len(content)
                 self.commit_times.took((moment.wall - int(content.node_ns[-1])) / MS)
             return
-        self.forcing.folded(content)
-        self.sessions.folded(content, moment, turn)
-        for record in content:
-            match record:
-                case CaseChanged(cause="raised"):
-                    self.cases_raised += 1
-                case CommandAccepted():
-                    self.outputs.send(record.command_id, moment, turn)
-                    self.tree.folded(record, moment, turn)
-                case CommandFinished():
-                    self.orders.finished(record.receipt, turn)
-                    self.tree.folded(record.receipt, moment, turn)
-                case MessageFact():
-                    self.tree.folded(record, moment, turn)
+        for folded in self._parts.folded:
+            folded(content, moment, turn)
 
     def _consequences(self, moment: Moment, turn: Turn) -> None:
         """Draft what the committed state asks for next."""
         if not self.role.is_serving:
             return
-        self.tree.serve(moment, turn, is_open=(is_open := not self.admission.closed_because))
-        if is_open:
-            if changes := self.folds.propose(moment.wall):
-                turn.record(Stream.CASES, changes)
-            self.forcing.go_on(moment, turn)
-        if self.role.may_write(moment.now):
-            self.orders.accept(self.registry.takes_orders, turn)
-        self.outputs.end_unsent(moment, turn)
-        self.orders.time_passed(LogTime(self.folds.log_time_ms * MS), moment, turn, is_open=is_open)
+        now = self._footing(moment)
+        for hook in (*self._parts.serve, *self._parts.consequences):
+            hook(now, turn)
 
     def _admission_changed(self, reason: str, turn: Turn) -> None:
         if reason == self._log_reason:
@@ -439,24 +398,18 @@ class Root:
         turn.note("error" if reason else "info", "admission_stopped" if reason else "admission_resumed", reason=reason)
 
     def _time_passed(self, moment: Moment, turn: Turn) -> None:
-        now, is_serving = moment.now, self.role.is_serving
-        if now >= self._tick_at:
-            self._tick_at = Instant(now + TICK_NS)
-            self._waiters.time_passed(now, self.folds.commands if is_serving else None, turn)
-            if is_serving:
-                self.actors.time_passed(moment, turn, is_open=(is_open := not self.admission.closed_because))
-                if is_open:
-                    self.forgetting.time_passed(moment, turn)
-                self.sessions.time_passed(moment, turn)
-            elif self.role.is_handing_over:  # Who is gone is noticed when it is told something.
-                self.role.stand_by(self.outputs.awaited, turn)
-        if is_serving:
-            self._declare_more(moment, turn)
+        now = self._footing(moment)
+        if moment.now >= self._tick_at:
+            self._tick_at = Instant(moment.now + TICK_NS)
+            for tick in self._parts.tick:
+                tick(now, turn)
+        if now.is_serving:
+            self._hellos.declare_more(moment, turn)
             if not self.has_unfolded:  # The next fold drafts its own.
                 self._consequences(moment, turn)
-            self._mark_if_due(now, turn)
-        self.tree.time_passed(moment, turn, is_serving=is_serving)
-        self.feeds.time_passed(self.folded_to, now, turn, is_acting=is_serving)
+            self._mark_if_due(moment.now, turn)
+        for time_passed in self._parts.time_passed:
+            time_passed(now, turn)
 
     def _mark_if_due(self, now: Instant, turn: Turn) -> None:
         due = soonest(self._log_due(), self._idle_due())

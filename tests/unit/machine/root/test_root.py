@@ -398,7 +398,7 @@ def test_a_limit_raises_a_case_that_can_be_acknowledged_and_closes() -> None:
     append(world, welcome, 2, [10.0])
     world.sync()
     assert world.ask("cases").result == []
-    assert world.root.cases_raised == 1
+    assert world.root.cases.raised == 1
 
 
 def test_an_unknown_case_is_refused_with_a_reason() -> None:

@@ -28,7 +28,7 @@ def feeds_of(node: str) -> Feeds:
     place = next(Place(node=one) for one in loaded.topology.node if one.id == node)
     core = next(one for one in specs_of(loaded, place) if one.name == "core")
     arguments = msgspec.convert(core.arguments, CoreArguments)
-    return Feeds(root_config(arguments, b"L" * 16, bytes, 0), Folds(), is_complete=True)
+    return Feeds(root_config(arguments, b"L" * 16, bytes, 0), Folds(), lambda _: None, is_complete=True)
 
 
 def test_the_rate_of_the_uplink_is_that_of_the_parent_which_follows_the_log() -> None:

@@ -40,6 +40,7 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.part import Footing, RootPart
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.orders.kind import OrderAtOwner
 from albireo.machine.orders.write.orders import coerced, refusal_of_value
@@ -83,7 +84,7 @@ class ForcedBy(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class Forcing:
+class Forcing(RootPart):
     """The machine of one tenure."""
 
     def __init__(self, config: RootConfig, folds: Folds, registry: Registry) -> None:
@@ -177,7 +178,7 @@ class Forcing:
         """True: the item is forced, or about to be."""
         return item_id in self._forces or item_id in self._under_way
 
-    def folded(self, records: Sequence[Record]) -> None:
+    def folded(self, records: Sequence[Record], moment: Moment, turn: Turn) -> None:
         """Take note of records that were just folded, before anything behind them is."""
         copies: dict[int, int] = {}
         for record in records:
@@ -198,9 +199,10 @@ class Forcing:
         if copies:
             self._copy(copies)
 
-    def go_on(self, moment: Moment, turn: Turn) -> None:
+    def consequences(self, now: Footing, turn: Turn) -> None:
         """Draft what follows from what was folded, and from the time that has passed."""
-        if not (self._copies or self._finished or len(self._forces)):
+        moment = now.moment
+        if not now.is_open or not (self._copies or self._finished or len(self._forces)):
             return
         self._go_on_with_copies(moment, turn)
         finished = [known for one in self._finished if (known := self._dim.by_id(one)) is not None]

@@ -35,7 +35,8 @@ from albireo.machine.desk.role import Role
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.events import OneLetter
+from albireo.machine.kernel.events import LettersDrained, OneLetter
+from albireo.machine.kernel.part import Footing, RootPart
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.orders.kind import OrderAtOwner
 from albireo.machine.producer.asking import KEEP_NS, UNASKED
@@ -80,20 +81,6 @@ class _Presence(msgspec.Struct, eq=False):
     """Links that spoke for it; True: it follows on this one."""
 
 
-class LinkUser(Protocol):
-    """Whoever has given something to links, and takes it back."""
-
-    def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
-        """A link is gone."""
-
-
-class FollowersLost(Protocol):
-    """The feeds, which drop the followers of a link that is gone."""
-
-    def lost(self, sender: bytes) -> None:
-        """A link is gone."""
-
-
 class SessionsRoot(Protocol):
     """The root machine, as far as sessions need it."""
 
@@ -104,14 +91,14 @@ class SessionsRoot(Protocol):
     access: AccessJudge
 
     @property
-    def feeds(self) -> FollowersLost:
+    def feeds(self) -> RootPart:
         """The feeds of this node."""
 
     @property
-    def tree(self) -> LinkUser: ...
+    def tree(self) -> RootPart: ...
 
 
-class Sessions:
+class Sessions(RootPart):
     """The machine; lives as long as its root machine."""
 
     def __init__(self, root: SessionsRoot) -> None:
@@ -149,21 +136,15 @@ class Sessions:
         """Refusal of a link whose session was ended; None: it may ask."""
         return self._turned_away.get(sender)
 
-    def hears(self, letter: OneLetter, addresses: Mapping[bytes, str], moment: Moment, turn: Turn) -> bool:
-        """False: the session of this link was ended, and it is told so instead of an answer.
-
-        While this node serves, who says something is present.
-
-        Args:
-            addresses: where those speak from who are persons or programs, and ask something or follow.
-        """
-        if (over := self.refusal_of(letter[0])) is not None:
+    def hears(self, letter: OneLetter, among: LettersDrained, now: Footing, turn: Turn) -> bool:
+        """Tell a link whose session was ended so. While this node serves, who speaks is present."""
+        if (over := self._turned_away.get(letter[0])) is not None:
             if (answer := refusal_of(letter[1], over)) is not None:
                 turn.send(letter[0], answer)
-                return False
-        elif self._root.role.is_serving:
-            self._heard(letter, addresses, moment, turn)
-        return True
+                return True
+        elif now.is_serving:
+            self._heard(letter, among.addresses, now.moment, turn)
+        return False
 
     def _heard(self, letter: OneLetter, addresses: Mapping[bytes, str], moment: Moment, turn: Turn) -> None:
         sender, message, _, principal = letter
@@ -227,10 +208,12 @@ class Sessions:
 
     # Who is gone, and who has another role.
 
-    def time_passed(self, moment: Moment, turn: Turn) -> None:
-        """Once a second, while this node serves: end the sessions of which nothing is heard any more."""
-        self._begun = 0
-        if self._root.admission.closed_because:
+    def tick(self, now: Footing, turn: Turn) -> None:
+        """End the sessions of which nothing is heard any more."""
+        if not now.is_serving:
+            return
+        self._begun, moment = 0, now.moment
+        if not now.is_open:
             return
         silent: dict[bool, list[_Presence]] = {False: [], True: []}
         for one in self._present.values():
@@ -311,9 +294,9 @@ class Sessions:
         self._ending[one.session_id] = one
         return session
 
-    def folded(self, content: Sequence[Record], moment: Moment, turn: Turn) -> None:
+    def folded(self, records: Sequence[Record], moment: Moment, turn: Turn) -> None:
         """Turn the links of a session away, as the record of its end is committed."""
-        for record in content:
+        for record in records:
             if isinstance(record, SessionEnded) and (one := self._ending.pop(record.session_id, None)) is not None:
                 self._turn_away(one, record, moment, turn)
 
@@ -330,4 +313,4 @@ class Sessions:
             self._root.tree.lost(sender, moment, turn)
             if follows:
                 turn.send(sender, FeedAnswer(verdict="refused", refusal=over))
-                self._root.feeds.lost(sender)
+                self._root.feeds.lost(sender, moment, turn)

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from albireo.machine.fold.commands.commands import Commands
+from albireo.machine.kernel.part import Footing, RootPart
 from albireo.machine.kernel.turn import NOBODY, Turn, answer_to
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import SECOND, Instant
@@ -40,11 +41,13 @@ class CommandWaiter(msgspec.Struct, frozen=True):
     told: OrderTold
 
 
-class CommandWaiters:
+class CommandWaiters(RootPart):
     """Waiters by command id; they outlive a tenure."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[CommandWaiter]] = {}
+        self.led: Commands | None = None
+        """Commands that this node itself brings to an end while it serves."""
         self._commands: dict[str, Command] = {}
         """The commands waited for; the record of one may not be committed yet, or be cut."""
 
@@ -72,20 +75,17 @@ class CommandWaiters:
                 continue
             turn.send(one.sender, answer_to(one.request_id, one.told(receipt)))
 
-    def followed(self, commands: Commands, turn: Turn) -> None:
+    def end_known(self, commands: Commands, turn: Turn) -> None:
         """Answer those whose command has ended in what is folded now, perhaps from another holder's log."""
         known = [commands.find(command_id) for command_id in self._waiting]
         for state in known:
             if state is not None and state.receipt is not None:
                 self.answer(state.receipt, turn)
 
-    def time_passed(self, now: Instant, led: Commands | None, turn: Turn) -> None:
-        """Answer those whose time is over with `unknown`.
-
-        Args:
-            led: commands that this node itself brings to an end; None: it does not serve.
-        """
+    def tick(self, now: Footing, turn: Turn) -> None:
+        """Answer those whose time is over with `unknown`."""
+        led = self.led if now.is_serving else None
         for command_id, waiting in list(self._waiting.items()):
             is_led = led is not None and led.find(command_id) is not None
-            if not is_led and now >= max(one.due for one in waiting):
+            if not is_led and now.moment.now >= max(one.due for one in waiting):
                 self.answer(Receipt(command_id=command_id, outcome=Outcome.UNKNOWN, detail=_UNKNOWN), turn)

@@ -14,7 +14,7 @@ Spec: docs/ARCHITECTURE.md, walk 2.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -26,6 +26,7 @@ from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.commands.commands import OPEN_MAX, CommandState
 from albireo.machine.fold.commands.selections import SelectionWatch
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.part import Footing, RootPart
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.orders.selection.selecting import Selecting, not_selected, not_writable
 from albireo.machine.orders.write.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters, OrderTold
@@ -39,14 +40,16 @@ from albireo.model.tree.message import AddCause
 from albireo.model.value import Value, ValueType
 
 
-class Orders:
+class Orders(RootPart):
     """The machine around the fold of commands."""
 
     def __init__(self, folds: Folds, registry: Registry, waiters: CommandWaiters, watch: SelectionWatch) -> None:
         self.commands = folds.commands
         self.selecting = Selecting(folds, registry, watch)
+        self._folds = folds
         self._dim = folds.dim
         self._waiters = waiters
+        waiters.led = self.commands
         self._accepting: set[str] = set()
         """Commands whose `accepted` is appended and not yet committed: it must not be appended twice."""
         self._finishing: set[str] = set()
@@ -179,21 +182,21 @@ class Orders:
         """Record what the owner says became of its order."""
         self._finish(message.receipt, moment, turn)
 
-    def followed(self, moment: Moment, turn: Turn) -> None:
-        """Take note of what was just folded, drafted here or not."""
-        self._waiters.followed(self.commands, turn)
-        self.selecting.followed(moment.now)
+    def followed(self, now: Footing, turn: Turn) -> None:
+        self._waiters.end_known(self.commands, turn)
+        self.selecting.followed(now.moment.now)
 
-    def time_passed(self, log_time: LogTime, moment: Moment, turn: Turn, *, is_open: bool) -> None:
-        """Finish what time alone ends, as expired or unknown, and what was taken back; end selections.
+    def consequences(self, now: Footing, turn: Turn) -> None:
+        """Finish what time alone ends, as expired or unknown, and what was taken back; end selections."""
+        self.selecting.go_on(now.moment, turn, is_open=now.is_open)
+        self._end_cancelled(now.moment, turn)
+        for receipt in self.commands.overdue(LogTime(self._folds.log_time_ms * MS)):
+            self._finish(receipt, now.moment, turn)
 
-        Args:
-            is_open: anything is recorded now.
-        """
-        self.selecting.go_on(moment, turn, is_open=is_open)
-        self._end_cancelled(moment, turn)
-        for receipt in self.commands.overdue(log_time):
-            self._finish(receipt, moment, turn)
+    def folded(self, records: Sequence[Record], moment: Moment, turn: Turn) -> None:
+        for one in records:
+            if isinstance(one, CommandFinished):
+                self.finished(one.receipt, turn)
 
     def _finish(self, receipt: Receipt, moment: Moment, turn: Turn) -> None:
         state = self.commands.find(receipt.command_id)

@@ -15,23 +15,28 @@ when nothing of this node can land any more:
 Spec: design/pair.md, rules 10 and 11; ADR-0121.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
-from albireo.codec.message import WritesEnded
+from albireo.codec.message import WriteDone, WritesEnded
+from albireo.codec.record import CommandAccepted, Record
 from albireo.machine.desk.registry import Registry
 from albireo.machine.desk.role import Role
 from albireo.machine.fold.folds import Folds
+from albireo.machine.kernel.events import LettersDrained, OneLetter
+from albireo.machine.kernel.part import Footing, RootPart
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.orders.write.orders import Orders
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
+from albireo.model.principal import PrincipalKind, kind_of
 
 OWNER_GONE: Final = "the adapter that owns the item went away"
 SENDERS_MAX: Final = 512
 """Senders whose last word is remembered; beyond them only that of adapters that said hello in this tenure."""
 
 
-class OutputOrders:
+class OutputOrders(RootPart):
     """Output orders of one tenure."""
 
     def __init__(self, folds: Folds, registry: Registry, orders: Orders, role: Role) -> None:
@@ -77,8 +82,16 @@ class OutputOrders:
         if command_id:
             self._unsent[command_id] = (Outcome.REJECTED, OWNER_GONE)
 
-    def end_unsent(self, moment: Moment, turn: Turn) -> None:
-        """End the commands whose orders never left: an accepted one would end as perhaps sent."""
+    def folded(self, records: Sequence[Record], moment: Moment, turn: Turn) -> None:
+        for one in records:
+            if isinstance(one, CommandAccepted):
+                self.send(one.command_id, moment, turn)
+
+    def consequences(self, now: Footing, turn: Turn) -> None:
+        """Accept what may leave, and end what never left: an accepted command would end as perhaps sent."""
+        moment = now.moment
+        if self._role.may_write(moment.now):
+            self._orders.accept(self._registry.takes_orders, turn)
         for command_id, (outcome, why) in self._unsent.items():
             self._orders.never_sent(command_id, outcome, why, moment, turn)
         self._unsent.clear()
@@ -87,10 +100,27 @@ class OutputOrders:
         """Forget adapters whose writes have landed, also those from before a restart."""
         self._lands_until = {sender: at for sender, at in self._lands_until.items() if at > now}
 
-    def stand_down(self) -> None:
+    def stand_by(self, turn: Turn) -> None:
         """Await the word of every adapter that takes orders, as each is told to stand by now."""
         adapters = [one.sender for one in self._registry.adapters() if one.takes_orders and one.sender is not None]
         self._awaited = set(adapters) - self._stopped
+
+    def tick(self, now: Footing, turn: Turn) -> None:
+        """Tell adapters to stand by that have not said that they do: who is gone is noticed so."""
+        if self._role.is_handing_over and not now.is_serving:
+            self._role.tell_stand_by(self.awaited, turn)
+
+    def hears(self, letter: OneLetter, among: LettersDrained, now: Footing, turn: Turn) -> bool:
+        sender, message, _, principal = letter
+        if not isinstance(message, WriteDone | WritesEnded):
+            return False
+        if kind_of(principal) is not PrincipalKind.LOCAL:
+            turn.note("warning", "not_an_adapter", kind=type(message).__name__, principal=principal)
+        elif isinstance(message, WriteDone):
+            self._orders.done(message, now.moment, turn)
+        else:
+            self.ended(sender, message)
+        return True
 
     def ended(self, sender: bytes, message: WritesEnded) -> None:
         """Take an adapter's word that it writes no more."""
@@ -110,7 +140,7 @@ class OutputOrders:
             return True
         return any(one.sender == sender for one in self._registry.adapters())
 
-    def lost(self, sender: bytes) -> None:
+    def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
         """Take an adapter for gone: what it had sent left under a permit that is not newer than the present one."""
         if sender in self._awaited:
             self._awaited.discard(sender)
