@@ -18,12 +18,12 @@ import psutil
 from numpy.typing import NDArray
 
 from albireo.client import BatchRefused, Client, ClientError, QueueFull, SampleProducer, connect
-from albireo.client.requests import TreeRow
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
 from albireo.model.access import AccessRole
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
+from albireo.model.tree.node_row import NodeRow
 from albireo.model.value import ValueType
 from albireo.runtime.link.keys import Keys, introduce
 from albireo.runtime.link.lines import LineTo
@@ -177,7 +177,7 @@ class NodeTree:
         said = subprocess.run([found, "-tinH", f"sport = :{port}"], capture_output=True, check=True, text=True).stdout
         return sum(int(one) for one in re.findall(r"bytes_received:(\d+)", said))
 
-    def rows(self, at: str) -> dict[str, TreeRow]:
+    def rows(self, at: str) -> dict[str, NodeRow]:
         """Nodes below as a node sees them."""
         with contextlib.suppress(ClientError), self.client(at, 5.0) as client:
             return {one.node: one for one in client.tree()}

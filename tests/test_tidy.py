@@ -429,7 +429,6 @@ PUBLIC: dict[str, list[str]] = {
         "members_of",
     ],
     "machine/fold": [
-        "ActionAsked",
         "AlarmConfig",
         "Cases",
         "Conditions",

@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from albireo.codec.questions.history import EVENTS_PIECE, GAPS_PIECE, HISTORY_PIECE, PIECE_ROWS_MAX
 from albireo.model.bounded import INT64_MAX, INT64_MIN
 from albireo.model.instant import SECOND
 from albireo.node.history.errors import HistoryError
 from albireo.node.history.paging import PIECE_BYTES
-from albireo.node.history.questions import PIECE_ROWS_MAX, PIECES
 from tests.long_form import examples
 from tests.parts.history import DAY_ZERO
 from tests.property.test_history_pieces import DAY_NS, MemberHistory, Recorded
 
+PIECES = {one.name: one.shape for one in (HISTORY_PIECE, EVENTS_PIECE, GAPS_PIECE)}
 BEGIN = DAY_ZERO + DAY_NS
 times = st.integers(INT64_MIN, INT64_MAX) | st.integers(BEGIN - 900 * SECOND, BEGIN + 900 * SECOND)
 numbers = st.integers(-3, 9) | st.integers(-(2**70), 2**70) | times

@@ -11,7 +11,7 @@ import pytest
 
 from albireo.client import NodeRefused, aconnect, connect
 from albireo.codec.message_records import MessageDone, MessageEnded
-from albireo.machine.orders.message.kinds import SEND_BYTES_MAX
+from albireo.codec.questions.messages import SEND_BYTES_MAX
 from tests.interop.test_tree_orders import NORTH, PUMP, ROOT, told
 from tests.parts.core_pair import aside, until
 from tests.parts.lone import asked_until

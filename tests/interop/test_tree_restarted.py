@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from albireo.client import ClientError, NodeRefused, connect
-from albireo.client.message.messages import InboxMessage
 from albireo.codec.message import ProducerHello, WriteOrder
+from albireo.codec.questions.messages import InboxMessage
 from albireo.model.command import Outcome, Receipt
 from albireo.model.tree.proof import MessageProof
 from albireo.runtime import ActorSpec

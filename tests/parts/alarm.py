@@ -10,8 +10,9 @@ import msgspec
 import numpy as np
 
 from albireo.codec import record, samples
+from albireo.codec.questions.cases import ActionAsked
 from albireo.codec.record import CaseChanged, ItemDeclared, ItemForgotten, Record
-from albireo.machine.fold import ActionAsked, AlarmConfig, Cases, Conditions, Dim
+from albireo.machine.fold import AlarmConfig, Cases, Conditions, Dim
 from albireo.model.case import Case
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, DataItem

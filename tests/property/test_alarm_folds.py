@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 
 from albireo.codec.errors import DecodeError
-from albireo.machine.fold import ActionAsked, AlarmConfig, Cases, Conditions, Dim
+from albireo.codec.questions.cases import ActionAsked
+from albireo.machine.fold import AlarmConfig, Cases, Conditions, Dim
 from albireo.machine.fold.alarms.transitions import asks
 from albireo.model import quality as q
 from albireo.model.case import Action, LifecycleStatus

@@ -31,6 +31,7 @@ from albireo.codec.message_records import (
     MessageStopped,
     OwnerHeard,
 )
+from albireo.codec.questions.history import HotQuestion
 from albireo.codec.record import (
     AccessGranted,
     AccessRevoked,
@@ -76,8 +77,8 @@ from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutco
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.files.hot import HotTail
 from albireo.node.history.files.store import HistoryStore
+from albireo.node.history.hot_answer import hot_answer
 from albireo.node.history.query import StoredHistory, TimeRange
-from albireo.node.history.questions import HotQuestion, hot_answer
 from tests.long_form import IS_LONG
 from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, fill, hot_of, stored
 from tests.unit.machine.root.test_root import World, hello

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from albireo.codec.questions.history import AnyPieceQuestion, EventsQuestion, GapsQuestion, RowsQuestion
 from albireo.codec.record import Audited, EpochGranted, GapFound, ItemDeclared, Stream
 from albireo.machine.history.sealing import merge_plan
 from albireo.model import quality as q
@@ -25,7 +26,6 @@ from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.paging import AnswerPiece, PagedHistory
 from albireo.node.history.per_interval import AGGREGATES, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
-from albireo.node.history.questions import AnyPieceQuestion, EventsQuestion, GapsQuestion, RowsQuestion
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 DAY_NS = 86_400 * SECOND

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albireo.codec.history import BUCKET_NS, SAMPLES
+from albireo.codec.questions.history import HotQuestion
 from albireo.machine.history.aggregate import PARTIAL_COLUMNS, merge, partials_of
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
 from albireo.model.value import Value, ValueType
 from albireo.node.history.files import hot, parquet
 from albireo.node.history.files.hot import HotTail, samples_table
-from albireo.node.history.questions import HotQuestion, hot_answer
+from albireo.node.history.hot_answer import hot_answer
 from tests.parts.history import DAY_ZERO, MemoryLog, fill
 
 VALUES: dict[ValueType, Value] = {ValueType.FLOAT64: 1.5, ValueType.INT64: -7, ValueType.STRING: "closed"}

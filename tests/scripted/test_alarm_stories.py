@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from albireo.codec.questions.cases import ActionAsked
 from albireo.codec.record import CaseChanged
-from albireo.machine.fold import ActionAsked
 from albireo.machine.fold.alarms.transitions import asks
 from albireo.model import quality as q
 from albireo.model.case import Action, Case, LifecycleStatus, Shelving

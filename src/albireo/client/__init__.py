@@ -27,13 +27,14 @@ from albireo.client.errors import (
     SessionOver,
     TargetRefused,
 )
-from albireo.client.live import Changes, ItemCase
-from albireo.client.message.messages import InboxMessage
+from albireo.client.live import Changes
 from albireo.client.producer import SampleProducer
 from albireo.client.requests import ItemReading
 from albireo.client.target import members_of
+from albireo.codec.questions.messages import InboxMessage
 from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.sending import Acknowledged, BatchRefused
+from albireo.model.case import ItemCase
 from albireo.model.command import ItemSelection
 from albireo.model.tree.session import SessionRow
 

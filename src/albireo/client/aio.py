@@ -16,25 +16,28 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from albireo.client import orders, requests
 from albireo.client.consumer import Deliveries, Reader
+from albireo.client.conversation import asks
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
 from albireo.client.inbox import Inbox
-from albireo.client.live import Changes, ItemCase
+from albireo.client.live import Changes
 from albireo.client.message.aio_messaging import AsyncMessagingClient
 from albireo.client.producer import CLOSE_S, Desk, Receipts
 from albireo.client.questions import Request
-from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
+from albireo.client.requests import Extent, ItemReading, Summing
 from albireo.client.target import AnyKeys, AnyTarget, target_of
+from albireo.codec.questions.kind import AnswerT, QuestionKind, ShapeT
 from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.producer import ProducerConfig
-from albireo.model.case import Action, Case
+from albireo.model.case import Action, Case, ItemCase
 from albireo.model.command import SELECT_MS, ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.tree.course import CommandCourse
+from albireo.model.tree.node_row import NodeRow
 from albireo.model.tree.proof import MessageProof
 from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
@@ -158,7 +161,7 @@ class AsyncClient(AsyncMessagingClient):
         """Open cases, the most severe first; those of a node below, if one is named."""
         return await self.converse(requests.cases(node, include_closed=include_closed))
 
-    async def tree(self) -> list[TreeRow]:
+    async def tree(self) -> list[NodeRow]:
         """The other nodes that are known here."""
         return await self.converse(requests.tree())
 
@@ -289,6 +292,12 @@ class AsyncClient(AsyncMessagingClient):
         """The answer to one question of docs/node-protocol.md, as the node gives it."""
         request = Request(what=what, arguments=arguments, of=of, member=member, wait_s=timeout_s)
         return (await asyncio.wrap_future(self._core.begin(request))).result
+
+    async def ask_kind(
+        self, kind: QuestionKind[ShapeT, AnswerT], asked: ShapeT, timeout_s: float | None = None
+    ) -> AnswerT:
+        """The answer to a question of the list, as a value."""
+        return await self.converse(asks(kind, asked, timeout_s))
 
     async def follow_state(self, pause_s: float = 0.1) -> AsyncIterator[StateChange | None]:
         """The live state as the feed has it, as `Client.follow_state` gives it."""

@@ -17,20 +17,23 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from albireo.client import requests
 from albireo.client.consumer import RecordConsumer
+from albireo.client.conversation import asks
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.history import ToldRows
-from albireo.client.live import Changes, ItemCase
+from albireo.client.live import Changes
 from albireo.client.message.messaging import MessagingClient
 from albireo.client.producer import CLOSE_S, SampleProducer
 from albireo.client.questions import NodeReply, Request
-from albireo.client.requests import Extent, ItemReading, Summing, TreeRow
+from albireo.client.requests import Extent, ItemReading, Summing
 from albireo.client.target import AnyKeys, AnyTarget, target_of
+from albireo.codec.questions.kind import AnswerT, QuestionKind, ShapeT
 from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.producer import ProducerConfig
-from albireo.model.case import Action, Case
+from albireo.model.case import Action, Case, ItemCase
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
+from albireo.model.tree.node_row import NodeRow
 from albireo.model.tree.session import SessionRow
 
 if TYPE_CHECKING:
@@ -122,7 +125,7 @@ class Client(MessagingClient):
         """Open cases, the most severe first. `node`: another node, of which the open ones are known here."""
         return self.converse(requests.cases(node, include_closed=include_closed))
 
-    def tree(self) -> list[TreeRow]:
+    def tree(self) -> list[NodeRow]:
         """The other nodes known here: whether they are heard, and of those below how much of their log lies here."""
         return self.converse(requests.tree())
 
@@ -327,6 +330,10 @@ class Client(MessagingClient):
             NodeUnreachable, NodeRefused, and what is below them.
         """
         return self.ask_parts(what, of=of, member=member, timeout_s=timeout_s, **arguments).result
+
+    def ask_kind(self, kind: QuestionKind[ShapeT, AnswerT], asked: ShapeT, timeout_s: float | None = None) -> AnswerT:
+        """The answer to a question of the list, as a value. Raises: as `ask`, and AnswerNotUnderstood."""
+        return self.converse(asks(kind, asked, timeout_s))
 
     def ask_parts(
         self,

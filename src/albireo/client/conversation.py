@@ -12,6 +12,7 @@ import msgspec
 
 from albireo.client.errors import AnswerNotUnderstood, ClientError
 from albireo.client.questions import NodeReply, Request
+from albireo.codec.questions.kind import QuestionKind, ShapeT, arguments_of
 
 _Wanted = TypeVar("_Wanted")
 Conversation = Generator[Request, NodeReply, _Wanted]
@@ -27,6 +28,16 @@ def understood(what: str, result: object, shape: type[_Wanted]) -> _Wanted:
         return msgspec.convert(result, shape)
     except msgspec.ValidationError as error:
         raise AnswerNotUnderstood(what, str(error)) from error
+
+
+def asks(kind: QuestionKind[ShapeT, _Wanted], asked: ShapeT, wait_s: float | None = None) -> Conversation[_Wanted]:
+    """One question of the list.
+
+    Args:
+        wait_s: time that the answer may take; None: that of the client.
+    """
+    reply = yield Request(what=kind.name, of=kind.answerer.part, arguments=arguments_of(asked), wait_s=wait_s)
+    return understood(kind.name, reply.result, kind.answer)
 
 
 def held(conversation: Conversation[_Wanted], begin: "Callable[[Request], Future[NodeReply]]") -> _Wanted:

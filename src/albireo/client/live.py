@@ -26,7 +26,7 @@ from albireo.machine.fold.alarms.cases import CASES
 from albireo.machine.fold.items.forces import FORCES
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
-from albireo.model.case import Case
+from albireo.model.case import Case, ItemCase
 from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
@@ -36,17 +36,6 @@ from albireo.runtime.link.lines import LineNews
 
 STATES_MAX: Final = 64
 """Deltas that wait for a reader of whole deltas; a slower one begins anew with a snapshot."""
-
-
-class ItemCase(Case, frozen=True, kw_only=True, gc=False):
-    """A case, with the full name of its item."""
-
-    item: str = ""
-
-    @property
-    def node(self) -> str:
-        """Node that has the case; empty: its item is not known."""
-        return self.item.rpartition(":")[0]
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,8 +17,9 @@ from albireo.client.engine import Engine, log
 from albireo.client.errors import ClientBusy, ClientClosed, ClientError, NodeUnreachable, OutcomeUnknown, refused
 from albireo.client.way import Target, Way
 from albireo.codec.message import Answer, Ask
+from albireo.codec.questions.declared import QUESTIONS, AnyKind
+from albireo.codec.questions.kind import Answerer
 from albireo.machine.producer.asking import (
-    READING,
     UNASKED,
     AnswerCame,
     Effects,
@@ -37,8 +38,6 @@ from albireo.runtime.directory import RunDirectory
 from albireo.runtime.errors import NodeSilent
 from albireo.runtime.link.lines import LineNews, LineTo
 
-HANDED_ON: Final = frozenset({"history_item", "history_piece", "events_piece", "gaps_piece"})
-"""Questions to the history that CORE hands on, so that they go wherever the member that acts is."""
 OPEN_MAX: Final = 1_000
 """Questions that wait for their answers at a time."""
 LOCKED_OUT_S: Final = 3.0
@@ -73,6 +72,16 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Time that the answer may take; None: that of the client."""
     pause_s: float = 0.0
     """Time that whoever asks waits before."""
+
+    @property
+    def kind(self) -> AnyKind | None:
+        """The question as it is declared; None: this version knows none of this name there."""
+        found = QUESTIONS.get(self.what)
+        return found if found is not None and found.answerer.part == self.of else None
+
+    @property
+    def is_reading(self) -> bool:
+        return self.kind is not None and self.kind.is_reading
 
 
 class NodeReply(msgspec.Struct, frozen=True, eq=False):
@@ -136,8 +145,9 @@ class Questions:
         self._waiting[request_id] = one = _Waiting(request, boot_ns(), wait_s, future)
         for looks_s in {wait_s, min(wait_s, LOCKED_OUT_S)}:
             heapq.heappush(self._due, (one.ends_at(looks_s), request_id))
+        is_repeatable = request.kind is not None and request.kind.is_repeatable
         ask = Ask(request_id=request_id, what=request.what, arguments=request.arguments, **of)
-        self._perform(self.machine.step(QuestionAsked(ask, line), boot_ns()), ())
+        self._perform(self.machine.step(QuestionAsked(ask, line, is_repeatable), boot_ns()), ())
 
     def _line_for(self, request: Request) -> tuple[int | None, dict[str, str]]:
         """Line that the request goes to, and what the question says of whom it is for."""
@@ -147,8 +157,7 @@ class Questions:
             if self._target.is_pinned and to.is_local and 0 not in self.machine.up:
                 check_listens(to.endpoint, to.link)
             return member, {}
-        is_far = not self._target.lines[0].is_local
-        if request.what in HANDED_ON or (is_far and request.what == "stats"):
+        if request.kind is not None and request.kind.answerer is Answerer.HANDED_ON:
             return member, {"of": request.of}
         if member is None:
             member = self.machine.chosen
@@ -241,7 +250,7 @@ class Questions:
     def _run_out(self, request_id: int, one: _Waiting, waited_s: float) -> None:
         was_said = self.machine.was_said(request_id)
         self.machine.step(GivenUp(request_id), boot_ns())
-        if was_said and one.request.what not in READING:
+        if was_said and not one.request.is_reading:
             self._fail(request_id, f"no answer within {waited_s:g} s")
             return
         del self._waiting[request_id]
@@ -251,7 +260,7 @@ class Questions:
         one = self._waiting.pop(request_id)
         what, arguments = one.request.what, one.request.arguments
         error: ClientError = OutcomeUnknown(what, cause, str(arguments.get("command_id", "")))
-        one.future.set_exception(NodeUnreachable(f"{what}: {cause}") if what in READING else error)
+        one.future.set_exception(NodeUnreachable(f"{what}: {cause}") if one.request.is_reading else error)
 
 
 def check_listens(data: str, link: str) -> None:

@@ -14,16 +14,17 @@ import msgspec
 from albireo.client.conversation import Conversation, understood
 from albireo.client.errors import NodeRefused
 from albireo.client.history import ToldRows, pieces
-from albireo.client.live import ItemCase, matches
+from albireo.client.live import matches
 from albireo.client.questions import Request, milliseconds
-from albireo.codec.pieces import PIECE_ENTRIES_MAX
-from albireo.model.case import Action, Case
+from albireo.codec.questions.pieces import PIECE_ENTRIES_MAX
+from albireo.model.case import Action, Case, ItemCase
 from albireo.model.command import ItemSelection, Receipt
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.node_names import nodes_meant
+from albireo.model.tree.node_row import NodeRow
 from albireo.model.tree.session import SessionRow
 from albireo.model.value import Value
 
@@ -61,33 +62,10 @@ class _Rows(msgspec.Struct, kw_only=True):
     rows: list[Any]
 
 
-class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Another node, as the node that is asked sees it: one below, or one whose state it follows at its parent."""
-
-    node: str
-    by: str
-    """Child through which it is reached, or the parent."""
-    stale_since_ns: int | None
-    """Wall time since which nothing was heard of it; 0: never in this run; None: it is heard."""
-    items: int
-    position: str
-    """Last record of it that lies above; empty: none."""
-    complete_to_ns: int
-    """The watermark: wall time up to which all that it recorded lies above; 0: nothing yet."""
-    behind: int
-    """Number of records that are still to come; -1: not known."""
-    missing: int = 0
-    """Number of records of it that no log above will ever have; the stored history may have their rows."""
-    feature_level: int = 0
-    topology_hash: str = ""
-    refused: int = 0
-    trouble: str = ""
-
-
-def tree() -> Conversation[list[TreeRow]]:
+def tree() -> Conversation[list[NodeRow]]:
     """The other nodes."""
     reply = yield Request(what="tree")
-    return understood("tree", reply.result, list[TreeRow])
+    return understood("tree", reply.result, list[NodeRow])
 
 
 def by_node(patterns: Sequence[str]) -> Conversation[dict[str, list[str]]]:

@@ -128,3 +128,14 @@ class Action(StrEnum):
     OUT_OF_SERVICE = "out_of_service"
     IN_SERVICE = "in_service"
     COMMENT = "comment"
+
+
+class ItemCase(Case, frozen=True, kw_only=True, gc=False):
+    """A case, with the full name of its item."""
+
+    item: str = ""
+
+    @property
+    def node(self) -> str:
+        """Node that has the case; empty: its item is not known."""
+        return self.item.rpartition(":")[0]

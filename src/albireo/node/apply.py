@@ -7,12 +7,14 @@ no actor DEAD? and forgives them.
 Spec: ADR-0180.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from albireo.codec.questions.boot import APPLY, TOPOLOGY, ApplyAsked
+from albireo.codec.questions.kind import Nothing
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.plan import plan_of
@@ -22,7 +24,7 @@ from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.topology import Place, find_place
 from albireo.model.tree.nodes import asked_of_parent, child_configs
 from albireo.runtime import ActorSpec
-from albireo.runtime.actor.supervisor import Supervisor
+from albireo.runtime.actor.supervisor import Supervisor, handled
 from albireo.runtime.errors import AnswerRefused
 
 ReadAgain = Callable[[Path], LoadedTopology | list[Mistake]]
@@ -46,6 +48,7 @@ class TopologyInUse:
         """
         self._read = read
         self._specs_of = specs_of
+        self.handlers = (handled(TOPOLOGY, self.tell), handled(APPLY, self.apply))
         self._go_on_by(loaded, place)
 
     def _go_on_by(self, loaded: LoadedTopology, place: Place) -> None:
@@ -60,27 +63,24 @@ class TopologyInUse:
             "beyond": [one.id for one in asked_of_parent(loaded.topology, node.id)],
         }
 
-    def tell(self, _: Supervisor, __: Mapping[str, object]) -> dict[str, Any]:
+    def tell(self, _: Supervisor, __: Nothing) -> dict[str, Any]:
         """Place, and what CORE takes up of its topology while it runs."""
         return self._told
 
-    def apply(self, supervisor: Supervisor, arguments: Mapping[str, object]) -> dict[str, Any]:
+    def apply(self, supervisor: Supervisor, asked: ApplyAsked) -> dict[str, Any]:
         """Take up `file`, unless it is a `trial` or something in it takes a restart; tells the plan either way.
 
         Raises:
-            AnswerRefused: no file was named, or it has mistakes.
+            AnswerRefused: the file has mistakes.
         """
-        file = arguments.get("file")
-        if not isinstance(file, str) or not file:
-            raise AnswerRefused(Refusal(RefusalCode.MALFORMED, "apply needs the path of a topology file"))
-        new = self._read(Path(file))
+        new = self._read(Path(asked.file))
         if not isinstance(new, LoadedTopology):
             wrong = [str(one) for one in new if not one.is_warning]
             more = f" and {len(wrong) - MISTAKES_TOLD} more" if len(wrong) > MISTAKES_TOLD else ""
             cause = f"{'; '.join(wrong[:MISTAKES_TOLD])}{more}"
             raise AnswerRefused(Refusal(RefusalCode.BAD_VALUE, cause[:TEXT_CHARS_MAX]))
         plan = plan_of(self._loaded, new, self._place)
-        is_applied = not plan.refused and not arguments.get("trial")
+        is_applied = not plan.refused and not asked.trial
         told: dict[str, Any] = msgspec.to_builtins(plan) | {"applied": is_applied, "started_anew": plan.started_anew}
         told["hash"] = {"old": self._hash, "new": topology_hash(new)}
         if is_applied:

@@ -10,13 +10,14 @@
 Stages start from first to last and stop in reverse.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from albireo.codec.questions.kind import Handled
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.log import LogConfig
@@ -33,7 +34,7 @@ from albireo.node.membership.pair_arguments import PairArguments
 from albireo.node.vote.boot import node_voter_of
 from albireo.runtime import ActorSpec
 from albireo.runtime.actor.node import run_node
-from albireo.runtime.actor.supervisor import Supervisor
+from albireo.runtime.actor.supervisor import BootAnswer, Supervisor
 
 HOST: Final = "host"
 """Kind, and name by default, of the adapter that every node has for its own machine."""
@@ -63,10 +64,9 @@ def run(
     """
     node = place.node
     level = node.feature_level if feature_level is None else feature_level
-    answers = {}
+    answers: Sequence[Handled[BootAnswer]] = ()
     if read is not None:
-        in_use = TopologyInUse(loaded, place, read, partial(specs_of, keys=keys, feature_level=level))
-        answers = {"apply": in_use.apply, "topology": in_use.tell}
+        answers = TopologyInUse(loaded, place, read, partial(specs_of, keys=keys, feature_level=level)).handlers
     return run_node(
         data,
         specs_of(loaded, place, keys, level),

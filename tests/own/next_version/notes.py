@@ -4,7 +4,6 @@ Somebody notes a text; the table counts how often each was noted, so that a note
 the next version by `sitecustomize.py` beside this; a test declares it for a while (`known`).
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -13,12 +12,18 @@ import pytest
 
 from albireo.codec import record
 from albireo.codec.frame import FrameHeader
+from albireo.codec.questions.declared import QUESTIONS
+from albireo.codec.questions.kind import Answerer, Asked, Nothing, QuestionKind
 from albireo.codec.record import Stream
-from albireo.machine.answers.answers import AnsweringRoot, Answers
+from albireo.machine.answers import answers
+from albireo.machine.answers.answers import AnsweringRoot
 from albireo.machine.fold import declared
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn, answer_to
+from albireo.machine.orders.places import Places
 from albireo.machine.table.fold import TableFold
 from albireo.machine.table.shape import TableShape
+from albireo.model.access import AccessRole
 from albireo.model.bounded import Count, Name
 from albireo.model.refusal import Refusal, RefusalCode
 
@@ -55,41 +60,49 @@ class Notes(TableFold[str, Note]):
         self.table.put(Note(text=record.text, count=1 + (before.count if before else 0)), sequence)
 
 
-class NoteAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NoteAsked(Asked, frozen=True, kw_only=True):
     """Arguments of the question `note`."""
 
     text: Name
 
 
-class NotesAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `notes`: none."""
+NOTE: Final = QuestionKind(
+    name="note", shape=NoteAsked, answer=str, answerer=Answerer.ACTING, role=AccessRole.OPERATE, meaning="note a text"
+)
+COUNTS: Final = QuestionKind(
+    name="notes",
+    shape=Nothing,
+    answer=dict[str, int],
+    answerer=Answerer.CORE,
+    meaning="how often each was noted",
+    is_reading=True,
+)
 
 
 def declare() -> None:
     """Add all of it to what this process knows."""
     record.declare(Noted, LEVEL)
     declared.FOLDS = (*declared.FOLDS, Notes)
-    # Questions are no list yet to which one adds.
-    Answers.__init__ = with_questions(Answers.__init__)  # type: ignore[method-assign, assignment]  # By hand.
+    QUESTIONS.update({one.name: one for one in (NOTE, COUNTS)})
+    answers.PARTS = (*answers.PARTS, NoteAnswers)
 
 
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have it known until the end of a test. Levels of members are what the test gives them."""
     monkeypatch.setattr(record, "_decoder", record._decoder)
     monkeypatch.setattr(declared, "FOLDS", declared.FOLDS)
-    monkeypatch.setattr(Answers, "__init__", Answers.__init__)
+    monkeypatch.setattr(answers, "PARTS", answers.PARTS)
+    for one in (NOTE, COUNTS):
+        monkeypatch.setitem(QUESTIONS, one.name, one)
     monkeypatch.setitem(record.LEVELS, Noted, LEVEL)
     declare()
 
 
-def with_questions(begins: Callable[[Answers, AnsweringRoot], None]) -> Callable[[Answers, AnsweringRoot], None]:
-    """The beginning of the answers, which know two more questions."""
+class NoteAnswers:
+    """The part of the answers that is about notes."""
 
-    def begin(self: Answers, root: AnsweringRoot) -> None:
-        begins(self, root)
-        self._known |= {"note": (NoteAsked, partial(_note, root)), "notes": (NotesAsked, partial(_notes, root))}
-
-    return begin
+    def __init__(self, root: AnsweringRoot, _: Places) -> None:
+        self.handlers = (handled(NOTE, partial(_note, root)), handled(COUNTS, partial(_notes, root)))
 
 
 def _note(root: AnsweringRoot, question: Question, asked: NoteAsked, turn: Turn) -> None:
@@ -102,6 +115,6 @@ def _note(root: AnsweringRoot, question: Question, asked: NoteAsked, turn: Turn)
     root.after(end, question.sender, answer_to(question.request_id, asked.text), turn)
 
 
-def _notes(root: AnsweringRoot, question: Question, _: NotesAsked, turn: Turn) -> None:
+def _notes(root: AnsweringRoot, question: Question, _: Nothing, turn: Turn) -> None:
     counts = {one.text: one.count for one in root.folds.of(Notes)}
     turn.answer(question, counts)

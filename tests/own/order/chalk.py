@@ -1,20 +1,22 @@
 """A kind of order of the tests' own: a word is chalked on an item, at the node that owns it."""
 
-from typing import Annotated, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 from msgspec import Meta
 
+from albireo.codec.questions.kind import Answerer, Asked, QuestionKind
 from albireo.codec.record import Audited, Stream
 from albireo.machine.desk.registry import Registry
 from albireo.machine.kernel.turn import Turn
 from albireo.machine.orders.kind import ItemOrder, OrderAtOwner, OrderDone
 from albireo.machine.orders.places import Aim
-from albireo.machine.orders.text import OrderText
+from albireo.model.access import AccessRole
+from albireo.model.order_text import OrderText
 from albireo.model.refusal import Refusal, no_item
 
 
-class ChalkAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChalkAsked(Asked, frozen=True, kw_only=True):
     """Arguments of `chalk`."""
 
     item: OrderText
@@ -22,6 +24,16 @@ class ChalkAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     command_id: OrderText = ""
     user: OrderText = "unknown"
     reason: OrderText = ""
+
+
+CHALK: Final = QuestionKind(
+    name="chalk",
+    shape=ChalkAsked,
+    answer=dict[str, str],
+    answerer=Answerer.ACTING,
+    role=AccessRole.OPERATE,
+    meaning="chalk a word on an item",
+)
 
 
 class ChalkBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,8 +52,7 @@ class ChalkRoot(Protocol):
 class Chalk(ItemOrder[ChalkAsked, ChalkBody]):
     """The word stands in the event journal."""
 
-    name = "chalk"
-    asked = ChalkAsked
+    question = CHALK
     body = ChalkBody
     look = "the event journal"
     after_stop = "look at the event journal before you chalk again"

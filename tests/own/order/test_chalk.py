@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from albireo.client import NodeRefused, connect
+from albireo.codec.questions.declared import QUESTIONS
 from albireo.codec.record import Audited
 from albireo.machine.orders import declared
 from albireo.model.tree.message import MessageOutcome
 from tests.interop.test_tree_orders import NORTH, PUMP, ROOT, device, told, up
-from tests.own.order.chalk import Chalk, ChalkBody
+from tests.own.order.chalk import CHALK, Chalk, ChalkBody
 from tests.parts import brought
 from tests.parts.core_pair import aside
 from tests.parts.tree import TreeNode, tree_of
@@ -28,6 +29,7 @@ HERE = Path(__file__).parent
 def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The kind is one of those that there are."""
     monkeypatch.setattr(declared, "KINDS", (*declared.KINDS, Chalk))
+    monkeypatch.setitem(QUESTIONS, CHALK.name, CHALK)
     yield
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from albireo.cli import cli
 from albireo.cli.node.write import EXPIRES_S_MAX, NegativeNumbers, parsed
 from albireo.cli.timespan import SecondsType
-from albireo.machine.orders.text import EXPIRES_MS_MAX
+from albireo.model.order_text import EXPIRES_MS_MAX
 from albireo.model.value import Value, ValueType
 
 

@@ -9,10 +9,10 @@ from albireo.cli.demo.orders import OrdersTold
 from albireo.cli.demo.recording import Recorded, RecordedNode
 from albireo.cli.demo.told import DemoTold, told_of
 from albireo.cli.demo.tree import NORTH, ROOT, SITES, SOUTH
-from albireo.client.requests import TreeRow
 from albireo.codec.history import BelowFolder, FileKind
 from albireo.model.command import Outcome
 from albireo.model.instant import SECOND
+from albireo.model.tree.node_row import NodeRow
 from tests.parts.demo_history import ACQUIRED, BEGAN, CO, DROPPED, ITEMS, sample, write_history
 
 Rows = list[dict[str, Any]]
@@ -70,7 +70,7 @@ def told(tmp_path: Path, copied: Rows, caught_up_s: float | None = 0.5) -> DemoT
     for site in SITES:
         rows = copied if site == NORTH else own
         write_history(nodes[ROOT].data, {FileKind.SAMPLES: rows}, name=BelowFolder(site, bytes(16)).path, node=site)
-    row = TreeRow(
+    row = NodeRow(
         node=NORTH, by=NORTH, stale_since_ns=None, items=2, position="2:99", complete_to_ns=7 * SECOND, behind=0
     )
     cut = CutTold(node=NORTH, seconds=10.0, records=700, caught_up_s=caught_up_s)

@@ -32,6 +32,7 @@ from albireo.cli.view.render import Clock, Size, render
 from albireo.cli.view.screen import Screen
 from albireo.cli.view.state import LiveState
 from albireo.codec.frame import body_crc
+from albireo.codec.questions.kind import UserAsked
 from albireo.log import LogConfig, OsFileSystem, StoreIdentity
 from albireo.log.inspection import compare, delete_quarantined, inspect, quarantined
 from albireo.log.log import Log
@@ -58,7 +59,7 @@ def view_of(side: Side) -> dict[str, Any]:
 def table(tmp_path: Path) -> Table:
     """A pair that goes well."""
     made = Table(tmp_path)
-    made.sides[0].actions.admission.init({}, made.now)
+    made.sides[0].actions.admission.init(UserAsked(), made.now)
     made.wait_for(State.ACTIVE, State.READY)
     made.pass_time(2 * SECOND)
     return made

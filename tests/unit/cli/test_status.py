@@ -10,6 +10,7 @@ from albireo.cli.node.page import page_of
 from albireo.cli.node.status import device_text, door_text, producers_table
 from albireo.cli.output import show_table
 from albireo.cli.pair.table import rows_of
+from albireo.codec.questions.kind import UserAsked
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
 from tests.parts.pair import Side, Table
@@ -131,7 +132,7 @@ def test_a_pair_says_who_leads_and_where_records_are(tmp_path: Path) -> None:
     table = Table(tmp_path)
     waiting = page_of(pair_status(view_of(table.sides[0]), role="joining"))
     assert waiting.leads.startswith("NOBODY LEADS: ") and not waiting.is_safe
-    table.sides[0].actions.admission.init({}, table.now)
+    table.sides[0].actions.admission.init(UserAsked(), table.now)
     table.wait_for(State.ACTIVE, State.READY)
     table.pass_time(2 * SECOND)
     good = page_of(pair_status(*(view_of(side) for side in table.sides)))

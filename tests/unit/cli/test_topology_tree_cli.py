@@ -13,9 +13,9 @@ from albireo.cli import cli
 from albireo.cli.output import ExitCode
 from albireo.cli.site.tree import seen_health, tree_of
 from albireo.cli.topology_file import read_topology
-from albireo.client.requests import TreeRow
 from albireo.codec.topology.meaning import topology_hash
 from albireo.model.instant import SECOND
+from albireo.model.tree.node_row import NodeRow
 from tests.parts.core_pair import aside
 from tests.parts.lone import LoneNode
 from tests.parts.port import free_port
@@ -199,7 +199,7 @@ def test_one_node_is_asked_at_most() -> None:
     assert run("show", TUNNELS, "--id", "root", "--at", "tcp://10.0.0.1:5000").exit_code == ExitCode.USAGE
 
 
-def seen(*rows: TreeRow) -> list[str]:
+def seen(*rows: NodeRow) -> list[str]:
     """Lines of the example's tree, as its root sees it."""
     loaded = read_topology(TUNNELS)
     health = seen_health({"node": "root", "stats": None}, rows, WALL, topology_hash(loaded))
@@ -209,9 +209,9 @@ def seen(*rows: TreeRow) -> list[str]:
 WALL = 1_800_000_000 * SECOND
 
 
-def row(node: str, **fields: Any) -> TreeRow:
+def row(node: str, **fields: Any) -> NodeRow:
     told = {"stale_since_ns": None, "items": 3, "position": "1:9", "complete_to_ns": WALL, "behind": 0}
-    return TreeRow(node=node, by=node, **{**told, **fields})
+    return NodeRow(node=node, by=node, **{**told, **fields})
 
 
 def test_nodes_below_have_the_health_that_the_node_above_knows() -> None:

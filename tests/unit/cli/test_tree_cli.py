@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from albireo.cli.below.nodes import NodeTold, missing_lines, missing_text, nodes_told, to_come_text, with_pace
-from albireo.client.requests import TreeRow
 from albireo.model.instant import SECOND
+from albireo.model.tree.node_row import NodeRow
 
 WALL = 1_800_000_000 * SECOND
 
 
-def row(node: str = "root/north", **fields: Any) -> TreeRow:
-    one = TreeRow(
+def row(node: str = "root/north", **fields: Any) -> NodeRow:
+    one = NodeRow(
         node=node, by="root/north", stale_since_ns=None, items=3, position="1:9", complete_to_ns=WALL, behind=0
     )
     return msgspec.structs.replace(one, **fields)
@@ -35,7 +35,7 @@ def stats(index: int = 1, *, final: int = 0, **fields: Any) -> dict[str, Any]:
     }
 
 
-def told(*rows: TreeRow, below: list[dict[str, Any]] | None = None) -> list[NodeTold]:
+def told(*rows: NodeRow, below: list[dict[str, Any]] | None = None) -> list[NodeTold]:
     return nodes_told("root", rows, None if below is None else {"below": below})
 
 

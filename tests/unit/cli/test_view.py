@@ -43,7 +43,6 @@ from albireo.cli.view.trend import STEP_NS, STEPS, Trend
 from albireo.cli.view.view import keys_of
 from albireo.cli.view.watch import snapshot
 from albireo.client import Changes, ItemCase
-from albireo.client.requests import TreeRow
 from albireo.model.case import Action, LifecycleStatus, Shelving
 from albireo.model.command import ItemSelection, Outcome
 from albireo.model.instant import SECOND, Instant
@@ -56,6 +55,7 @@ from albireo.model.quality import (
     UNCERTAIN_NO_COMMUNICATION_LAST_USABLE,
 )
 from albireo.model.samples import SampleBatch, Strings
+from albireo.model.tree.node_row import NodeRow
 from albireo.model.value import ItemId, ValueType
 from albireo.plant.tunnel.scenario import Scenario
 
@@ -152,12 +152,12 @@ def test_a_set_point_of_another_node_is_written_by_its_full_name() -> None:
     assert (wish.order.name, wish.order.value) == ("root/north:co_setpoint", 9.0)
 
 
-def row(node: str, **fields: Any) -> TreeRow:
-    one = TreeRow(node=node, by=node, stale_since_ns=None, items=1, position="1:9", complete_to_ns=WALL, behind=0)
+def row(node: str, **fields: Any) -> NodeRow:
+    one = NodeRow(node=node, by=node, stale_since_ns=None, items=1, position="1:9", complete_to_ns=WALL, behind=0)
     return msgspec.structs.replace(one, **fields)
 
 
-def tree_of(*rows: TreeRow, **status: Any) -> LiveState:
+def tree_of(*rows: NodeRow, **status: Any) -> LiveState:
     """The root and two sites, as the root tells them."""
     live = several(of_node("root", 1), of_node("root/north", 2), of_node("root/south", 3))
     live.told({"core": {"node": "root"}, **status}, rows, CLOCK.now)

@@ -30,6 +30,7 @@ from albireo.codec.message import (
     RoleTold,
     Successor,
 )
+from albireo.codec.questions.declared import QUESTIONS
 from albireo.codec.record import GapFound, Kind, ProducerOpened
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.detours import Detours
@@ -170,8 +171,13 @@ def asker() -> NodeAsker:
     return one
 
 
+def question(what: str, line: int | None, request_id: int = 7) -> QuestionAsked:
+    """A question as a client asks it: whether it may be repeated goes by its declaration."""
+    return QuestionAsked(Ask(request_id=request_id, what=what), line, QUESTIONS[what].is_repeatable)
+
+
 def asked(what: str, request_id: int = 7) -> QuestionAsked:
-    return QuestionAsked(Ask(request_id=request_id, what=what))
+    return question(what, None, request_id)
 
 
 def said(effects: Effects | list[SayTo | AnswerCame | Unanswered]) -> list[tuple[int, str]]:
@@ -234,7 +240,7 @@ def test_many_questions_are_open_at_a_time_and_each_gets_its_own_answer() -> Non
 def test_a_question_to_a_named_member_stays_with_it_whoever_acts() -> None:
     one = asker()
     one.step(Heard(0, acts(2)), at(0))
-    assert said(one.step(QuestionAsked(Ask(request_id=7, what="status"), 1), at(0))) == [(1, "Ask")]
+    assert said(one.step(question("status", 1), at(0))) == [(1, "Ask")]
     assert said(one.step(Heard(1, acts(5)), at(1))) == []
     one.step(LineDown(1), at(2))
     assert said(one.step(Heard(0, acts(6)), at(3))) == [], "not at the other one"
@@ -245,7 +251,7 @@ def test_a_question_to_a_named_member_stays_with_it_whoever_acts() -> None:
 
 def test_a_line_beside_those_of_the_members_serves_named_questions_only() -> None:
     one = asker()
-    assert said(one.step(QuestionAsked(Ask(request_id=7, what="history_piece"), 2), at(0))) == []
+    assert said(one.step(question("history_piece", 2), at(0))) == []
     assert said(one.step(LineUp(2), at(1))) == [(2, "Ask")]
     assert one.chosen is None
     effects = one.step(LineDown(2), at(2))

@@ -12,7 +12,7 @@ from albireo.client import NodeRefused, connect, orders, requests
 from albireo.client.conversation import Conversation
 from albireo.client.message.messages import OutgoingMessage
 from albireo.client.questions import NodeReply, Request
-from albireo.codec.pieces import PIECE_ENTRIES_MAX
+from albireo.codec.questions.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action
 from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.value import ItemId, ValueType

@@ -3,33 +3,19 @@
 A new message, record, table or field without a bound fails.
 """
 
-import re
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-import albireo
 from albireo.codec import history_copy
 from albireo.codec.bounds import OPEN_BYTES_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import OPEN, Answer, AnyMessage, Ask, FeedAck, decode, encode
+from albireo.codec.questions.declared import QUESTIONS
 from albireo.codec.record import Record, decode_records, encode_body
-from albireo.machine.answers.answers import ItemsAsked, Nothing
-from albireo.machine.answers.cases import CasesAsked
-from albireo.machine.answers.forces import ForcesAsked
-from albireo.machine.answers.orders import CancelAsked, CommandAsked, CommandsAsked
-from albireo.machine.answers.posts import BecomeAsked, ReceiveAsked, TakeAsked
-from albireo.machine.answers.selections import SelectionsAsked
-from albireo.machine.answers.sessions import OwnSessionAsked, SessionsAsked
-from albireo.machine.fold import ActionAsked
 from albireo.machine.fold.declared import shapes
 from albireo.model.bounded import INT64_MAX
-from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion
-from albireo.node.member.admin_actions import MaintenanceAsked, PlainAction
-from albireo.node.member.joint_stop import StopNowAsked
-from albireo.node.member.voter_admission import InitAsked, ResetAsked
 from tests.parts.bounds import changed, encoded, structs, unbounded
 from tests.unit.machine.root.test_root import World
 
@@ -42,17 +28,8 @@ REASONS = {
     "RangeSent.payload": "the raw part takes its place",
     "TablePart.rows": "bounded by the rows of its table, which stand in this list too",
 }
+SHAPES = {one.shape for one in QUESTIONS.values()}
 KINDS = World().root.tree.kinds
-SHAPES: tuple[type, ...] = (
-    *PIECES.values(),
-    *(Nothing, ItemsAsked, CasesAsked, ActionAsked),
-    *(one.asked for one in KINDS),
-    *(HotQuestion, ItemQuestion, NodeQuestion),
-    *(BecomeAsked, CancelAsked, ReceiveAsked, TakeAsked),
-    *(SelectionsAsked, CommandAsked, CommandsAsked, ForcesAsked, OwnSessionAsked, SessionsAsked),
-    *(MaintenanceAsked, PlainAction, StopNowAsked, InitAsked, ResetAsked),
-)
-"""Arguments of all questions."""
 MESSAGES = structs(AnyMessage)
 ARRIVING = {
     "messages": MESSAGES,
@@ -81,14 +58,6 @@ def test_a_record_with_a_field_out_of_bounds_is_malformed(record: Any) -> None:
         except DecodeError:
             is_taken = False
         assert is_taken == is_within, repr(value)[:200]
-
-
-def test_the_list_of_questions_is_complete() -> None:
-    """Arguments are read with `msgspec.convert(arguments, Shape)`; those of actors come from boot, their own node."""
-    names = {shape.__name__ for shape in SHAPES}
-    for path in Path(albireo.__file__).parent.rglob("*.py"):
-        for name in re.findall(r"msgspec\.convert\((?:\w+\.)*arguments, ([A-Z]\w+)\)", path.read_text()):
-            assert name in names or name.endswith(("Arguments", "Config")), f"{path.name}: {name}"
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda one: one.cls.__name__)

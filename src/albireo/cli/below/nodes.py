@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.display import time_text
-from albireo.client.requests import TreeRow
 from albireo.model.instant import SECOND
+from albireo.model.tree.node_row import NodeRow
 
 LATE_NS: Final = 5 * SECOND
 """A watermark younger than this is as good as now."""
@@ -76,7 +76,7 @@ class NodeTold(msgspec.Struct, frozen=True, kw_only=True):
     """Its stored history here; null: there is none, or the history does not answer."""
 
 
-def nodes_told(asked: str, rows: Sequence[TreeRow], stats: dict[str, Any] | None) -> list[NodeTold]:
+def nodes_told(asked: str, rows: Sequence[NodeRow], stats: dict[str, Any] | None) -> list[NodeTold]:
     """The other nodes.
 
     Args:
@@ -88,7 +88,7 @@ def nodes_told(asked: str, rows: Sequence[TreeRow], stats: dict[str, Any] | None
     return [_told(row, stored.get(row.node), is_below=row.node.startswith(f"{asked}/")) for row in rows]
 
 
-def _told(row: TreeRow, stored: StoredTold | None, *, is_below: bool) -> NodeTold:
+def _told(row: NodeRow, stored: StoredTold | None, *, is_below: bool) -> NodeTold:
     is_heard = row.stale_since_ns is None
     behind = row.behind if is_heard and row.behind >= 0 else None
     return NodeTold(

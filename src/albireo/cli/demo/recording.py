@@ -21,10 +21,10 @@ from albireo.cli.output import Failure, say
 from albireo.cli.view.state import LiveState
 from albireo.cli.view.view import LiveView
 from albireo.cli.view.watch import SITE
-from albireo.client.requests import TreeRow
 from albireo.drill.ground import DrillError
 from albireo.model import quality
 from albireo.model.instant import SECOND
+from albireo.model.tree.node_row import NodeRow
 from albireo.plant.tunnel import Tunnel, TunnelError, start_whole_tunnel
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.runtime.clock import wall_ns
@@ -66,7 +66,7 @@ class Recorded(msgspec.Struct, kw_only=True):
 
     nodes: dict[str, RecordedNode]
     """By id, the root first."""
-    rows: Mapping[str, TreeRow] = {}
+    rows: Mapping[str, NodeRow] = {}
     """The sites as the root saw them last."""
     commands: OrdersTold = OrdersTold()
     cuts: list[CutTold] = []

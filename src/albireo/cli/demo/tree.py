@@ -22,11 +22,11 @@ from albireo.cli.output import Failure
 from albireo.cli.place import MEMBERS
 from albireo.cli.view.watch import SHOWN
 from albireo.client import Client, ClientError, connect
-from albireo.client.requests import TreeRow
 from albireo.drill.ports import KeptPorts
 from albireo.model.position import Position
 from albireo.model.settings import Placement
 from albireo.model.topology import Guard
+from albireo.model.tree.node_row import NodeRow
 from albireo.plant.tunnel.tree_site import WITNESS, PlantNode, write_tree
 from albireo.runtime.errors import RuntimeFault
 from albireo.runtime.link.keys import Keys, introduce
@@ -166,7 +166,7 @@ class DemoTree:
         rows = self.rows()
         return bool(rows) and all(one.stale_since_ns is None and one.complete_to_ns for one in rows.values())
 
-    def rows(self) -> dict[str, TreeRow]:
+    def rows(self) -> dict[str, NodeRow]:
         """The sites as the root sees them; empty when it does not answer."""
         with contextlib.suppress(ClientError, RuntimeFault), self.at_root() as client:
             return {one.node: one for one in client.tree()}
@@ -211,7 +211,7 @@ def name_of(node: str) -> str:
     return node.rpartition("/")[2]
 
 
-def position_of(row: TreeRow) -> Position:
+def position_of(row: NodeRow) -> Position:
     """Place in a site's log up to which the root has it."""
     epoch, _, sequence = row.position.partition(":")
     return Position(int(epoch), int(sequence)) if sequence else Position()

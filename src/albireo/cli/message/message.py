@@ -13,7 +13,7 @@ from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.cli.timespan import SecondsType
 from albireo.client import Client, InboxMessage
 from albireo.client.message.files import FILE, PART_BYTES, new_transfer, read_up_to_one_more, write_durably
-from albireo.machine.orders.message.kinds import SEND_BYTES_MAX
+from albireo.codec.questions.messages import SEND_BYTES_MAX
 from albireo.model.tree.message import DEFAULT_INBOX, EXPIRES_MS_MAX
 from albireo.model.tree.proof import MessageProof
 

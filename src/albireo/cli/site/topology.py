@@ -15,8 +15,8 @@ from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
 
 if TYPE_CHECKING:
-    from albireo.client.requests import TreeRow
     from albireo.field.modbus.survey import Survey
+    from albireo.model.tree.node_row import NodeRow
 
 APPLY_S = 60.0
 """Time that boot may take to read and judge the files of a large site."""
@@ -152,7 +152,7 @@ def _asked(file: Path, data: Path | None, at: str | None, node_id: str | None, k
     return far_node(at, file, node_id, keys) if at is not None or node_id is not None else None
 
 
-def _status_of(place: Place) -> tuple[dict[str, Any] | None, "list[TreeRow]", str]:
+def _status_of(place: Place) -> tuple[dict[str, Any] | None, "list[NodeRow]", str]:
     """Status of the node and the other nodes as it sees them; or no status, and why there is none."""
     from albireo.cli.node.status import gather
     from albireo.client import ClientError

@@ -9,11 +9,11 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.below.nodes import NodeTold, heard_text, missing_text, nodes_told, to_come_text
-from albireo.client.requests import TreeRow
 from albireo.codec.topology.changes import TopologyChange
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.model.topology import FaceConfig, GroupConfig, NodeConfig, WitnessConfig, places_of
+from albireo.model.tree.node_row import NodeRow
 from albireo.model.tree.nodes import dialled, subtree, wanted_from_above
 
 NOT_ASKED: Final = "not asked"
@@ -142,7 +142,7 @@ def health_of(status: Mapping[str, Any], hashed: str, file: str) -> NodeHealth:
     )
 
 
-def seen_health(status: Mapping[str, Any], rows: Sequence[TreeRow], wall_ns: int, file: str) -> dict[str, NodeHealth]:
+def seen_health(status: Mapping[str, Any], rows: Sequence[NodeRow], wall_ns: int, file: str) -> dict[str, NodeHealth]:
     """Health of the other nodes as the node that is asked sees them, by their ids.
 
     Args:
@@ -156,7 +156,7 @@ def seen_health(status: Mapping[str, Any], rows: Sequence[TreeRow], wall_ns: int
     return {one.node: _seen(asked, one, row, wall_ns, file) for one, row in zip(told, rows, strict=True)}
 
 
-def _seen(asked: str, one: NodeTold, row: TreeRow, wall_ns: int, file: str) -> NodeHealth:
+def _seen(asked: str, one: NodeTold, row: NodeRow, wall_ns: int, file: str) -> NodeHealth:
     missing = missing_text(one)
     is_told = one.is_heard and not (one.is_below and one.behind is None)  # A passive member follows no log.
     to_come = f", {to_come_text(one, wall_ns)}" if is_told else ""

@@ -12,13 +12,13 @@ import msgspec
 from albireo.cli.display import is_diagnostic, natural
 from albireo.cli.view.trend import Trend
 from albireo.client import Changes
-from albireo.client.requests import TreeRow
 from albireo.model import quality
 from albireo.model.case import Case, LifecycleStatus, Shelving
 from albireo.model.command import ItemSelection, Outcome
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
+from albireo.model.tree.node_row import NodeRow
 from albireo.model.value import ItemId, Value
 
 RATE_WINDOW_NS: Final = 3 * SECOND
@@ -73,7 +73,7 @@ class LiveState:
         """Full names of the items that are forced, whether their nodes are heard or not."""
         self._numbers: dict[str, int] = {}
         """Number of each node."""
-        self.rows: dict[str, TreeRow] = {}
+        self.rows: dict[str, NodeRow] = {}
         """Other nodes as the one that is asked sees them, by id."""
         self.items: dict[int, KnownItem] = {}
         self.values: dict[int, Current] = {}
@@ -122,7 +122,7 @@ class LiveState:
         if changes.is_live:
             self.heard(now)
 
-    def told(self, status: dict[str, object], rows: Sequence[TreeRow], now: Instant) -> None:
+    def told(self, status: dict[str, object], rows: Sequence[NodeRow], now: Instant) -> None:
         """Takes what the node that is asked says of itself, and of the others."""
         self.status, self.rows = status, {one.node: one for one in rows}
         core = status.get("core")

@@ -44,9 +44,9 @@ from albireo.cli.view.screen import (
 )
 from albireo.cli.view.state import HeldSelection, LiveState
 from albireo.client import Changes, Client, ClientError, ItemSelection, NodeRefused
-from albireo.client.requests import TreeRow
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
+from albireo.model.tree.node_row import NodeRow
 from albireo.plant.tunnel.processes import TunnelError
 from albireo.plant.tunnel.scenario import Scenario
 from albireo.runtime.clock import boot_ns, wall_ns
@@ -77,7 +77,7 @@ class StatusKnown(msgspec.Struct, frozen=True):
     """Status of CORE, boot and history, and the other nodes as CORE sees them."""
 
     status: dict[str, object]
-    rows: list[TreeRow]
+    rows: list[NodeRow]
 
 
 class OrderEnded(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from albireo.client.conversation import Conversation
 from albireo.client.core import ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.message import messages
+from albireo.codec.questions.messages import InboxMessage
 from albireo.model.tree.message import DEFAULT_INBOX
 from albireo.model.tree.proof import MessageProof
 
@@ -85,17 +86,15 @@ class AsyncMessagingClient:
         """Tell what became of a message, as `Client.message` tells."""
         return await self.converse(messages.proof(command_id, timeout_s))
 
-    async def inbox(
-        self, inbox: str = DEFAULT_INBOX, *, timeout_s: float | None = None
-    ) -> AsyncIterator[messages.InboxMessage]:
+    async def inbox(self, inbox: str = DEFAULT_INBOX, *, timeout_s: float | None = None) -> AsyncIterator[InboxMessage]:
         """Messages to this node, as `Client.inbox` gives them."""
         while (found := await self.converse(messages.receive(inbox, timeout_s))) is not None:
             yield found
 
-    async def take(self, message: messages.InboxMessage, reply: bytes | None = None) -> None:
+    async def take(self, message: InboxMessage, reply: bytes | None = None) -> None:
         """Say that a message is taken, as `Client.take` does."""
         await self.converse(messages.take(message, reply))
 
-    async def give_back(self, message: messages.InboxMessage) -> None:
+    async def give_back(self, message: InboxMessage) -> None:
         """Say that nothing was done with a message, as `Client.give_back` does."""
         await self.converse(messages.give_back(message))

@@ -29,7 +29,8 @@ from msgspec import Meta
 from albireo.client.conversation import Conversation
 from albireo.client.errors import FileNotSent
 from albireo.client.message import messages
-from albireo.client.message.messages import InboxMessage, OutgoingMessage
+from albireo.client.message.messages import OutgoingMessage
+from albireo.codec.questions.messages import InboxMessage
 from albireo.log.files import OsFileSystem
 from albireo.model.bounded import Count
 from albireo.model.tree.proof import MessageProof

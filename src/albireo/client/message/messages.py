@@ -9,8 +9,8 @@ import msgspec
 from albireo.client.conversation import Conversation, understood
 from albireo.client.errors import NodeRefused
 from albireo.client.questions import NodeReply, Request, milliseconds
+from albireo.codec.questions.messages import InboxMessage
 from albireo.model.refusal import RefusalCode
-from albireo.model.tree.message import MessageName
 from albireo.model.tree.proof import MessageProof
 
 GRACE_S: Final = 5.0
@@ -24,28 +24,6 @@ MOVED: Final = "the lead has changed"
 MOVED_PAUSE_S: Final = 0.2
 
 _Answer = TypeVar("_Answer")
-
-
-class InboxMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that a receiver has; `take` makes it its own, `give_back` another one's."""
-
-    name: MessageName
-    lease: int
-    kind: str
-    body: bytes
-    user: str
-    principal: str
-    reason: str
-
-    @property
-    def origin(self) -> str:
-        """Node that it was sent from."""
-        return self.name.origin
-
-    @property
-    def inbox(self) -> str:
-        """Inbox that it came to."""
-        return self.name.inbox
 
 
 class OutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):

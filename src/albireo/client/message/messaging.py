@@ -6,6 +6,7 @@ from typing import Literal, overload
 
 from albireo.client.message import files, messages
 from albireo.client.orders import OrderingClient
+from albireo.codec.questions.messages import InboxMessage
 from albireo.model.tree.message import DEFAULT_INBOX
 from albireo.model.tree.proof import MessageProof
 
@@ -66,7 +67,7 @@ class MessagingClient(OrderingClient):
         """Tell what became of a message, and the reply; None: it has no end after `timeout_s`."""
         return self.converse(messages.proof(command_id, timeout_s))
 
-    def inbox(self, inbox: str = DEFAULT_INBOX, *, timeout_s: float | None = None) -> Iterator[messages.InboxMessage]:
+    def inbox(self, inbox: str = DEFAULT_INBOX, *, timeout_s: float | None = None) -> Iterator[InboxMessage]:
         """Messages to this node, each given to one of all clients that receive from this inbox here.
 
         It is this client's for 30 s, and then given to another one, unless `take` says in time that it is taken. Ends
@@ -75,7 +76,7 @@ class MessagingClient(OrderingClient):
         while (found := self.converse(messages.receive(inbox, timeout_s))) is not None:
             yield found
 
-    def take(self, message: messages.InboxMessage, reply: bytes | None = None) -> None:
+    def take(self, message: InboxMessage, reply: bytes | None = None) -> None:
         """Say that a message is taken: its sender hears `executed`, and `reply`, of at most 16 KiB.
 
         Raises:
@@ -83,7 +84,7 @@ class MessagingClient(OrderingClient):
         """
         self.converse(messages.take(message, reply))
 
-    def give_back(self, message: messages.InboxMessage) -> None:
+    def give_back(self, message: InboxMessage) -> None:
         """Say that nothing was done with a message: another receiver gets it at once, this one not for 30 s.
 
         Raises:
@@ -132,7 +133,7 @@ class MessagingClient(OrderingClient):
         )
         return self.converse(files.send_file(sent, self._core.user, progress))
 
-    def receive_file(self, message: messages.InboxMessage, directory: str | Path) -> Path | None:
+    def receive_file(self, message: InboxMessage, directory: str | Path) -> Path | None:
         """Take a message of kind `file`, and what belongs to it.
 
         Returns:

@@ -8,8 +8,7 @@ Spec: ADR-0154.
 
 from typing import Final
 
-import msgspec
-
+from albireo.codec.questions.people import GrantAsked, RevokeAsked
 from albireo.codec.record import AccessGranted, AccessRevoked
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.people.access import changed
@@ -31,25 +30,6 @@ _NO_ROLES: Final = {
     PrincipalKind.LOCAL: "a user of this machine: who may reach the data directory may all",
     PrincipalKind.ANYBODY: "no name of a key",
 }
-
-
-class GrantAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `access_grant`."""
-
-    principal: str
-    role: str
-    node: str = ""
-    """Id of the topmost node; empty: every node."""
-    user: str = ""
-
-
-class RevokeAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `access_revoke`."""
-
-    principal: str
-    node: str = ""
-    """Node at which the role was given; empty: every role."""
-    user: str = ""
 
 
 AccessChange = AccessGranted | AccessRevoked

@@ -18,6 +18,7 @@ import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer, AnyMessage, Ask
+from albireo.codec.questions.people import TICKETS_SHOWN, VISITORS_MAX, TicketJudged
 from albireo.codec.ticket import decode_ticket, digest_of
 from albireo.machine.producer.asking import UNASKED
 from albireo.model.access import AccessRole
@@ -29,7 +30,6 @@ SHOW: Final = "ticket_show"
 ASK_NS: Final = SECOND
 SILENT_NS: Final = 10 * SECOND
 """Time without an answer of CORE after which nobody is inside: a session may be over."""
-VISITORS_MAX: Final = 500
 ANOTHER: Final = "ask CORE for another one (`ticket`), and show it"
 
 Visitor = tuple[bytes, str]
@@ -57,15 +57,6 @@ class Entrance(msgspec.Struct, frozen=True):
     session_id: int = 0
     role: str = ""
     """Word of the role of its principal, by CORE's last answer."""
-
-
-class TicketJudged(msgspec.Struct, frozen=True):
-    """CORE's word on a ticket that was shown."""
-
-    reason: str = ""
-    """Reason why it lets nobody in; empty: it does."""
-    session_id: int = 0
-    role: str = ""
 
 
 class DoorKeeper:
@@ -176,7 +167,7 @@ class DoorKeeper:
         self._is_awaited, self._is_shown = True, False
         self._asked = list(self._visitors.items())
         shown = [(one.number, one.digest, principal) for (_, principal), one in self._asked]
-        ask = Ask(request_id=self._number, what="tickets_shown", arguments={**self._told, "shown": shown})
+        ask = Ask(request_id=self._number, what=TICKETS_SHOWN.name, arguments={**self._told, "shown": shown})
         return [DoorSays(b"", ask)]
 
 

@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import AnyMessage, Ask, ProducerHello
+from albireo.codec.questions.declared import QUESTIONS
 from albireo.codec.record import Audited
 from albireo.machine.access.needs import MESSAGES, needed_for
 from albireo.machine.fold.people.access import AccessFold
@@ -174,12 +175,9 @@ class AccessJudge:
 def subject_of(message: AnyMessage) -> str:
     """Name of what was asked, for people and for the audit trail."""
     match message:
-        case Ask(what="case_action", arguments={"action": str(action)}):
-            return f"case_action {action[:CLAIMED_CHARS_MAX]}"
-        case Ask(what="write", arguments={"item": str(item)}):
-            return f"write {item[:CLAIMED_CHARS_MAX]}"
-        case Ask(what=what):
-            return what[:CLAIMED_CHARS_MAX]
+        case Ask(what=what, arguments=arguments):
+            kind = QUESTIONS.get(what)
+            return what[:CLAIMED_CHARS_MAX] if kind is None else kind.subject_of(arguments)
         case ProducerHello(producer=name):
             return f"producer {name[:CLAIMED_CHARS_MAX]}"
         case _:

@@ -6,27 +6,32 @@ refusal is an answer with a reason, never a silence.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 import numpy as np
-from msgspec import Meta
 
 from albireo.codec.message import AnyMessage, Ask
-from albireo.codec.pieces import InPieces, NoCursor
+from albireo.codec.questions.kind import Handled, Nothing, by_name, taken
+from albireo.codec.questions.node import FORGET, ITEMS, ORIGINS, READ, STATUS, TREE, ForgetAsked, ItemsAsked
+from albireo.codec.questions.people import ACCESS_GRANT, ACCESS_LIST, ACCESS_REVOKE, GrantAsked, RevokeAsked
+from albireo.codec.questions.pieces import NoCursor
 from albireo.codec.record import AccessGranted, Audited, Stream
-from albireo.machine.access.changes import AccessChanges, GrantAsked, RevokeAsked
+from albireo.machine.access.changes import AccessChanges
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.refusals import refusal_of
 from albireo.machine.answers.cases import CaseAnswers
+from albireo.machine.answers.forces import ForceAnswers
 from albireo.machine.answers.orders import OrderAnswers
+from albireo.machine.answers.posts import PostAnswers
+from albireo.machine.answers.selections import SelectAnswers
 from albireo.machine.answers.sessions import SessionAnswers
 from albireo.machine.answers.tickets import TicketAnswers
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.cases import CaseDesk
 from albireo.machine.desk.feeds import Feeds
-from albireo.machine.desk.forgetting import ForgetAsked, Forgetting
+from albireo.machine.desk.forgetting import Forgetting
 from albireo.machine.desk.registry import Registry
 from albireo.machine.desk.role import Role
 from albireo.machine.desk.roles import put_on_record
@@ -39,6 +44,7 @@ from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import LettersDrained, OneLetter
+from albireo.machine.kernel.handling import Handler, handled
 from albireo.machine.kernel.part import Footing
 from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn, answer_to, granted
 from albireo.machine.orders.force.forcing import Forcing
@@ -46,19 +52,16 @@ from albireo.machine.orders.places import Places
 from albireo.machine.orders.session.sessions import Sessions
 from albireo.machine.orders.write.orders import Orders
 from albireo.model import quality
-from albireo.model.bounded import Name
-from albireo.model.instant import MS, LogTime
+from albireo.model.instant import MS
 from albireo.model.item import KnownItem
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
-from albireo.model.refusal import Refusal, RefusalCode, unknown_question
+from albireo.model.refusal import Refusal, RefusalCode
 
 _STRETCH: Final = 65_536
 """Item ids that are looked through at once for those that there are."""
 PRODUCERS_TOLD: Final = 64
 """Most names of producers in one status."""
-ITEMS_MAX: Final = 100_000
-"""Most items named in one question."""
 SILENT_TOLD: Final = 20
 """Most nodes below whose names `status` tells because they are not heard."""
 MISSING_TOLD: Final = 20
@@ -95,16 +98,23 @@ class AnsweringRoot(Protocol):
         """Say `message` once everything up to `sequence` is committed."""
 
 
-class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A question without arguments."""
+class AnswerPart(Protocol):
+    """The part of the answers that is about one subject."""
+
+    @property
+    def handlers(self) -> Sequence[Handled[Handler]]:
+        """Questions that it answers."""
 
 
-class ItemsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `items` and `read`: full or local names; empty: all."""
-
-    names: Annotated[tuple[Name, ...], Meta(max_length=ITEMS_MAX)] = ()
-    node: Name = ""
-    """Node below whose items are meant; empty: this node."""
+PARTS: tuple[Callable[[AnsweringRoot, Places], AnswerPart], ...] = (
+    OrderAnswers,
+    ForceAnswers,
+    SelectAnswers,
+    PostAnswers,
+    SessionAnswers,
+    CaseAnswers,
+    TicketAnswers,
+)
 
 
 class Answers:
@@ -113,22 +123,20 @@ class Answers:
     def __init__(self, root: AnsweringRoot) -> None:
         self._root = root
         self._places = Places(root)
-        self._known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "status": (Nothing, self._status),
-            "tree": (Nothing, lambda question, _, turn: turn.answer(question, self._root.tree.seen())),
-            "items": (ItemsAsked, self._items),
-            "read": (ItemsAsked, self._read),
-            **OrderAnswers(root, self._places).known,
-            **SessionAnswers(root, self._places).known,
-            **CaseAnswers(root, self._places).known,
-            **TicketAnswers(root).known,
-            "flood": (Nothing, self._flood),
-            "origins": (Nothing, self._origins),
-            "forget": (ForgetAsked, self._forget),
-            "access_list": (Nothing, self._access_list),
-            "access_grant": (GrantAsked, self._change_access),
-            "access_revoke": (RevokeAsked, self._change_access),
-        }
+        self.handlers = by_name(
+            [
+                handled(STATUS, self._status),
+                handled(TREE, self._tree),
+                handled(ITEMS, self._items),
+                handled(READ, self._read),
+                handled(ORIGINS, self._origins),
+                handled(FORGET, self._forget),
+                handled(ACCESS_LIST, self._access_list),
+                handled(ACCESS_GRANT, self._change_access),
+                handled(ACCESS_REVOKE, self._change_access),
+                *(one for part in PARTS for one in part(root, self._places).handlers),
+            ]
+        )
 
     def judges(self, letter: OneLetter, among: LettersDrained, now: Footing, turn: Turn) -> bool:
         """Refuse a message whose sender lacks the role."""
@@ -148,16 +156,12 @@ class Answers:
         return True
 
     def ask(self, question: Question, ask: Ask, turn: Turn) -> None:
-        entry = self._known.get(ask.what)
-        if entry is None:
-            turn.answer(question, unknown_question(ask.what, self._known))
-            return
-        shape, handler = entry
         try:
-            handler(question, msgspec.convert(ask.arguments, shape), turn)
+            handler, asked = granted(taken(self.handlers, ask.what, ask.arguments))
+            handler(question, asked, turn)
         except NotAnswered as refused:
             turn.answer(question, refused.refusal)
-        except (msgspec.ValidationError, NoCursor) as error:
+        except NoCursor as error:
             turn.answer(question, Refusal(RefusalCode.MALFORMED, str(error)))
 
     def refuse(self, sender: bytes, message: AnyMessage, principal: str, moment: Moment, turn: Turn) -> None:
@@ -170,6 +174,9 @@ class Answers:
 
     def _status(self, question: Question, _: Nothing, turn: Turn) -> None:
         turn.answer(question, status_of(self._root, turn.log, question.moment, question.pair, question.door))
+
+    def _tree(self, question: Question, _: Nothing, turn: Turn) -> None:
+        turn.answer(question, self._root.tree.seen())
 
     def _known_items(self, asked: ItemsAsked) -> list[KnownItem]:
         registry, names, mirror = self._root.registry, asked.names, self._places.mirror(asked.node)
@@ -241,10 +248,6 @@ class Answers:
         root.access_changes.appended(end)
         result = {"principal": change.principal, "node": change.node}
         root.after(end, question.sender, answer_to(question.request_id, result), turn)
-
-    def _flood(self, question: Question, _: Nothing, turn: Turn) -> None:
-        folds = self._root.folds
-        turn.answer(question, folds.cases.metrics(LogTime(folds.log_time_ms * MS)))
 
 
 def status_of(

@@ -1,26 +1,19 @@
 """Answers about cases: those of this node, and those of the nodes below."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
-from albireo.codec.pieces import InPieces
-from albireo.machine.fold.alarms.cases import CASES
+from albireo.codec.questions.cases import CASES, FLOOD, CasesAsked
+from albireo.codec.questions.kind import Nothing
+from albireo.machine.fold.alarms.cases import CASES as CASE_TABLE
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.dim import Dim
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.orders.places import Places
-from albireo.model.bounded import Name
 from albireo.model.case import Case
-
-
-class CasesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `cases`: open ones only, or all that are remembered."""
-
-    include_closed: bool = False
-    node: Name = ""
-    """Node below whose cases are meant, of which open ones only are known here; empty: this node."""
+from albireo.model.instant import MS, LogTime
 
 
 class CaseRoot(Protocol):
@@ -35,18 +28,22 @@ class CaseAnswers:
     def __init__(self, root: CaseRoot, places: Places) -> None:
         self._root = root
         self._places = places
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "cases": (CasesAsked, self._cases),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (
+            handled(CASES, self._cases),
+            handled(FLOOD, self._flood),
+        )
 
     def _cases(self, question: Question, asked: CasesAsked, turn: Turn) -> None:
         folds, mirror, dim = self._root.folds, self._places.mirror(asked.node), self._places.dim(asked.node)
         closed = folds.cases.closed() if asked.include_closed and mirror is None else ()
-        cases = [*closed, *(folds.cases if mirror is None else mirror.table(CASES))]
+        cases = [*closed, *(folds.cases if mirror is None else mirror.table(CASE_TABLE))]
         after = asked.after
         behind = sorted((one for one in cases if one.case_id > after), key=lambda one: one.case_id)
         turn.answer(question, asked.told((one.case_id, _row_of(one, dim)) for one in behind))
+
+    def _flood(self, question: Question, _: Nothing, turn: Turn) -> None:
+        folds = self._root.folds
+        turn.answer(question, folds.cases.metrics(LogTime(folds.log_time_ms * MS)))
 
 
 def _row_of(case: Case, dim: Dim) -> dict[str, object]:

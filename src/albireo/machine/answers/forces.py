@@ -1,23 +1,13 @@
 """Answers about forced values: of items of this node, and of those of the nodes below."""
 
-from collections.abc import Callable
 from typing import Protocol
 
-import msgspec
-
-from albireo.codec.pieces import InPieces
+from albireo.codec.questions.orders import FORCES, ForcesAsked
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.orders.force.elsewhere import rows_below
 from albireo.machine.orders.force.forcing import Forcing
 from albireo.machine.orders.places import Places
-from albireo.model.bounded import Name
-
-
-class ForcesAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `forces`, besides those of a piece."""
-
-    node: Name = ""
-    """Node below whose forced items are meant; empty: this node."""
 
 
 class ForcingRoot(Protocol):
@@ -32,10 +22,7 @@ class ForceAnswers:
     def __init__(self, root: ForcingRoot, places: Places) -> None:
         self._root = root
         self._places = places
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "forces": (ForcesAsked, self._forces),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (handled(FORCES, self._forces),)
 
     def _forces(self, question: Question, asked: ForcesAsked, turn: Turn) -> None:
         mirror = self._places.mirror(asked.node)

@@ -1,53 +1,25 @@
 """Answers about orders: writes and forces, of items of this node or of one below, and what became of each command."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Final, Protocol
+from typing import Final, Protocol
 
-import msgspec
-from msgspec import Meta
-
+from albireo.codec.questions.orders import CANCEL, COMMAND, COMMANDS, CancelAsked, CommandAsked, CommandsAsked
 from albireo.codec.record import Audited, Stream
-from albireo.machine.answers.forces import ForceAnswers, ForcingRoot
-from albireo.machine.answers.posts import PostAnswers
-from albireo.machine.answers.selections import SelectAnswers, SelectingRoot
+from albireo.machine.answers.forces import ForcingRoot
+from albireo.machine.answers.selections import SelectingRoot
 from albireo.machine.carry.carrying import Carrying, CarryingRoot
 from albireo.machine.desk.roles import RoleNeeded, check_role
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn, granted
-from albireo.machine.message.courses import COURSES_MAX
 from albireo.machine.message.ends import PREFIX, end_of
 from albireo.machine.orders.message.kinds import proof_of
 from albireo.machine.orders.places import Places
-from albireo.machine.orders.text import OrderText
 from albireo.model.command import Receipt
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.message import MessageName
 from albireo.model.tree.proof import MessageProof
-
-COMMANDS_TOLD: Final = 50
-"""Commands that are told if nobody says how many."""
-
-
-class CommandAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `command`."""
-
-    command_id: Annotated[OrderText, Meta(min_length=1)]
-
-
-class CommandsAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `commands`."""
-
-    limit: Annotated[int, Meta(ge=1, le=COURSES_MAX)] = COMMANDS_TOLD
-
-
-class CancelAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `cancel`."""
-
-    command_id: Annotated[OrderText, Meta(min_length=1)]
-    reason: OrderText = ""
-    user: OrderText = "unknown"
 
 
 class OrderingRoot(CarryingRoot, SelectingRoot, ForcingRoot, Protocol):
@@ -62,16 +34,12 @@ class OrderAnswers:
     def __init__(self, root: OrderingRoot, places: Places) -> None:
         self._root = root
         carrying = Carrying(root, places)
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            **{one.name: (one.asked, partial(carrying.take, one)) for one in root.tree.kinds},
-            **ForceAnswers(root, places).known,
-            **SelectAnswers(root, places).known,
-            **PostAnswers(root).known,
-            "cancel": (CancelAsked, self._cancel),
-            "command": (CommandAsked, self._command),
-            "commands": (CommandsAsked, self._commands),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (
+            *(handled(one.question, partial(carrying.take, one)) for one in root.tree.kinds),
+            handled(CANCEL, self._cancel),
+            handled(COMMAND, self._command),
+            handled(COMMANDS, self._commands),
+        )
 
     def _cancel(self, question: Question, asked: CancelAsked, turn: Turn) -> None:
         """Take an order back, to an item of this node or of another one, or a message."""

@@ -1,27 +1,18 @@
 """Answers about selections: of items of this node, and of those of the nodes below."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Protocol
 
-import msgspec
-
-from albireo.codec.pieces import InPieces
-from albireo.machine.fold.commands.selections import SELECTIONS
+from albireo.codec.questions.orders import SELECTIONS, SelectionsAsked
+from albireo.machine.fold.commands.selections import SELECTIONS as SELECTION_TABLE
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.orders.places import Places
 from albireo.machine.orders.write.orders import Orders
 from albireo.machine.tree.mirror import NodeMirror
-from albireo.model.bounded import Name
 from albireo.model.command import ItemSelection, Selection
 from albireo.model.instant import MS, WallTime
-
-
-class SelectionsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `selections`, besides those of a piece."""
-
-    node: Name = ""
-    """Node below whose selected items are meant; empty: this node."""
 
 
 class SelectingRoot(Protocol):
@@ -36,10 +27,7 @@ class SelectAnswers:
     def __init__(self, root: SelectingRoot, places: Places) -> None:
         self._root = root
         self._places = places
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "selections": (SelectionsAsked, self._selections),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (handled(SELECTIONS, self._selections),)
 
     def _selections(self, question: Question, asked: SelectionsAsked, turn: Turn) -> None:
         mirror = self._places.mirror(asked.node)
@@ -55,7 +43,7 @@ def selections_below(mirror: NodeMirror, after: int, wall: WallTime) -> Iterator
 
     What is left is reckoned by the wall clocks of both nodes: elapsed time there is not known here.
     """
-    for item_id, one in sorted(((each.item_id, each) for each in mirror.table(SELECTIONS)), key=itemgetter(0)):
+    for item_id, one in sorted(((each.item_id, each) for each in mirror.table(SELECTION_TABLE)), key=itemgetter(0)):
         known = mirror.dim.by_id(item_id)
         if item_id > after and known is not None:
             left_ms = min(one.for_ms, max(0, one.for_ms - (wall - one.since_ns) // MS))

@@ -1,31 +1,20 @@
 """Answers about sessions: those of this node, and those of the nodes below."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-import msgspec
-
-from albireo.codec.pieces import InPieces
+from albireo.codec.questions.kind import Nothing
+from albireo.codec.questions.people import SESSION, SESSIONS, SessionsAsked
 from albireo.machine.fold.folds import Folds
-from albireo.machine.fold.people.sessions import SESSIONS, SessionFold
+from albireo.machine.fold.people.sessions import SESSIONS as SESSION_TABLE
+from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.orders.places import Places
 from albireo.machine.orders.session.kinds import session_row
 from albireo.machine.orders.session.sessions import Sessions
-from albireo.model.bounded import Name
 from albireo.model.tree.session import Session, SessionRow
-
-
-class SessionsAsked(InPieces, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `sessions`, besides those of a piece."""
-
-    node: Name = ""
-    """Node below whose sessions are meant; empty: this node."""
-
-
-class OwnSessionAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Arguments of the question `session`: none."""
 
 
 class SessionRoot(Protocol):
@@ -42,13 +31,12 @@ class SessionAnswers:
     def __init__(self, root: SessionRoot, places: Places) -> None:
         self._root = root
         self._places = places
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "session": (OwnSessionAsked, self._session),
-            "sessions": (SessionsAsked, self._sessions),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (
+            handled(SESSION, self._session),
+            handled(SESSIONS, self._sessions),
+        )
 
-    def _session(self, question: Question, _: OwnSessionAsked, turn: Turn) -> None:
+    def _session(self, question: Question, _: Nothing, turn: Turn) -> None:
         """The session of who asks; by asking it a client says that it is still there."""
         own = self._root.sessions.of_link(question.sender)
         row = None if own is None else session_row(own, self._root.config.node)
@@ -59,7 +47,7 @@ class SessionAnswers:
         node, stale_since_ns = self._root.config.node, None
         found: Iterable[Session] = self._root.folds.of(SessionFold)
         if mirror is not None:
-            node, stale_since_ns, found = mirror.node, mirror.stale_since_ns, mirror.table(SESSIONS)
+            node, stale_since_ns, found = mirror.node, mirror.stale_since_ns, mirror.table(SESSION_TABLE)
         turn.answer(question, asked.told(_behind(found, node, asked.after, stale_since_ns)))
 
 

@@ -1,50 +1,23 @@
 """Answers about tickets: one is given to a principal, and the actor of a door asks which are good."""
 
-from collections.abc import Callable
-from typing import Annotated, Final, Protocol
+from typing import Final, Protocol
 
-import msgspec
-from msgspec import Meta
-
-from albireo.machine.access.door_keeper import VISITORS_MAX, TicketJudged
+from albireo.codec.questions.people import TICKET, TICKETS_SHOWN, ShownTicket, TicketAsked, TicketJudged, TicketsShown
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.tickets import TICKET_NS, FaceDoor, Tickets
 from albireo.machine.desk.role import Role
 from albireo.machine.desk.roles import RoleNeeded, check_role
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn
+from albireo.machine.orders.places import Places
 from albireo.machine.orders.session.sessions import Sessions
 from albireo.model.access import role_from
-from albireo.model.bounded import Count, Name
 from albireo.model.instant import MS, Instant
 from albireo.model.principal import PrincipalKind, kind_of
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.topology import ADAPTER_NAME_PATTERN
 
 _NOT_HERE: Final = "this member does not lead, and knows no tickets"
-
-
-class TicketAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `ticket`."""
-
-    door: Name
-
-
-class ShownTicket(msgspec.Struct, frozen=True, array_like=True):
-    """A ticket that somebody shows at a door."""
-
-    number: Count
-    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-    principal: Name
-
-
-class TicketsShown(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `tickets_shown`, by which the actor of a door also says that it is open."""
-
-    door: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
-    endpoint: Annotated[str, Meta(max_length=512)]
-    needs: Name
-    shown: Annotated[tuple[ShownTicket, ...], Meta(max_length=VISITORS_MAX)] = ()
 
 
 class TicketRoot(Protocol):
@@ -59,14 +32,13 @@ class TicketRoot(Protocol):
 class TicketAnswers:
     """The part of the answers that is about tickets."""
 
-    def __init__(self, root: TicketRoot) -> None:
+    def __init__(self, root: TicketRoot, _: Places) -> None:
         self._root = root
         self._tickets = Tickets(root.config.node, root.config.ticket_key)
-        self.known: dict[str, tuple[type[msgspec.Struct], Callable[..., None]]] = {
-            "ticket": (TicketAsked, self._give),
-            "tickets_shown": (TicketsShown, self._judge_all),
-        }
-        """Shape and handler of each question."""
+        self.handlers = (
+            handled(TICKET, self._give),
+            handled(TICKETS_SHOWN, self._judge_all),
+        )
 
     def _give(self, question: Question, asked: TicketAsked, turn: Turn) -> None:
         root, now = self._root, question.moment.now

@@ -30,7 +30,7 @@ from albireo.machine.message.messages import NodeMessages
 from albireo.machine.message.post import MessagePost, ReceiptTold
 from albireo.machine.orders.declared import OrdersRoot, kinds
 from albireo.machine.pair.handover import FORCE_JUMP
-from albireo.machine.tree.below import Below, NodeBelow, mirrors_of
+from albireo.machine.tree.below import Below, mirrors_of
 from albireo.machine.tree.beyond import PARENT_LINES, Beyond, mirrors_beyond
 from albireo.machine.tree.followed_states import UNHEARD_NS, Raw
 from albireo.machine.tree.mirror import KeptState, NodeMirror
@@ -42,6 +42,7 @@ from albireo.model.position import Position
 from albireo.model.refusal import Refusal, id_reused
 from albireo.model.tree.course import CommandCourse
 from albireo.model.tree.message import Life, MessageName
+from albireo.model.tree.node_row import NodeRow
 
 PARENT: Final = b"parent"
 """Stands for the node above as the sender of a letter, and as where one goes, whichever member of it acts: the shell
@@ -301,11 +302,11 @@ class NodeTree(RootPart):
         """Values of CORE's items about other nodes (diagnostics/own.py). `other`: last word of the other member."""
         return *self.neighbours.figures(other), float(len(self.silent())), float(self.post.doubts(moment.now))
 
-    def seen(self) -> list[NodeBelow]:
+    def seen(self) -> list[NodeRow]:
         """Every node below in the order of the topology, then those beyond whose state is followed."""
         beyond = self.beyond
         return self.below.seen() + [
-            NodeBelow(
+            NodeRow(
                 node=node,
                 by=beyond.parent,
                 stale_since_ns=mirror.stale_since_ns,

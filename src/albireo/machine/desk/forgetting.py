@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec.questions.node import ForgetAsked
 from albireo.codec.record import Audited, ItemForgotten, Record, Stream
 from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
@@ -35,21 +36,9 @@ AGED_MAX: Final = 64
 """Most producers forgotten at one look, oldest first."""
 ORDERED_MAX: Final = 250
 """Most names in one order: each is an entry in the audit trail."""
-TEXT_CHARS_MAX: Final = 1_000
-"""Most characters of user and reason, each."""
 HEARD_MS: Final = 60_000
 """Log time since its last record within which a producer counts as alive."""
 DAY_MS: Final = 86_400_000
-
-
-class ForgetAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `forget`: names to forget, all of them or none."""
-
-    producers: tuple[str, ...] = ()
-    items: tuple[str, ...] = ()
-    """Full or local names."""
-    user: str = "unknown"
-    reason: str = ""
 
 
 class ForgottenBy(msgspec.Struct, frozen=True):
@@ -114,8 +103,6 @@ class Forgetting(RootPart):
         if not 0 < len(producers) + len(items) <= ORDERED_MAX:
             cause = f"{len(producers) + len(items)} names, not 1..{ORDERED_MAX}"
             return Refusal(RefusalCode.BAD_VALUE, cause, "order in several parts")
-        if max(len(asked.user), len(asked.reason)) > TEXT_CHARS_MAX:
-            return Refusal(RefusalCode.BAD_VALUE, f"user or reason has more than {TEXT_CHARS_MAX} characters")
         known = {one.item_id: one for name in items if (one := self._registry.item(name)) is not None}
         refusal = self._items_refused(list(items)) or self._producers_refused(list(producers))
         if refusal is not None:

@@ -19,7 +19,6 @@ from albireo.machine.fold.alarms.cases import Cases
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.flood import FloodMetrics
 from albireo.machine.fold.alarms.settings import AlarmConfig
-from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.items.dim import Dim, Fresh
 
-__all__ = ["ActionAsked", "AlarmConfig", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh"]
+__all__ = ["AlarmConfig", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh"]

@@ -16,6 +16,7 @@ from albireo.codec import record as codec
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.message_records import MessageFact
+from albireo.codec.questions.cases import ActionAsked
 from albireo.codec.record import (
     AccessGranted,
     AccessRevoked,
@@ -48,7 +49,6 @@ from albireo.machine.fold import declared, stretch
 from albireo.machine.fold.alarms.cases import Cases
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.elsewhere import Elsewhere
-from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.commands.commands import Commands
 from albireo.machine.fold.contents import Content
 from albireo.machine.fold.items.dim import Dim

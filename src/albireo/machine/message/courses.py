@@ -25,8 +25,6 @@ from albireo.model.instant import LogTime, WallTime
 from albireo.model.tree.course import CommandCourse, CommandStep
 from albireo.model.tree.message import WRITE, MessageName, MessageStage
 
-COURSES_MAX: Final = 1_000
-"""Most courses in one answer."""
 _STAGES: Final = {Outcome.REQUESTED: MessageStage.AUTHORISED, Outcome.ACCEPTED: MessageStage.EXECUTING}
 
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import msgspec
 
 from albireo.codec.message_records import MessageEnd
+from albireo.codec.questions.kind import QuestionKind
 from albireo.codec.record import CommandAccepted
 from albireo.machine.desk.roles import RoleNeeded
 from albireo.machine.fold.letters.outbox import MessageReceipt
@@ -24,10 +25,10 @@ from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import ExecuteBody, RecoverBody, SendAsked, no_body, rejected
 from albireo.machine.message.post import ReceiptTold
 from albireo.machine.orders.places import Aim, Places
-from albireo.machine.orders.text import EXPIRES_MS_MAX, TEXT_CHARS_MAX
 from albireo.model.access import AccessRole
 from albireo.model.command import Receipt
 from albireo.model.instant import MS
+from albireo.model.order_text import EXPIRES_MS_MAX, TEXT_CHARS_MAX
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.message import AddCause, MessageName, MessageOutcome
 from albireo.model.value import Value
@@ -83,10 +84,8 @@ class OrderDone(msgspec.Struct, frozen=True):
 class OrderKind(Generic[Asked, Body]):
     """A kind of order. One object of each lives as long as the root machine."""
 
-    name: ClassVar[str]
-    """Kind of its messages, and the question by which it is asked for."""
-    asked: type[Asked]
-    """Shape of that question."""
+    question: QuestionKind[Any, Any]
+    """Question by which it is asked for; its messages have the name of it for their kind."""
     body: type[Body]
     """Shape of the body of its messages."""
     role: ClassVar[AccessRole] = AccessRole.OPERATE
@@ -103,6 +102,10 @@ class OrderKind(Generic[Asked, Body]):
     """False: `do` begins it only. Then its answer waits for no commit of this turn."""
     is_executed_here: ClassVar[bool] = True
     """False: its messages go to receivers, and have kinds of their own."""
+
+    @property
+    def name(self) -> str:
+        return self.question.name
 
     def begin_afresh(self) -> None:
         """Begin a tenure: what was known of orders in the one before is forgotten."""

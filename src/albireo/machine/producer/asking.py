@@ -23,6 +23,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import Answer, Ask, RoleAsked, RoleTold
+from albireo.codec.questions.people import SESSION
 from albireo.machine.producer.seeking import AskRole, Chose, Effect, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
@@ -31,26 +32,7 @@ KEEP_NS: Final = 10 * SECOND
 """Time between two words of a client that has nothing to ask; a node waits three times as long for one."""
 UNASKED: Final = 0
 """Request id of these words, and of what a node says to a client that asked nothing; no question has it."""
-PRESENT: Final = Ask(request_id=UNASKED, what="session")
-READING: Final = frozenset(
-    {"status", "items", "read", "cases", "flood", "stores", "quarantine", "actors", "history", "events", "stats"}
-    | {
-        "history_item",
-        "history_piece",
-        "events_piece",
-        "gaps_piece",
-        "access_list",
-        "forces",
-        "selections",
-        "origins",
-        "tree",
-    }
-    | {"command", "commands", "message", "session", "sessions", "ticket"}
-)
-"""Questions that change nothing."""
-REPEATABLE: Final = READING | {"write", "select", "send", "receive", "take", "give_back"}
-"""Questions that do the same when they are asked twice. `write` and `send` are known by their command id, `select` by
-that of the selection, `take` and `give_back` by the lease; what was given to a receiver that is gone is given again."""
+PRESENT: Final = Ask(request_id=UNASKED, what=SESSION.name)
 
 
 class QuestionAsked(msgspec.Struct, frozen=True):
@@ -59,6 +41,8 @@ class QuestionAsked(msgspec.Struct, frozen=True):
     ask: Ask
     line: int | None = None
     """Line that it goes to; None: that of the member that acts."""
+    is_repeatable: bool = False
+    """True: asked twice it does the same."""
 
 
 class GivenUp(msgspec.Struct, frozen=True):
@@ -96,6 +80,7 @@ class _OpenQuestion(msgspec.Struct):
 
     ask: Ask
     line: int | None
+    is_repeatable: bool
     said_to: int | None = None
     was_said: bool = False
 
@@ -139,8 +124,8 @@ class NodeAsker:
 
     def step(self, event: Event, now: Instant) -> Effects:
         match event:
-            case QuestionAsked(ask, line):
-                self._open[ask.request_id] = _OpenQuestion(ask, line)
+            case QuestionAsked(ask, line, is_repeatable):
+                self._open[ask.request_id] = _OpenQuestion(ask, line, is_repeatable)
                 self._keep_at = self._keep_at or Instant(now + KEEP_NS)
                 return self._say()
             case GivenUp(request_id):
@@ -204,7 +189,7 @@ class NodeAsker:
             if one.said_to != line or (one.line is not None and not is_named):
                 continue
             one.said_to = None
-            if one.ask.what not in REPEATABLE:
+            if not one.is_repeatable:
                 del self._open[request_id]
                 done.append(Unanswered(line, request_id))
         return done

@@ -6,8 +6,6 @@ Spec: design/tree.md, Links.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import msgspec
-
 from albireo.codec.frame import BODY_BYTES_MAX, HEADER_BYTES
 from albireo.codec.message import AnyMessage
 from albireo.codec.tree.hello import ChildHello, ParentHello
@@ -22,33 +20,10 @@ from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import Instant, soonest
 from albireo.model.principal import UNKEYED, kind_of
+from albireo.model.tree.node_row import NodeRow
 from albireo.model.tree.nodes import ChildConfig
 
 NO_MIRRORS: Final[Mapping[str, NodeMirror]] = {}
-
-
-class NodeBelow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node below, or beyond, as this node sees it."""
-
-    node: str
-    by: str
-    """Child through which it is reached; of a node beyond: the parent."""
-    stale_since_ns: int | None
-    """Wall time since which nothing was heard of it; 0: never in this run; None: it is heard."""
-    items: int
-    position: str
-    """Last record of it in the own log; empty: none."""
-    complete_to_ns: int
-    """The watermark: wall time up to which the own log has all that it recorded; 0: nothing yet."""
-    missing: int
-    """Number of records of it that it let go of before they were copied; its envelopes may count among them."""
-    behind: int
-    """Number of records that are still to come through the child; -1: not known."""
-    feature_level: int
-    topology_hash: str
-    refused: int
-    """Number of deliveries and declarations that were not taken."""
-    trouble: str
 
 
 def mirrors_of(
@@ -191,14 +166,14 @@ class Below:
             if child.knows(sender):
                 child.lost(sender, moment, turn)
 
-    def seen(self) -> list[NodeBelow]:
+    def seen(self) -> list[NodeRow]:
         """Every node below, in the order of the topology."""
         return [self._seen(node, child) for child in self._children.values() for node in child.config.all_nodes]
 
-    def _seen(self, node: str, child: Child) -> NodeBelow:
+    def _seen(self, node: str, child: Child) -> NodeRow:
         mirror, origin = self._mirrors[node], self._origins.of_node(node)
         hello = child.hello if node == child.config.node else None
-        return NodeBelow(
+        return NodeRow(
             node=node,
             by=child.config.node,
             stale_since_ns=mirror.stale_since_ns,

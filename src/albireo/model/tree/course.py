@@ -1,8 +1,13 @@
 """Course of a command: the stages that it went through, each with its time and the node that says so."""
 
+from typing import Final
+
 import msgspec
 
 from albireo.model.value import Value
+
+COURSES_MAX: Final = 1_000
+"""Most courses in one answer."""
 
 
 class CommandStep(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,8 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import Answer, Ask
+from albireo.codec.questions.declared import asked_of
+from albireo.codec.questions.kind import Answerer
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.kernel.turn import Moment
 from albireo.model.bounded import NAME_CHARS_MAX
@@ -22,7 +24,7 @@ from albireo.runtime import Letter, Link
 from albireo.runtime.link.link import LinkLimits
 
 HISTORY: Final = "history"
-HANDED_ON: Final = frozenset({"history_item", "history_piece", "events_piece", "gaps_piece", "stats"})
+HANDED_ON: Final = asked_of(Answerer.HANDED_ON)
 """Questions that are handed on: their answers are short enough for CORE's turns."""
 UNDER_WAY_MAX: Final = 16
 UNDER_WAY_OF_ONE_MAX: Final = 4

@@ -20,6 +20,8 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
 from albireo.codec.history import Manifest
 from albireo.codec.message import Answer, Ask, Carry, FeedAlive, FeedAnswer, FeedData, FeedState
+from albireo.codec.questions.history import SEAL, STATS
+from albireo.codec.questions.kind import Nothing, by_name, taken
 from albireo.codec.record import OriginDeclared, Stream
 from albireo.codec.tree.stored import StoredAsked, StoredGiven
 from albireo.machine.feed.follower import (
@@ -45,12 +47,12 @@ from albireo.model.item import KnownItem
 from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.node.history.arrow import leave_pandas_out
-from albireo.node.history.below.answers import HistoryAnswers, place_of
+from albireo.node.history.below.answers import HistoryAnswers, handled, place_of
 from albireo.node.history.below.fillings import FillingsBelow
 from albireo.node.history.below.origin import figures_of
 from albireo.node.history.below.origins import BelowSeal, HistoryBelow, OriginUnknown
 from albireo.node.history.copies import Copies
-from albireo.node.history.errors import HistoryRefused, QueryRefused, refusal_of
+from albireo.node.history.errors import HistoryRefused, QueryRefused
 from albireo.node.history.files.hot import HotContent, HotTail
 from albireo.node.history.files.store import HistoryStore, OpenReport
 from albireo.node.history.merges import Merges
@@ -132,7 +134,10 @@ class Historian:
         self._core = actor.connect("core")
         self._threads = HistoryThreads(actor)
         self._threads.write(self._below.remove_leftovers, lambda _: None)
-        self._answers = HistoryAnswers(self._store, self._hot, self._below, self._threads)
+        self._answers = HistoryAnswers(
+            self._store, self._hot, self._below, self._threads, lambda: self._follower.log_id
+        )
+        self.handlers = by_name([handled(STATS, self._tell), handled(SEAL, self._seal_asked), *self._answers.handlers])
         self._merges = Merges(actor, self._stores, self._threads, self._idle.set)
         self._copies = Copies(
             actor, self._store, self._threads, self._core, self._arm, is_paired=self._arguments.is_paired
@@ -401,16 +406,13 @@ class Historian:
         self._arm()
 
     def _answer(self, letter: Letter, ask: Ask) -> None:
+        found = taken(self.handlers, ask.what, ask.arguments)
         try:
-            match ask.what:
-                case "stats":
-                    self._reply(letter, ask, self.stats())
-                case "seal":
-                    self._seal_asked(letter, ask)
-                case _:
-                    self._answers.answer(letter, ask, self._follower.log_id)
-        except (HistoryRefused, msgspec.ValidationError) as error:
-            letter.link.send(Answer(request_id=ask.request_id, refusal=refusal_of(error)), to=letter.sender)
+            refusal = found if isinstance(found, Refusal) else found[0](letter, ask, found[1])
+        except HistoryRefused as error:
+            refusal = error.refusal
+        if refusal is not None:
+            letter.link.send(Answer(request_id=ask.request_id, refusal=refusal), to=letter.sender)
 
     def stats(self) -> Row:
         """Figures of the history, JSON-like."""
@@ -430,7 +432,10 @@ class Historian:
             "copy": msgspec.to_builtins(self._copies.told),
         }
 
-    def _seal_asked(self, letter: Letter, ask: Ask) -> None:
+    def _tell(self, letter: Letter, ask: Ask, _: Nothing) -> None:
+        letter.link.send(Answer(request_id=ask.request_id, result=self.stats()), to=letter.sender)
+
+    def _seal_asked(self, letter: Letter, ask: Ask, _: Nothing) -> None:
         if len(self._seal_waiters) >= SEAL_WAITERS_MAX:
             raise QueryRefused(f"{SEAL_WAITERS_MAX} others wait for a seal", "ask again later", RefusalCode.BUSY)
         self._seal_waiters.append((self._hot.position, letter, ask.request_id))
@@ -447,6 +452,3 @@ class Historian:
                 letter.link.send(Answer(request_id=request_id, result=self.stats(), refusal=refusal), to=letter.sender)
             else:
                 self._seal_waiters.append((position, letter, request_id))
-
-    def _reply(self, letter: Letter, ask: Ask, result: object) -> None:
-        letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)

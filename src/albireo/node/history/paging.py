@@ -18,6 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from albireo.codec.history import DAY_NS, EVENTS, SAMPLES, FileKind, Manifest
+from albireo.codec.questions.history import (
+    PIECE_ROWS_MAX,
+    AnyPieceQuestion,
+    EventsQuestion,
+    GapsQuestion,
+    RowsQuestion,
+)
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
 from albireo.machine.history.declared import DeclaredItems, Row
 from albireo.node.history import cursor
@@ -25,16 +32,9 @@ from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import hot, parquet
 from albireo.node.history.files.hot import HotContent, HotRows
 from albireo.node.history.files.sweep import TAKES_MAX, Place, Streak, place_of, sweep
+from albireo.node.history.hot_answer import arrow_stream
 from albireo.node.history.per_interval import RAW, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
-from albireo.node.history.questions import (
-    PIECE_ROWS_MAX,
-    AnyPieceQuestion,
-    EventsQuestion,
-    GapsQuestion,
-    RowsQuestion,
-    arrow_stream,
-)
 from albireo.node.history.rows import gaps_table
 
 PIECE_BYTES: Final = 1 << 20

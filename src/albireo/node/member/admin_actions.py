@@ -15,13 +15,26 @@ Spec: design/pair.md, rules 9, 11, 14; ADR-0117, 0118, 0123.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from albireo.codec.frame import Frame
 from albireo.codec.message import Ask
 from albireo.codec.pair_message import Heartbeat, Question, Voted
+from albireo.codec.questions.kind import Handled, QuestionKind, ShapeT, UserAsked, by_name, taken
+from albireo.codec.questions.pair import (
+    MAINTENANCE,
+    PAIR_INIT,
+    PAIR_SEEN,
+    PROMOTE,
+    STOP_HOLD,
+    STOP_LEVEL,
+    STOP_NOW,
+    SWITCHOVER,
+    VOTER_RESET,
+    MaintenanceAsked,
+)
 from albireo.codec.record import Audited
 from albireo.machine.access.judge import RefusedAccess
 from albireo.machine.kernel.turn import answer_to
@@ -37,7 +50,6 @@ from albireo.machine.pair.events import (
     Why,
 )
 from albireo.machine.pair.member import Member
-from albireo.model.bounded import Text
 from albireo.model.instant import MS, SECOND, Instant, WallTime, soonest
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -91,19 +103,6 @@ class ActionContext(msgspec.Struct, frozen=True):
     """Judges whether a principal may ask that here; None: it may."""
 
 
-class MaintenanceAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `maintenance`."""
-
-    is_on: bool = True
-    user: Text = ""
-
-
-class PlainAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of an action that needs none but who asks for it."""
-
-    user: Text = ""
-
-
 class GivenAction(msgspec.Struct, frozen=True):
     """An action, and where its answer goes."""
 
@@ -123,6 +122,15 @@ class GivenAction(msgspec.Struct, frozen=True):
         """Name on record; empty for a step of another action."""
         is_over = self.ask.what == "maintenance" and self.ask.arguments.get("is_on") is False
         return "maintenance_end" if is_over else ACTIONS.get(self.ask.what, "")
+
+
+Handler: TypeAlias = Callable[[Any, Instant], Reply | Poll]
+"""Does an action, at once or in time."""
+
+
+def handled(kind: QuestionKind[ShapeT, Any], handler: Callable[[ShapeT, Instant], Reply | Poll]) -> Handled[Handler]:
+    """Bind a handler to an action."""
+    return Handled(kind, handler)
 
 
 class WaitingAction(msgspec.Struct):
@@ -148,17 +156,19 @@ class AdminActions:
         self._trail = AuditTrail(context.log, marks, context.append, context.wall_ns, places)
         self.admission = VoterAdmission(member, context.log, status, context.ask_voter)
         self.joint_stop = JointStop(member, context.log, context.step, context.stop_node, self._hold)
-        self._known: dict[str, Callable[[dict[str, object], Instant], Reply | Poll]] = {
-            "pair_init": self.admission.init,
-            "voter_reset": self.admission.reset,
-            "switchover": self._switchover,
-            "maintenance": self._maintenance,
-            "promote": self._promote,
-            "stop_hold": self.joint_stop.hold,
-            "stop_level": self.joint_stop.level,
-            "stop_now": self.joint_stop.now,
-            "pair_seen": self._seen,
-        }
+        self.handlers = by_name(
+            [
+                handled(PAIR_INIT, self.admission.init),
+                handled(VOTER_RESET, self.admission.reset),
+                handled(SWITCHOVER, self._switchover),
+                handled(MAINTENANCE, self._maintenance),
+                handled(PROMOTE, self._promote),
+                handled(STOP_HOLD, self.joint_stop.hold),
+                handled(STOP_LEVEL, self.joint_stop.level),
+                handled(STOP_NOW, self.joint_stop.now),
+                handled(PAIR_SEEN, self._seen),
+            ]
+        )
 
     def begin(self, on_record: Iterable[tuple[Audited, Position]]) -> None:
         """Take up what outlives a restart: the audit trail, and maintenance, for which it was perhaps done.
@@ -171,8 +181,7 @@ class AdminActions:
 
     def asked(self, letter: Letter, ask: Ask, now: Instant) -> bool:
         """Take a question that asks for an admin action; False: it asks for something else."""
-        handler = self._known.get(ask.what)
-        if handler is None:
+        if ask.what not in self.handlers:
             return False
         given = GivenAction(letter, ask)
         if self._is_refused(given):
@@ -183,10 +192,8 @@ class AdminActions:
             return True
         self._context.journal(ask.what, given.user)
         self._note(given, "", _text({name: ask.arguments[name] for name in ask.arguments if name not in NOT_DETAIL}))
-        try:
-            outcome = handler(ask.arguments, now)
-        except msgspec.ValidationError as error:
-            outcome = Refusal(RefusalCode.MALFORMED, f"{ask.what}: {error}")
+        found = taken(self.handlers, ask.what, ask.arguments)
+        outcome = found if isinstance(found, Refusal) else found[0](found[1], now)
         if callable(outcome):
             self._waiting.append(WaitingAction(given, outcome))
             self._poll_at = now
@@ -261,13 +268,11 @@ class AdminActions:
         """Keep the member from standing while there is a reason to, or let it stand again."""
         self._context.step(HoldAsked(self._marks.maintenance_since_ns > 0 or self.joint_stop.is_holding))
 
-    def _seen(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+    def _seen(self, asked: UserAsked, now: Instant) -> Reply | Poll:
         """End the cases of what was cut here, or may be lost: somebody has looked at them."""
-        msgspec.convert(arguments, PlainAction)
         return {"ended": self._status.seen()}
 
-    def _switchover(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
-        msgspec.convert(arguments, PlainAction)
+    def _switchover(self, asked: UserAsked, now: Instant) -> Reply | Poll:
         return self._hand_over("operator", now)
 
     def _hand_over(self, cause: str, now: Instant) -> Reply | Poll:
@@ -292,9 +297,8 @@ class AdminActions:
 
         return outcome
 
-    def _maintenance(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+    def _maintenance(self, asked: MaintenanceAsked, now: Instant) -> Reply | Poll:
         """Hand over if this member leads; open no candidacy until the maintenance is over."""
-        asked = msgspec.convert(arguments, MaintenanceAsked)
         if not asked.is_on:
             return self._end_maintenance()
         state = self._member.state
@@ -335,9 +339,8 @@ class AdminActions:
         self._hold()
         return {"maintenance_since_ns": 0}
 
-    def _promote(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+    def _promote(self, asked: UserAsked, now: Instant) -> Reply | Poll:
         """Lead by force: rule 9."""
-        msgspec.convert(arguments, PlainAction)
         member, until = self._member, Instant(now + FORCE_NS)
         refused = self._context.step(ForceAsked())
         if refused:

@@ -12,13 +12,12 @@ Spec: design/pair.md, rule 8; ADR-0117.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Final
 
-import msgspec
-
+from albireo.codec.questions.kind import UserAsked
+from albireo.codec.questions.pair import StopNowAsked
 from albireo.machine.pair.events import Event, Objection, State, SwitchoverAsked, Why
 from albireo.machine.pair.member import Member
-from albireo.model.bounded import Text
 from albireo.model.instant import SECOND, Instant
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
@@ -29,15 +28,6 @@ HOLD_NS: Final = 30 * SECOND
 """Longest hold: a member that nobody tells to stop by then stands again."""
 LEVEL_NS: Final = 2 * SECOND
 """Longest wait of `stop_now`: the commit position reaches the passive member with the next heartbeat."""
-
-
-class StopNowAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `stop_now`."""
-
-    position: Position
-    shutdown_id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
-    """Id of the stop, the same for both members: written into both store headers."""
-    user: Text = ""
 
 
 class JointStop:
@@ -73,7 +63,7 @@ class JointStop:
             self._held_until = None
             self._hold()
 
-    def hold(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+    def hold(self, asked: UserAsked, now: Instant) -> Reply | Poll:
         state = self._member.state
         if state is not State.READY:
             return Refusal(RefusalCode.NOT_POSSIBLE, f"this member is {state.value}, not ready", _NOT_BOTH)
@@ -81,7 +71,7 @@ class JointStop:
         self._hold()
         return {"end": self._log().end}
 
-    def level(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+    def level(self, asked: UserAsked, now: Instant) -> Reply | Poll:
         refused = self._step(SwitchoverAsked("stop", is_for_stop=True))
         if refused:
             cause = f"this member is {self._member.state.value}, alone in the set"
@@ -99,8 +89,7 @@ class JointStop:
 
         return outcome
 
-    def now(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
-        asked = msgspec.convert(arguments, StopNowAsked)
+    def now(self, asked: StopNowAsked, now: Instant) -> Reply | Poll:
         until = Instant(now + LEVEL_NS)
 
         def outcome(now: Instant) -> Reply | None:

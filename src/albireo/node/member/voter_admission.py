@@ -19,14 +19,13 @@ Spec: design/pair.md, Parts (voters), rule 14; ADR-0118.
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from albireo.codec.pair_message import Install, Question, Read, Record, Voted
+from albireo.codec.questions.kind import UserAsked
+from albireo.codec.questions.pair import ResetAsked
 from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import ACTING, State
 from albireo.machine.pair.member import Member
 from albireo.machine.vote.voter import VoterRefusal
-from albireo.model.bounded import Name, Text
 from albireo.model.instant import SECOND, Instant
 from albireo.model.log_view import LogView
 from albireo.model.refusal import Refusal, RefusalCode
@@ -44,20 +43,6 @@ ANSWER_NS: Final = 2 * SECOND
 PLC: Final = "plc:"
 NO_ROUND: Final = 0
 """Round of these questions: the member machine counts its own from 1 on, and takes no answer of another round."""
-
-
-class InitAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `pair_init`."""
-
-    user: Text = ""
-
-
-class ResetAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `voter_reset`."""
-
-    voter: Name
-    """Name as in the list, `witness:w1`; `w1` will do where no other voter has that name."""
-    user: Text = ""
 
 
 class VoterAdmission:
@@ -82,8 +67,7 @@ class VoterAdmission:
         if voted.question == "pair_install" and voted.voter in self._member.config.voters:
             self._installed[voted.voter] = voted
 
-    def init(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
-        msgspec.convert(arguments, InitAsked)
+    def init(self, asked: UserAsked, now: Instant) -> Reply | Poll:
         own, config, log = self._member.own, self._member.config, self._log()
         if own.index != 0:
             primary = self._status.seats.place(0)
@@ -124,9 +108,8 @@ class VoterAdmission:
         cause = f"{took} of {len(answers)} voters took the first record ({listed})"
         return Refusal(RefusalCode.VOTERS, cause, _ASK_ANEW)
 
-    def reset(self, arguments: dict[str, object], now: Instant) -> Reply | Poll:
+    def reset(self, asked: ResetAsked, now: Instant) -> Reply | Poll:
         """Admit a voter again that says it is empty; only the active member does."""
-        asked = msgspec.convert(arguments, ResetAsked)
         config = self._member.config
         names = [one for one in config.voters if asked.voter in (one, one.partition(":")[2])]
         if len(names) != 1:

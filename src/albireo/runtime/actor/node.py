@@ -5,9 +5,10 @@ import faulthandler
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from albireo.codec.questions.kind import Handled
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA, EXIT_HUNG
 from albireo.runtime.actor.placement import ActorSpec
 from albireo.runtime.actor.supervision import SupervisionConfig
@@ -26,7 +27,7 @@ def run_node(
     on_change: Callable[[ActorChanged], object] | None = None,
     on_started: Callable[[Supervisor], object] | None = None,
     log_level: str = "info",
-    answers: Mapping[str, BootAnswer] | None = None,
+    answers: Sequence[Handled[BootAnswer]] = (),
 ) -> int:
     """Run a node in this process until SIGTERM, SIGINT or SIGHUP; for the main thread.
 

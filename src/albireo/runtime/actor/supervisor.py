@@ -6,24 +6,25 @@
     await supervisor.stop()           # all stopped, sockets gone, lock released
 
 Boot is an actor like the others, in the caller's loop. It answers `Ask("actors")` with what `states()` says, takes
-`Ask("stop")` as the wish to stop the node, and hands what else `answers` knows to whoever made it.
+`Ask("stop")` as the wish to stop the node, and hands each other question to whoever answers it.
 """
 
 import asyncio
 import os
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from albireo.codec import message
-from albireo.codec.message import AliveAnswered, AliveAsked, Answer, Started, StopAsked, Stopped
+from albireo.codec.message import AliveAnswered, AliveAsked, Answer, Ask, Started, StopAsked, Stopped
+from albireo.codec.questions.boot import ACTORS, STOP
+from albireo.codec.questions.kind import Handled, Nothing, QuestionKind, ShapeT, by_name, taken
 from albireo.model.instant import SECOND, Instant, TimePassed
-from albireo.model.refusal import unknown_question
+from albireo.model.refusal import Refusal
 from albireo.runtime.actor.actor import ActorContext, run_actor
 from albireo.runtime.actor.placement import ActorEnd, ActorPlacement, ActorSpec, ProcessPlacement, ThreadPlacement
 from albireo.runtime.actor.supervision import (
@@ -136,7 +137,7 @@ class Supervisor:
         on_change: Callable[[ActorChanged], object] | None = None,
         seed: int | None = None,
         log_level: str = "info",
-        answers: "Mapping[str, BootAnswer] | None" = None,
+        answers: "Sequence[Handled[BootAnswer]]" = (),
     ) -> None:
         """Nothing is touched before `start`.
 
@@ -148,7 +149,7 @@ class Supervisor:
             on_change: told of each change of an actor's state, in boot's loop.
             seed: seed of the jitter; None draws one.
             log_level: lowest level of log lines that the actors make.
-            answers: who answers further questions to boot, by what is asked.
+            answers: further questions to boot, and who answers them.
         Raises:
             ValueError: a name is used twice.
         """
@@ -174,7 +175,8 @@ class Supervisor:
         self._hung: tuple[str, ...] = ()
         self._is_stop_asked = False
         self._is_bound = False
-        self._answers = answers or {}
+        own = (handled(ACTORS, lambda boot, _: boot.states()), handled(STOP, Supervisor._stop_asked))
+        self.handlers = by_name([*own, *answers])
 
     async def start(self) -> bool:
         """Take the data directory and start everything; returns when all run.
@@ -270,7 +272,7 @@ class Supervisor:
         for letter in letters:
             seen = by_identity.get(letter.sender)
             match letter.message:
-                case message.Ask() as ask:
+                case Ask() as ask:
                     letter.link.send(self._answer(ask), to=letter.sender)
                 case Started() if seen is not None:
                     self._take(ActorStarted(seen.spec.name, seen.run))
@@ -285,21 +287,19 @@ class Supervisor:
     def pass_time(self) -> None:
         self._take(TimePassed())
 
-    def _answer(self, ask: message.Ask) -> Answer:
-        match ask.what:
-            case "actors":
-                return Answer(request_id=ask.request_id, result=msgspec.to_builtins(self.states()))
-            case "stop":
-                self.request_stop()
-                return Answer(request_id=ask.request_id, result=True)
-            case other if other in self._answers:
-                try:
-                    return Answer(request_id=ask.request_id, result=self._answers[other](self, ask.arguments))
-                except AnswerRefused as refused:
-                    return Answer(request_id=ask.request_id, refusal=refused.refusal)
-            case other:
-                known = ["actors", "stop", *self._answers]
-                return Answer(request_id=ask.request_id, refusal=unknown_question(other, known))
+    def _answer(self, ask: Ask) -> Answer:
+        found = taken(self.handlers, ask.what, ask.arguments)
+        try:
+            outcome = found if isinstance(found, Refusal) else found[0](self, found[1])
+        except AnswerRefused as refused:
+            outcome = refused.refusal
+        refusal = outcome if isinstance(outcome, Refusal) else None
+        result = None if refusal else msgspec.to_builtins(outcome)
+        return Answer(request_id=ask.request_id, result=result, refusal=refusal)
+
+    def _stop_asked(self, _: Nothing) -> bool:
+        self.request_stop()
+        return True
 
     def _take(self, event: Event) -> None:
         """Step and perform. An event that an effect causes waits until the earlier effects are done."""
@@ -423,8 +423,13 @@ class _Boot:
         pass
 
 
-BootAnswer = Callable[[Supervisor, Mapping[str, object]], Any]
-"""Answers a question with a JSON value, in boot's loop. Raises AnswerRefused."""
+BootAnswer: TypeAlias = Callable[[Supervisor, Any], object]
+"""Answers a question in boot's loop. Raises AnswerRefused."""
+
+
+def handled(kind: QuestionKind[ShapeT, Any], answer: Callable[[Supervisor, ShapeT], object]) -> Handled[BootAnswer]:
+    """Bind a handler to a question to boot."""
+    return Handled(kind, answer)
 
 
 async def _lock(data: Path) -> DataLock:

@@ -19,8 +19,8 @@ from albireo.client.message.files import (
     new_transfer,
     receive_file,
 )
-from albireo.client.message.messages import InboxMessage
 from albireo.client.questions import NodeReply
+from albireo.codec.questions.messages import InboxMessage
 from albireo.model.tree.message import Life, MessageName
 
 _Wanted = TypeVar("_Wanted")

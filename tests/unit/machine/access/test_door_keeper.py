@@ -3,8 +3,9 @@
 from typing import Any
 
 from albireo.codec.message import Answer, Ask, FeedHello
+from albireo.codec.questions.people import VISITORS_MAX
 from albireo.codec.ticket import Ticket, digest_of, encode_ticket
-from albireo.machine.access.door_keeper import ASK_NS, SHOW, SILENT_NS, VISITORS_MAX, DoorKeeper, Effects
+from albireo.machine.access.door_keeper import ASK_NS, SHOW, SILENT_NS, DoorKeeper, Effects
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
 from albireo.model.principal import ANYBODY

@@ -9,16 +9,16 @@ import pytest
 
 from albireo.codec.message import Answer, AnyMessage, AppendRefused, Ask, FeedAnswer, FeedHello, ProducerHello
 from albireo.codec.principal import PROGRAM_WORDS
+from albireo.codec.questions.cases import CASE_ACTION
+from albireo.codec.questions.declared import QUESTIONS, asked_of, roles_table
+from albireo.codec.questions.kind import Answerer
 from albireo.codec.record import Audited
-from albireo.machine.access.needs import CASE_ACTIONS, MESSAGES, QUESTIONS, needed_for
+from albireo.machine.access.needs import MESSAGES, needed_for
 from albireo.machine.kernel.events import KeysListed
-from albireo.machine.producer.asking import READING
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
 from albireo.model.case import Action
-from albireo.node.core.history_questions import HANDED_ON
-from albireo.node.member.admin_actions import ACTIONS, AdminActions
+from albireo.node.member.admin_actions import ACTIONS
 from tests.parts.message import plain
-from tests.parts.pair import Table
 from tests.parts.refusals import code, no, refused_with
 from tests.unit.machine.root.test_root import World
 
@@ -27,7 +27,7 @@ ROW: Final = re.compile(r"^\| `([a-z_ ]+)` \| (\w+) \|", re.MULTILINE)
 KEY: Final = "mes-1"
 GIVEN: Final = [AccessRole[word.upper()] for word in ROLE_WORDS]
 ASKED: Final[list[AnyMessage]] = [
-    *(Ask(request_id=1, what=what) for what in QUESTIONS),
+    *(Ask(request_id=1, what=one.name) for one in QUESTIONS.values() if one.answerer.part == "core"),
     *(Ask(request_id=1, what="case_action", arguments={"action": str(one), "user": "u"}) for one in Action),
     *(plain(one) for one in MESSAGES),
 ]
@@ -39,22 +39,19 @@ def tag_of(kind: type) -> str:
     return tag
 
 
-def test_the_page_has_the_table_as_it_is() -> None:
-    told = {name: AccessRole[word.upper()] for name, word in ROW.findall(PAGE.read_text())}
+def test_the_page_has_the_roles_of_messages_and_questions_as_they_are() -> None:
+    page = PAGE.read_text()
+    assert roles_table() in page
+    told = {name: AccessRole[word.upper()] for name, word in ROW.findall(page.partition(roles_table())[0])}
     assert told == {
-        **QUESTIONS,
-        **{f"case_action {one}": role for one, role in CASE_ACTIONS.items()},
         **{tag_of(kind): role for kind, role in MESSAGES.items()},
     }
 
 
-def test_every_message_of_a_program_every_question_and_every_action_has_its_role(tmp_path: Path) -> None:
-    side = Table(tmp_path).sides[0]
-    assert isinstance(side.actions, AdminActions)
+def test_every_message_of_a_program_has_its_role() -> None:
     assert set(MESSAGES) == PROGRAM_WORDS - {Ask}
-    assert set(QUESTIONS) == {*World().root.answers._known, *side.actions._known, *HANDED_ON}
-    assert set(CASE_ACTIONS) == set(Action)
-    assert set(ACTIONS) <= set(QUESTIONS)
+    assert set(ACTIONS) <= asked_of(Answerer.MEMBER)
+    assert set(CASE_ACTION.roles) <= set(Action)
 
 
 def test_a_message_that_no_program_says_needs_the_highest_role() -> None:
@@ -144,6 +141,6 @@ def test_the_words_say_what_is_missing_and_who_gives_it() -> None:
 def test_a_question_that_everybody_may_ask_of_core_is_asked_again_when_its_member_dies() -> None:
     """What needs no more than VIEW changes nothing, but for one's own session; what changes something is asked once, or
     is known by an id."""
-    known = World().root.answers._known
-    assert {one for one in known if QUESTIONS[one] is AccessRole.VIEW} - READING == {"session_end"}
-    assert {one for one in known if QUESTIONS[one] > AccessRole.VIEW} & READING == {"access_list", "message"}
+    known = [one for one in QUESTIONS.values() if one.answerer in (Answerer.CORE, Answerer.ACTING)]
+    assert {one.name for one in known if one.role is AccessRole.VIEW and not one.is_reading} == {"session_end"}
+    assert {one.name for one in known if one.role > AccessRole.VIEW and one.is_reading} == {"access_list", "message"}

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from albireo.codec.message import Ask, FeedState
+from albireo.codec.questions.cases import CASE_ACTION
 from albireo.codec.record import Audited, Kind, decode_records
-from albireo.machine.access.needs import CASE_ACTIONS, needed_for
+from albireo.machine.access.needs import needed_for
 from albireo.machine.kernel.events import KeysListed, LettersDrained
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
 from albireo.model.case import Action
@@ -65,7 +66,7 @@ TABLE: Final = {
             role,
             {"action": str(action), "user": "u", "case_id": 1, "node": OTHER, "comment": "c", "duration_ms": 60_000},
         )
-        for action, role in CASE_ACTIONS.items()
+        for action, role in ((one, CASE_ACTION.role_of({"action": one})) for one in Action)
     },
 }
 """Every order to another node, in each form that needs a role of its own."""
@@ -205,7 +206,7 @@ def test_refused_orders_of_one_principal_are_on_record_once_in_a_second_with_the
 
 
 def test_every_question_is_in_the_table_or_asks_nothing_of_another_node() -> None:
-    known = set(site().root.answers._known)
+    known = set(site().root.answers.handlers)
     ordering = {order.what for order in TABLE.values()}
     assert known == ordering | set(HERE)
     assert not ordering & set(HERE)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from albireo.codec.message import Answer, ProducerHello
-from albireo.codec.pieces import PIECE_ENTRIES_MAX
+from albireo.codec.questions.pieces import PIECE_ENTRIES_MAX
 from albireo.model.instant import MS
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType

@@ -15,7 +15,7 @@ from albireo.codec.message import (
     ProducerWelcome,
 )
 from albireo.codec.record import Audited, ItemForgotten, Kind, ProducerForgotten, Record
-from albireo.machine.desk.forgetting import AGED_MAX, DAY_MS, HEARD_MS, LOOK_NS, ORDERED_MAX, TEXT_CHARS_MAX
+from albireo.machine.desk.forgetting import AGED_MAX, DAY_MS, HEARD_MS, LOOK_NS, ORDERED_MAX
 from albireo.machine.diagnostics.own import TABLE_FILL_HIGH
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.events import Deposed, Measured
@@ -24,6 +24,7 @@ from albireo.machine.producer.producer import LinkOpened, Producer, ProducerConf
 from albireo.model import quality
 from albireo.model.instant import MS, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.order_text import TEXT_CHARS_MAX
 from albireo.model.settings import LimitSettings
 from albireo.model.value import ValueType
 from tests.parts.refusals import refused_with
@@ -367,7 +368,7 @@ def test_an_order_is_refused_where_it_can_not_be_recorded() -> None:
     one = side()
     assert f"not 1..{ORDERED_MAX}" in refused_with(one.forget())
     assert f"not 1..{ORDERED_MAX}" in refused_with(one.forget(items=[str(number) for number in range(ORDERED_MAX + 1)]))
-    assert "characters" in refused_with(one.forget(producers=["p"], reason="x" * (TEXT_CHARS_MAX + 1)))
+    assert "length <= 1000" in refused_with(one.forget(producers=["p"], reason="x" * (TEXT_CHARS_MAX + 1)))
     one.step(Deposed("test"))
     assert "nothing is recorded now" in refused_with(one.forget(producers=["p"]))
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from albireo.machine.fold import ActionAsked, AlarmConfig
+from albireo.codec.questions.cases import ActionAsked
+from albireo.machine.fold import AlarmConfig
 from albireo.model import quality as q
 from albireo.model.case import Action
 from albireo.model.item import AlarmSettings, Condition

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.questions.cases import ActionAsked
 from albireo.codec.record import CaseChanged, ItemDeclared
-from albireo.machine.fold import ActionAsked, AlarmConfig, Cases
+from albireo.machine.fold import AlarmConfig, Cases
 from albireo.machine.fold.alarms import cases as module
 from albireo.machine.fold.alarms.cases import CASES
 from albireo.machine.table.table import Table

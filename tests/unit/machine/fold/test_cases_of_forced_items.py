@@ -3,9 +3,9 @@
 import pytest
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.questions.cases import ActionAsked
 from albireo.codec.slices import sliced
 from albireo.machine.fold import AlarmConfig
-from albireo.machine.fold.alarms import transitions as t
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.model import quality as q
 from albireo.model.case import Action
@@ -58,7 +58,7 @@ def test_each_judgement_says_whether_a_forced_value_brought_it_about() -> None:
 def test_a_case_keeps_the_mark_while_its_judgement_stands() -> None:
     node = of_item()
     force(node, 12.0)
-    node.act(t.ActionAsked(action=Action.ACK, user="ann", item_id=1, condition=Condition.HI))
+    node.act(ActionAsked(action=Action.ACK, user="ann", item_id=1, condition=Condition.HI))
     release(node, 13.0)
     assert told(node) == [("raised", True), ("acked", True)]
     (case,) = node.open_cases()

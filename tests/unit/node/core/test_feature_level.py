@@ -11,6 +11,7 @@ from albireo.cli.pair.table import level_text, rows_of, troubles
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame, FrameHeader, body_crc
 from albireo.codec.pair_message import FollowAnswered, FollowAsked, Frames
+from albireo.codec.questions.kind import UserAsked
 from albireo.codec.record import LEVELS, FeatureRaised, Kind, Marked, Record, Stream, encode_records, may_append
 from albireo.machine.fold.folds import Folds, joined, level_of
 from albireo.machine.kernel.turn import Turn
@@ -81,7 +82,7 @@ def view_of(side: Side) -> dict[str, Any]:
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     made = Table(tmp_path)
-    made.sides[0].actions.admission.init({}, made.now)
+    made.sides[0].actions.admission.init(UserAsked(), made.now)
     made.wait_for(State.ACTIVE, State.READY)
     made.pass_time(2 * SECOND)
     return made

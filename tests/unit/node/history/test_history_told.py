@@ -9,6 +9,7 @@ import pytest
 from albireo.cli.pair.table import refused_text, rows_of, troubles
 from albireo.codec.message import AnyMessage, Carry, HistoryTold
 from albireo.codec.pair_message import Carried, CopyTold
+from albireo.codec.questions.kind import UserAsked
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
 from albireo.node.member.history_relay import HistoryRelay
@@ -22,7 +23,7 @@ Part = bytes | memoryview
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
     made = Table(tmp_path)
-    made.sides[0].actions.admission.init({}, made.now)
+    made.sides[0].actions.admission.init(UserAsked(), made.now)
     made.wait_for(State.ACTIVE, State.READY)
     made.pass_time(2 * SECOND)
     return made

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.questions.cases import ActionAsked
 from albireo.codec.record import CaseChanged
 from albireo.codec.slices import read_slices, sliced, unsliced
 from albireo.machine.fold.alarms import transitions as t
@@ -35,7 +36,6 @@ from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.flood import Flood, FloodMetrics, FloodSnapshot
 from albireo.machine.fold.alarms.rules import NotedRules
 from albireo.machine.fold.alarms.settings import AlarmConfig
-from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.columns import NEVER
 from albireo.machine.table.shape import TableShape
 from albireo.machine.table.table import Table

@@ -36,8 +36,8 @@ from typing import Final, assert_never
 
 import msgspec
 
+from albireo.codec.questions.cases import ActionAsked
 from albireo.codec.record import CaseChanged
-from albireo.model.bounded import Signed, Text
 from albireo.model.case import Action, Case, Cause, LifecycleStatus, Shelving, case_label
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
@@ -122,21 +122,6 @@ Event = (
     | ItemRetired
     | OperatorAsked
 )
-
-
-class ActionAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An operator's action as it comes from outside: at a case, or at a rule by item and condition."""
-
-    action: Action
-    user: Text
-    comment: Text = ""
-    case_id: Signed | None = None
-    item_id: Signed | None = None
-    condition: Condition | None = None
-    activation: Signed | None = None
-    """ACK: number of the activation that the operator saw; None: the first."""
-    duration_ms: Signed | None = None
-    """Length of a shelve. SHELVE needs one; SHELVE_ONCE without one takes the longest."""
 
 
 class InvalidTransition(Exception):

@@ -7,31 +7,19 @@ from typing import Protocol
 
 import msgspec
 
+from albireo.codec.questions.cases import CASE_ACTION, ActionAsked, CaseActionAsked
 from albireo.codec.record import Audited, Stream
-from albireo.machine.access.needs import CASE_ACTIONS
 from albireo.machine.desk.roles import RoleNeeded
-from albireo.machine.fold.alarms.transitions import ActionAsked
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NOBODY, NotAnswered, Question, Turn
 from albireo.machine.orders.kind import OrderAtOwner, OrderDone, OrderKind
 from albireo.machine.orders.places import Aim, Places
-from albireo.model.bounded import Count, Name
+from albireo.model.bounded import Count
 from albireo.model.case import Action, case_label
 from albireo.model.item import Condition
 from albireo.model.refusal import Refusal, RefusalCode
-
-
-class CaseActionAsked(ActionAsked, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `case_action`."""
-
-    node: Name = ""
-    """Node below whose case is meant; empty: this node."""
-
-    @property
-    def reason(self) -> str:
-        return self.comment
 
 
 class CaseActBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -56,8 +44,7 @@ class ActingRoot(Protocol):
 class ActOnCase(OrderKind[CaseActionAsked, CaseActBody]):
     """Each action needs its own role."""
 
-    name = "case_action"
-    asked = CaseActionAsked
+    question = CASE_ACTION
     body = CaseActBody
     look = "`albireo cases list {node}`"
     after_stop = "look at the case before you act again"
@@ -72,7 +59,8 @@ class ActOnCase(OrderKind[CaseActionAsked, CaseActBody]):
         return aim
 
     def needed(self, question: Question, asked: CaseActionAsked, aim: Aim) -> RoleNeeded | None:
-        return RoleNeeded(aim.node, f"{self.name} {asked.action}", asked.user, CASE_ACTIONS[asked.action])
+        role = self.question.role_of({"action": asked.action})
+        return RoleNeeded(aim.node, f"{self.name} {asked.action}", asked.user, role)
 
     def body_of(self, asked: CaseActionAsked, aim: Aim) -> CaseActBody:
         what = (asked.action, asked.case_id, asked.activation, asked.duration_ms)

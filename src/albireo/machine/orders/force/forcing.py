@@ -43,13 +43,13 @@ from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.part import Footing, RootPart
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.orders.kind import OrderAtOwner
-from albireo.machine.orders.text import OrderText
 from albireo.machine.orders.write.orders import coerced, refusal_of_value
 from albireo.model import quality
 from albireo.model.bounded import Signed
 from albireo.model.force import FORCE_MS_MAX, FORCES_MAX, MEASURED, Force, ForcedItem, MeasuredNow
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import DataItem, KnownItem
+from albireo.model.order_text import OrderText
 from albireo.model.refusal import Refusal, RefusalCode, no_item
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ItemId, Value, ValueType
@@ -57,25 +57,6 @@ from albireo.model.value import ItemId, Value, ValueType
 ENDED_MAX: Final = 250
 """Most forces that one turn ends because their time is over."""
 _DTYPES: Final = {ValueType.FLOAT64: np.float64, ValueType.INT64: np.int64, ValueType.BOOL: np.uint8}
-
-
-class ItemForceAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `force`."""
-
-    item: OrderText
-    """Full or local name."""
-    value: float | Signed | bool | OrderText
-    for_ms: Signed
-    reason: OrderText
-    user: OrderText = "unknown"
-
-
-class ReleaseAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `force_release`."""
-
-    item: OrderText
-    reason: OrderText = ""
-    user: OrderText = "unknown"
 
 
 class ForceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,6 +8,7 @@ Spec: docs/messages.md; ADR-0195.
 from typing import Protocol
 
 from albireo.codec.message_records import MessageEnd
+from albireo.codec.questions.orders import FORCE, FORCE_RELEASE, ItemForceAsked, ReleaseAsked
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.letters.outbox import MessageReceipt
@@ -15,14 +16,7 @@ from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.message.ends import command_id_of
 from albireo.machine.message.events import RecoverBody
 from albireo.machine.orders.force.elsewhere import row_of
-from albireo.machine.orders.force.forcing import (
-    ForceBody,
-    Forcing,
-    ItemForceAsked,
-    ReleaseAsked,
-    ReleaseBody,
-    needs_reason,
-)
+from albireo.machine.orders.force.forcing import ForceBody, Forcing, ReleaseBody, needs_reason
 from albireo.machine.orders.kind import ItemOrder, OrderAtOwner, OrderDone
 from albireo.machine.orders.places import Aim
 from albireo.model.force import MEASURED, Force
@@ -43,8 +37,7 @@ class ForceRoot(Protocol):
 class ForceItem(ItemOrder[ItemForceAsked, ForceBody]):
     """Puts a value to an item, for a time."""
 
-    name = "force"
-    asked = ItemForceAsked
+    question = FORCE
     body = ForceBody
     look = "`albireo forces`"
     after_stop = "look at `albireo forces` before you order again"
@@ -94,8 +87,7 @@ class ForceItem(ItemOrder[ItemForceAsked, ForceBody]):
 class ReleaseItem(ItemOrder[ReleaseAsked, ReleaseBody]):
     """Ends the force of an item."""
 
-    name = "force_release"
-    asked = ReleaseAsked
+    question = FORCE_RELEASE
     body = ReleaseBody
     look, after_stop = ForceItem.look, ForceItem.after_stop
 

@@ -6,11 +6,9 @@ Spec: docs/messages.md; ADR-0196.
 """
 
 from collections.abc import Container
-from typing import Annotated, Final, Protocol
+from typing import Protocol
 
-import msgspec
-from msgspec import Meta
-
+from albireo.codec.questions.messages import SEND, MessageAsked
 from albireo.machine.desk.roles import RoleNeeded
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Question
@@ -18,34 +16,9 @@ from albireo.machine.message.events import SendAsked
 from albireo.machine.message.post import ReceiptTold
 from albireo.machine.orders.kind import OrderKind
 from albireo.machine.orders.places import Aim, Places
-from albireo.machine.orders.text import OrderText
-from albireo.model.bounded import Name
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.tree.message import DEFAULT_INBOX, EXPIRES_MS_MAX
+from albireo.model.tree.message import DEFAULT_INBOX
 from albireo.model.tree.proof import MessageProof
-
-SEND_BYTES_MAX: Final = 512 * 1024
-"""Largest body that a program sends: a question, of 1 MiB at most, has it whole."""
-
-InboxName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z")]
-"""Name of an inbox: a word of letters, digits, dots, dashes and underscores."""
-
-
-class MessageAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `send`."""
-
-    node: Annotated[Name, Meta(min_length=1)]
-    """Id of the node, or of one that is known here the end of it."""
-    body: Annotated[bytes, Meta(max_length=SEND_BYTES_MAX)]
-    command_id: Annotated[OrderText, Meta(min_length=1)]
-    kind: Annotated[Name, Meta(min_length=1)] = "message"
-    """A word that receivers go by."""
-    reason: OrderText = ""
-    user: OrderText = "unknown"
-    expires_ms: Annotated[int, Meta(ge=1, le=EXPIRES_MS_MAX)] = 10_000
-    inbox: InboxName = DEFAULT_INBOX
-    wait: bool = True
-    """False: answer once it is on record here, with its id."""
 
 
 class KindsKnown(Protocol):
@@ -66,8 +39,7 @@ class MessageRoot(Protocol):
 class SendMessage(OrderKind[MessageAsked, bytes]):
     """The kind of the message is a word of its sender's."""
 
-    name = "send"
-    asked = MessageAsked
+    question = SEND
     body = bytes
     is_done_at_once = False
     is_executed_here = False

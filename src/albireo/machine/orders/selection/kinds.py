@@ -5,42 +5,17 @@ Spec: docs/messages.md; ADR-0209.
 
 from typing import Protocol
 
-import msgspec
-
+from albireo.codec.questions.orders import DESELECT, SELECT, DeselectAsked, SelectAsked
 from albireo.machine.desk.roles import RoleNeeded
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Question, Turn
 from albireo.machine.orders.kind import ItemOrder, OrderAtOwner, OrderDone
 from albireo.machine.orders.places import Aim
-from albireo.machine.orders.selection.selecting import DeselectBody, Id, SelectBody, Selecting
-from albireo.machine.orders.text import OrderText
+from albireo.machine.orders.selection.selecting import DeselectBody, SelectBody, Selecting
 from albireo.model.access import AccessRole
-from albireo.model.bounded import Signed
-from albireo.model.command import SELECT_MS, ItemSelection
+from albireo.model.command import ItemSelection
 from albireo.model.refusal import Refusal
 from albireo.model.tree.message import AddCause
-
-
-class SelectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `select`."""
-
-    item: OrderText
-    """Full or local name."""
-    selection_id: Id
-    for_ms: Signed = SELECT_MS
-    reason: OrderText = ""
-    user: OrderText = "unknown"
-
-
-class DeselectAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of `deselect`."""
-
-    item: OrderText
-    selection_id: Id
-    of_others: bool = False
-    """True: also one of somebody else, as an admin of its node."""
-    reason: OrderText = ""
-    user: OrderText = "unknown"
 
 
 class SelectsFor(Protocol):
@@ -59,8 +34,7 @@ class SelectionRoot(Protocol):
 class Select(ItemOrder[SelectAsked, SelectBody]):
     """Has its selection's id for its own, so the same one asked for again is the same message."""
 
-    name = "select"
-    asked = SelectAsked
+    question = SELECT
     body = SelectBody
     look = "select it again: a selection ends by itself"
     after_stop = "select the item again"
@@ -95,8 +69,7 @@ class Select(ItemOrder[SelectAsked, SelectBody]):
 class Deselect(ItemOrder[DeselectAsked, DeselectBody]):
     """Whoever has the selection gives it back, or an admin ends it."""
 
-    name = "deselect"
-    asked = DeselectAsked
+    question = DESELECT
     body = DeselectBody
     look, after_stop, stop_cause = Select.look, Select.after_stop, Select.stop_cause
 

@@ -31,11 +31,11 @@ from albireo.machine.fold.commands.selections import Selections, SelectionWatch
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.orders.kind import OrderAtOwner
-from albireo.machine.orders.text import OrderText
 from albireo.model.bounded import Signed
 from albireo.model.command import SELECT_MS_MAX, SELECTIONS_MAX, ItemSelection, Selection
 from albireo.model.instant import MS, Instant, LogTime
 from albireo.model.item import Control, DataItem, KnownItem
+from albireo.model.order_text import OrderText
 from albireo.model.principal import may_be_one
 from albireo.model.refusal import Refusal, RefusalCode, id_reused, no_item
 

@@ -3,11 +3,11 @@
 Spec: docs/messages.md; ADR-0207.
 """
 
-from typing import Annotated, Protocol
+from typing import Protocol
 
 import msgspec
-from msgspec import Meta
 
+from albireo.codec.questions.people import SESSION_END, SessionEndAsked
 from albireo.machine.desk.roles import RoleNeeded
 from albireo.machine.fold.people.sessions import SESSIONS
 from albireo.machine.kernel.config import RootConfig
@@ -16,21 +16,9 @@ from albireo.machine.message.post import ReceiptTold
 from albireo.machine.orders.kind import OrderAtOwner, OrderDone, OrderKind, not_done
 from albireo.machine.orders.places import Aim, Places
 from albireo.machine.orders.session.sessions import SessionEndBody, Sessions
-from albireo.machine.orders.text import OrderText
 from albireo.model.access import AccessRole
-from albireo.model.bounded import Count, Name
 from albireo.model.refusal import Refusal
 from albireo.model.tree.session import Session, SessionRow, who_text
-
-
-class SessionEndAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `session_end`."""
-
-    session_id: Count
-    node: Name = ""
-    """Node below that has the session; empty: this node."""
-    reason: OrderText = ""
-    user: Annotated[str, Meta(max_length=100)] = "unknown"
 
 
 class EndingRoot(Protocol):
@@ -43,8 +31,7 @@ class EndingRoot(Protocol):
 class EndSession(OrderKind[SessionEndAsked, SessionEndBody]):
     """Everybody may end a session of his own, and an admin each."""
 
-    name = "session_end"
-    asked = SessionEndAsked
+    question = SESSION_END
     body = SessionEndBody
     role = AccessRole.ADMIN
     look = "`albireo sessions list`"

@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.message_records import MessageEnd
+from albireo.codec.questions.orders import WRITE as QUESTION_WRITE
+from albireo.codec.questions.orders import WriteAsked
 from albireo.codec.record import CommandAccepted
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.folds import Folds
@@ -21,12 +23,12 @@ from albireo.machine.message.events import ExecuteBody, RecoverBody
 from albireo.machine.message.post import ReceiptTold
 from albireo.machine.orders.kind import ItemOrder, OrderAtOwner
 from albireo.machine.orders.places import Aim
-from albireo.machine.orders.text import OrderText
-from albireo.machine.orders.write.orders import Orders, WriteAsked, refusal_of_write
+from albireo.machine.orders.write.orders import Orders, refusal_of_write
 from albireo.model.bounded import Signed
 from albireo.model.command import Receipt
+from albireo.model.order_text import OrderText
 from albireo.model.refusal import Refusal
-from albireo.model.tree.message import WRITE, AddCause, MessageName, MessageOutcome
+from albireo.model.tree.message import AddCause, MessageName, MessageOutcome
 
 
 class WriteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -50,8 +52,7 @@ class WriteRoot(Protocol):
 class Write(ItemOrder[WriteAsked, WriteBody]):
     """Its end comes later: the receipt of the order."""
 
-    name = WRITE
-    asked = WriteAsked
+    question = QUESTION_WRITE
     body = WriteBody
     too_late = "never sent"
     is_done_at_once = False

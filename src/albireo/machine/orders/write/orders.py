@@ -15,12 +15,12 @@ Spec: docs/ARCHITECTURE.md, walk 2.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from msgspec import Meta
 
 from albireo.codec.message import WriteDone, WriteOrder
+from albireo.codec.questions.orders import WriteAsked
 from albireo.codec.record import Audited, CommandAccepted, CommandFinished, CommandRequested, Record, Stream
 from albireo.machine.desk.registry import Registry
 from albireo.machine.fold.commands.commands import OPEN_MAX, CommandState
@@ -29,30 +29,15 @@ from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.part import Footing, RootPart
 from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.orders.selection.selecting import Selecting, not_selected, not_writable
-from albireo.machine.orders.text import EXPIRES_MS_MAX, TEXT_CHARS_MAX, OrderText
 from albireo.machine.orders.write.command_waiters import LATE_NS, WAITING_MAX, CommandWaiters, OrderTold
-from albireo.model.bounded import Signed
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import MS, Instant, LogTime
 from albireo.model.item import Control, DataItem, KnownItem
+from albireo.model.order_text import EXPIRES_MS_MAX, TEXT_CHARS_MAX
 from albireo.model.principal import may_be_one
 from albireo.model.refusal import Refusal, RefusalCode, id_reused, no_item
 from albireo.model.tree.message import AddCause
 from albireo.model.value import Value, ValueType
-
-
-class WriteAsked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the question `write`."""
-
-    item: OrderText
-    """Full or local name."""
-    value: float | Signed | bool | OrderText
-    command_id: Annotated[OrderText, Meta(min_length=1)]
-    user: OrderText = "unknown"
-    reason: OrderText = ""
-    expires_ms: Signed = 10_000
-    selection: OrderText = ""
-    """Id of the selection that the order uses; empty: none."""
 
 
 class Orders(RootPart):

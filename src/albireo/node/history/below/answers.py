@@ -6,81 +6,106 @@ Each answer comes from one view of one hot tail, taken at once, and from the man
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from albireo.codec.history import Manifest
 from albireo.codec.message import Answer, Ask
+from albireo.codec.questions.history import (
+    EVENTS,
+    EVENTS_PIECE,
+    GAPS_PIECE,
+    HISTORY,
+    HISTORY_ITEM,
+    HISTORY_PIECE,
+    AnyPieceQuestion,
+    HotQuestion,
+    ItemQuestion,
+    NodeQuestion,
+    RowsQuestion,
+)
+from albireo.codec.questions.kind import Handled, QuestionKind, ShapeT
 from albireo.machine.history.declared import Row
-from albireo.model.refusal import RefusalCode, unknown_question
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.node.history.below.folders import node_asked, node_meant
 from albireo.node.history.below.origins import HistoryBelow
-from albireo.node.history.errors import HistoryRefused, QueryRefused, UnknownNode, refusal_of
+from albireo.node.history.errors import QueryRefused, UnknownNode, refusal_of
 from albireo.node.history.files.hot import HotContent, HotTail
 from albireo.node.history.files.store import HistoryStore
+from albireo.node.history.hot_answer import hot_answer
 from albireo.node.history.paging import PagedHistory
-from albireo.node.history.questions import PIECES, HotQuestion, ItemQuestion, NodeQuestion, RowsQuestion, hot_answer
 from albireo.node.history.threads import HistoryThreads
 from albireo.runtime import Letter
 
 READING_MAX: Final = 16
 """Most questions about rows that are being answered, each with a view of a hot tail of its own."""
-KNOWN: Final = ("stats", "seal", "history", "events", "history_item", *PIECES)
+Handler: TypeAlias = Callable[[Letter, Ask, ShapeT], Refusal | None]
+"""Answers a question, now or soon; or gives a refusal that is to be said."""
+
+
+def handled(
+    kind: QuestionKind[ShapeT, Any], handler: Callable[[Letter, Ask, ShapeT], Refusal | None]
+) -> Handled[Handler[Any]]:
+    """Bind a handler to a question."""
+    return Handled(kind, handler)
 
 
 class HistoryAnswers:
     """The answers, for the loop of the actor."""
 
-    def __init__(self, store: HistoryStore, hot: HotTail, below: HistoryBelow, threads: HistoryThreads) -> None:
-        """`store`, `hot`: of this node."""
+    def __init__(
+        self,
+        store: HistoryStore,
+        hot: HotTail,
+        below: HistoryBelow,
+        threads: HistoryThreads,
+        log_id: Callable[[], bytes],
+    ) -> None:
+        """
+        Args:
+            store, hot: of this node.
+            log_id: gives the id of the own log.
+        """
         self._store = store
         self._hot = hot
         self._below = below
         self._threads = threads
         self._reading = 0
         """Number of questions that are being answered."""
+        self._log_id = log_id
+        self.handlers = (
+            handled(HISTORY, self._hot_samples),
+            handled(EVENTS, self._events),
+            handled(HISTORY_ITEM, self._item),
+            handled(HISTORY_PIECE, self._piece),
+            handled(EVENTS_PIECE, self._piece),
+            handled(GAPS_PIECE, self._piece),
+        )
 
-    def answer(self, letter: Letter, ask: Ask, log_id: bytes) -> None:
-        """Answer now, or soon. `log_id`: of the own log.
+    def _events(self, letter: Letter, ask: Ask, wanted: NodeQuestion) -> None:
+        store, hot = self._chosen(wanted.node)
+        content = hot.content()
+        more = {"events": list(content.events), "items": list(content.items)}
+        result = {"node": store.manifest.node, **place_of(store.manifest, hot), **more}
+        letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)
 
-        Raises:
-            HistoryRefused: the question makes no sense, or too many are being answered, or there is no such history.
-            msgspec.ValidationError: the arguments are none of this question.
-        """
-        match ask.what:
-            case "history":
-                self._hot_samples(letter, ask, log_id)
-            case "events":
-                store, hot = self._chosen(msgspec.convert(ask.arguments, NodeQuestion).node, log_id)
-                content = hot.content()
-                more = {"events": list(content.events), "items": list(content.items)}
-                result = {"node": store.manifest.node, **place_of(store.manifest, hot), **more}
-                letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)
-            case "history_item":
-                self._item(letter, ask, log_id)
-            case what if what in PIECES:
-                self._piece(letter, ask, log_id)
-            case what:
-                raise HistoryRefused(unknown_question(what, KNOWN))
-
-    def _chosen(self, node: str, log_id: bytes) -> tuple[HistoryStore, HotTail]:
+    def _chosen(self, node: str) -> tuple[HistoryStore, HotTail]:
         """The history that answers for a node; no name: the own one."""
         node = node_meant(node, [self._store.manifest.node, *self._below.nodes])
         if node in ("", self._store.manifest.node):
             return self._store, self._hot
-        origin = self._below.of_node(node, log_id)
+        origin = self._below.of_node(node, self._log_id())
         if origin is not None:
             return origin.store, origin.hot
         raise UnknownNode(node, self._below.nodes)
 
-    def _hot_samples(self, letter: Letter, ask: Ask, log_id: bytes) -> None:
+    def _hot_samples(self, letter: Letter, ask: Ask, wanted: HotQuestion) -> None:
         """Answer with the rows that no file has: one raw part, an Arrow stream of codec.history.SAMPLES.
 
         A reader asks for them first and loads the manifest afterwards: rows up to its position are in its files then.
         """
-        wanted = msgspec.convert(ask.arguments, HotQuestion)
-        store, hot = self._chosen(wanted.node, log_id)
+        store, hot = self._chosen(wanted.node)
         place = {"node": store.manifest.node, **place_of(store.manifest, hot)}
 
         def work(content: HotContent) -> tuple[bytes, Row]:
@@ -89,11 +114,10 @@ class HistoryAnswers:
 
         self._answer_aside(letter, ask, hot, work)
 
-    def _piece(self, letter: Letter, ask: Ask, log_id: bytes) -> None:
+    def _piece(self, letter: Letter, ask: Ask, wanted: AnyPieceQuestion) -> None:
         """Answer with one piece of a long answer, from the files and the hot tail."""
-        wanted = msgspec.convert(ask.arguments, PIECES[ask.what])
         names = wanted.names if isinstance(wanted, RowsQuestion) else ()
-        store, hot = self._chosen(node_asked(wanted.node, names), log_id)
+        store, hot = self._chosen(node_asked(wanted.node, names))
         if isinstance(wanted, RowsQuestion):
             wanted = msgspec.structs.replace(wanted, names=_with_whole_ids(names, store.manifest.node))
 
@@ -103,10 +127,9 @@ class HistoryAnswers:
 
         self._answer_aside(letter, ask, hot, work)
 
-    def _item(self, letter: Letter, ask: Ask, log_id: bytes) -> None:
+    def _item(self, letter: Letter, ask: Ask, wanted: ItemQuestion) -> None:
         """Answer with an item as it was declared last."""
-        wanted = msgspec.convert(ask.arguments, ItemQuestion)
-        store, hot = self._chosen(node_asked(wanted.node, (wanted.name,)), log_id)
+        store, hot = self._chosen(node_asked(wanted.node, (wanted.name,)))
 
         def work(content: HotContent) -> tuple[bytes, Row]:
             declared, manifest = store.declared, store.manifest

@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 from albireo.codec.message_records import MessageEnd
+from albireo.codec.questions.orders import ItemForceAsked, ReleaseAsked
 from albireo.codec.record import ForceEnded, ItemForced
 from albireo.machine.fold.items.forces import FORCES, Forces
 from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.kernel.turn import Moment
 from albireo.machine.message.ends import command_id_of
 from albireo.machine.orders.force.elsewhere import rows_below
-from albireo.machine.orders.force.forcing import ForceBody, ItemForceAsked, ReleaseAsked, ReleaseBody
+from albireo.machine.orders.force.forcing import ForceBody, ReleaseBody
 from albireo.machine.orders.force.kinds import ForceItem, ReleaseItem
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.instant import SECOND, Instant, WallTime

@@ -34,7 +34,7 @@ def asking() -> Cores:
 
 
 def message(body: SelectBody | DeselectBody, command_id: str, **values: Any) -> SendAsked:
-    kind = Select.name if isinstance(body, SelectBody) else Deselect.name
+    kind = Select.question.name if isinstance(body, SelectBody) else Deselect.question.name
     return write(kind=kind, body=msgspec.msgpack.encode(body), command_id=command_id, **values)
 
 

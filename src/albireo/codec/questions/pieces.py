@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated, Final, TypeVar
 
-import msgspec
 from msgspec import Meta
 
+from albireo.codec.questions.kind import Asked
 from albireo.model.bounded import ENTRIES_MAX, Name
 
 PIECE_ENTRIES_MAX: Final = 1_000
@@ -20,7 +20,7 @@ class NoCursor(Exception):
     """A cursor that was never given out by this question."""
 
 
-class InPieces(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class InPieces(Asked, frozen=True, kw_only=True):
     """Arguments of a question that may be answered in pieces."""
 
     cursor: Name = ""

@@ -1,0 +1,1 @@
+"""Questions: what may be asked of a node, each declared once."""
