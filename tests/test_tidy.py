@@ -308,6 +308,16 @@ def test_docstrings_name_their_subject_first() -> None:
     assert fragments == []
 
 
+def test_no_test_needs_another_test_file() -> None:
+    """What tests share stands in tests/parts."""
+    takers = []
+    for path in (ROOT / "tests").rglob("*.py"):
+        for module, line in imports_of(path):
+            if module.startswith("tests.") and module.rsplit(".", 1)[-1].startswith("test_"):
+                takers.append(f"{path.relative_to(ROOT)}:{line}: {module}")
+    assert takers == []
+
+
 def test_no_module_is_a_drawer() -> None:
     assert [name_of(path) for path in modules() if path.stem in BANNED_NAMES or path.parent.name in BANNED_NAMES] == []
 

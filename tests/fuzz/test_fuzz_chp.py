@@ -10,8 +10,8 @@ from albireo.codec.chp import decode, decode_order, decode_request, time_to_live
 from albireo.codec.errors import DecodeError
 from albireo.machine.chp.server import RequestReceived, SetReceived
 from albireo.model.instant import MS
-from tests.fuzz.test_fuzz_message import mutated
 from tests.parts.chp import ChpWorld
+from tests.parts.fuzz_message import mutated
 
 pytestmark = pytest.mark.slow
 

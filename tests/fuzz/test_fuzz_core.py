@@ -29,7 +29,7 @@ from albireo.model.instant import MS
 from albireo.model.position import EpochEntry, Position
 from tests.long_form import examples
 from tests.parts.bounds import changed, encoded, structs
-from tests.unit.machine.root.test_root import ITEMS, World, append, hello
+from tests.parts.root import ITEMS, World, append, hello
 
 ENTRY = (Position(1, 5), Position(1, 4))
 TEMPLATES = [

@@ -30,6 +30,7 @@ from albireo.codec.record import Audited, EpochGranted, Marked, Record, decode_r
 from albireo.machine.history.judging import group_fault, holes_left
 from albireo.model.position import EpochEntry, Position
 from tests.parts.bounds import changed, encoded, structs
+from tests.parts.fuzz_message import mutated
 
 pytestmark = pytest.mark.slow
 
@@ -66,21 +67,6 @@ ENTRY = FileEntry(
     footer_crc=1,
     log_id="00",
 )
-
-
-def mutated(seed: bytes, random: Random) -> bytes:
-    """`seed` with one to five bytes changed, added or taken away."""
-    data = bytearray(seed)
-    for _ in range(random.randrange(1, 6)):
-        at = random.randrange(len(data) + 1)
-        match random.randrange(3):
-            case 0 if at < len(data):
-                data[at] = random.randrange(256)
-            case 1:
-                data.insert(at, random.randrange(256))
-            case _:
-                del data[at : at + 1]
-    return bytes(data)
 
 
 def test_messages() -> None:

@@ -40,10 +40,10 @@ from albireo.machine.pair.member import Member
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochEntry, Position
+from tests.parts.admin_actions import done
 from tests.parts.bounds import changed as extreme
 from tests.parts.bounds import encoded, structs
 from tests.parts.pair import Side, Table
-from tests.unit.node.member.test_admin_actions import done
 
 pytestmark = pytest.mark.slow
 

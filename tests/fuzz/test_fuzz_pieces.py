@@ -17,7 +17,7 @@ from albireo.node.history.errors import HistoryError
 from albireo.node.history.paging import PIECE_BYTES
 from tests.long_form import examples
 from tests.parts.history import DAY_ZERO
-from tests.property.test_history_pieces import DAY_NS, MemberHistory, Recorded
+from tests.parts.history_pieces import DAY_NS, MemberHistory, Recorded
 
 PIECES = {one.name: one.shape for one in (HISTORY_PIECE, EVENTS_PIECE, GAPS_PIECE)}
 BEGIN = DAY_ZERO + DAY_NS

@@ -9,13 +9,13 @@ from click.testing import CliRunner
 
 from albireo.cli import cli
 from albireo.model import quality as q
-from tests.interop.test_chp import RfcClient, face_at
-from tests.interop.test_tree_files import NODES
-from tests.interop.test_tree_messages import joined
-from tests.interop.test_tree_orders import NORTH, PUMP, ROOT, device
 from tests.parts.core_pair import aside, until
 from tests.parts.foreign import ForeignSockets
+from tests.parts.interop_chp import RfcClient, face_at
 from tests.parts.tree import tree_of
+from tests.parts.tree_files import NODES
+from tests.parts.tree_messages import joined
+from tests.parts.tree_orders import NORTH, PUMP, ROOT, device
 from tests.parts.waiting import awaited
 
 pytestmark = pytest.mark.slow

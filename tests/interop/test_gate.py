@@ -31,8 +31,8 @@ from albireo.plant.unruly.device import UnrulyDevice
 from albireo.plant.unruly.manners import honest, silent
 from albireo.runtime.actor.actor import running
 from albireo.sim.engine.disk import SimDisk
-from tests.interop.test_guard_levels import NAMES, NEW, OLD, P1, LeadingCore, modbus, row_of, write
 from tests.parts.field import LONG_MS, SILENCE_MS, RawDevice, comm, in_loop, registers_answer, until
+from tests.parts.guard_levels import NAMES, NEW, OLD, P1, LeadingCore, modbus, row_of, write
 from tests.parts.port import free_port
 from tests.parts.steady import run_steadily
 from tests.parts.unruly import rows_of

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from albireo.codec.message import RoleAsked, RoleTold
-from albireo.field.contract import GOES_ON, ConfigurationError, PairAdapter, WriteTenure, Written
-from albireo.field.kinds import Surroundings, create_adapter
+from albireo.codec.message import RoleTold
+from albireo.field.contract import GOES_ON, ConfigurationError, PairAdapter
 from albireo.field.modbus import output
 from albireo.field.modbus.items import parse_row
 from albireo.field.modbus.mailbox import value_of
@@ -22,48 +21,13 @@ from albireo.model.value import Value
 from albireo.plant.tunnel.plc.memory import Retained
 from albireo.plant.tunnel.plc.orders import CarriedOrder
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, PLAIN_ADDRESS
-from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.plant.tunnel.plc.server import PlcServer
 from albireo.plant.tunnel.plc.wire import PlcFaults, Restart
 from albireo.runtime.actor.actor import running
-from albireo.runtime.clock import boot_ns
-from albireo.runtime.link.sockets import Letter
-from tests.parts.field import LONG_MS, SILENCE_MS, RawDevice, RecordingCore, comm, in_loop, registers_answer, until
+from tests.parts.field import SILENCE_MS, RawDevice, comm, in_loop, registers_answer, until
+from tests.parts.guard_levels import NAMES, NEW, OLD, P1, LeadingCore, modbus, row_of, write, yes
 from tests.parts.plc import CYCLE_MS, PlcCycles
 from tests.parts.waiting import PATIENCE_S
-
-P1 = PLCS["p1"]
-TARGETS = {one.name: number for number, one in enumerate(P1.writable, 1)}
-BY_NAME = {one.name: one for one in P1.writable}
-NAMES = ["speed_limit", "co_setpoint", "opacity_setpoint", "barrier_close"]
-OLD, NEW = WriteTenure(epoch=4, member=0, is_paired=True), WriteTenure(epoch=5, member=1, is_paired=True)
-
-
-def yes() -> str:
-    return GOES_ON
-
-
-def row_of(name: str) -> dict[str, str]:
-    register = BY_NAME[name]
-    return {
-        "name": name,
-        "kind": register.row.kind.value,
-        "address": str(register.address),
-        "type": register.row.type.value,
-        "word_order": register.row.word_order,
-        "writable": "true",
-        "target": str(TARGETS[name]),
-    }
-
-
-def modbus(port: int, rows: Sequence[dict[str, str]], **more: object) -> PairAdapter:
-    arguments = {
-        "name": "p1", "kind": "modbus", "url": f"tcp://127.0.0.1:{port}", "items": list(rows), "timeout_ms": LONG_MS,
-        "mailbox_address": MAILBOX_ADDRESS, "dead_time_ms": 100, **more,
-    }  # fmt: skip
-    made = create_adapter(arguments, Surroundings(Path(), boot_ns))
-    assert isinstance(made, PairAdapter)
-    return made
 
 
 class Site:
@@ -95,10 +59,6 @@ async def site() -> AsyncIterator[Site]:
         for adapter in one.adapters:
             await adapter.close()
         await one.server.stop()
-
-
-async def write(adapter: PairAdapter, name: str, value: Value) -> Written:
-    return await adapter.write([one.name for one in adapter.items].index(name), value, yes)
 
 
 @pytest.mark.parametrize(
@@ -458,27 +418,6 @@ def test_a_new_run_of_the_adapter_uses_no_stamp_of_the_run_before() -> None:
 def test_an_output_that_can_have_no_stamp_is_refused_at_the_start(rows: list[dict[str, str]], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         modbus(1, rows, guard="stamp")
-
-
-class LeadingCore(RecordingCore):
-    """A holder's CORE: tells the role with a permit when asked."""
-
-    def __init__(self, epoch: int) -> None:
-        super().__init__(epoch)
-        self.asked: list[RoleAsked] = []
-        self.permit_ms = 1_000
-
-    def _take(self, letter: Letter) -> None:
-        if isinstance(letter.message, RoleAsked):
-            self.asked.append(letter.message)
-            not_after = self.actor.now() + self.permit_ms * MS
-            told = RoleTold(is_acting=True, epoch=self.epoch, member=1, not_after=not_after)
-            self.link.send(told, to=letter.sender)
-        else:
-            super()._take(letter)
-
-    def tell(self, told: RoleTold) -> None:
-        self.link.send(told, to=self._sender)
 
 
 def test_a_holder_asks_for_a_permit_and_sets_its_output_again(tmp_path: Path) -> None:

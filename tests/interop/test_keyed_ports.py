@@ -4,8 +4,6 @@ The table itself is judged in tests/unit/codec/test_principal.py; here real memb
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,12 +20,11 @@ from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
-from albireo.node.member.member import PairMembership
-from albireo.node.vote.witness import Witness
 from albireo.runtime import Keys, Link, running
 from albireo.runtime.link import tcp
 from albireo.runtime.link.keys import introduce
 from tests.parts.core_pair import CLUSTER, PLACES, VOTER, Plant, aside, keyed_plant
+from tests.parts.keyed_ports import judged, membership, said, speaker
 from tests.parts.message import MESSAGES, plain
 from tests.parts.producing import producing
 from tests.parts.transport import ANY_PORT, End, key_pair, until
@@ -75,46 +72,6 @@ FORGED: tuple[AnyMessage, ...] = (
 )
 
 
-def membership(plant: Plant) -> PairMembership:
-    found = plant.cores[0]._membership
-    assert isinstance(found, PairMembership)
-    return found
-
-
-@contextlib.asynccontextmanager
-async def speaker(plant: Plant, name: str, endpoint: str, peer: str) -> AsyncIterator[Link]:
-    """A connection of the holder of that key, who says what he likes."""
-    end = End(f"speaker-{plant.keys[name].name}")
-    async with running(end, plant.home / "speaker"):
-        link = end.connect(endpoint, plant.keys[name], peer)
-        await until(lambda: end.connections == [True])
-        yield link
-
-
-async def said(link: Link, at: Link, name: str, messages: Sequence[AnyMessage]) -> tuple[int, list[str]]:
-    """Say all of it; returns how many of them were heard there, and the names of those that were not."""
-    judged: list[str] = []
-    unheard: list[str] = []
-    hears, report = at.hears, at.on_unheard
-    assert hears is not None
-
-    def judge(one: str) -> frozenset[type]:
-        judged.append(one)
-        return hears(one)
-
-    def drop(one: Link, what: str) -> None:
-        unheard.append(what)
-        report(one, what)
-
-    at.hears = judge
-    at.on_unheard = drop
-    for message in messages:
-        assert link.send(message)
-    await until(lambda: judged.count(name) == len(messages))
-    at.hears, at.on_unheard = hears, report
-    return len(messages) - len(unheard), unheard
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [OPERATOR, VOTER, *STRANGERS])
 def test_nobody_else_speaks_as_the_other_member(tmp_path: Path, name: str) -> None:
@@ -144,25 +101,6 @@ def test_the_other_member_is_heard(tmp_path: Path) -> None:
             await plant.wait_for("active", "ready")
 
     asyncio.run(story())
-
-
-async def judged(plant: Plant, end: KeyedEnd, name: str) -> None:
-    """Let the holder of that key say one message of each type at that end."""
-    own = membership(plant)
-    assert isinstance(plant.witness, Witness)
-    places = {
-        KeyedEnd.PEER: (own._links.own[0], PLACES[0]),
-        KeyedEnd.CLIENT: (own._links.clients, PLACES[0]),
-        KeyedEnd.WITNESS: (plant.witness._link, VOTER),
-    }
-    at, peer = places[end]
-    expected = {KeyedEnd.WITNESS: frozenset(PLACES)}.get(end, frozenset({PLACES[1]}))
-    allowed = Audience(end, expected).hears(name)
-    async with speaker(plant, name, at.endpoint, peer) as link:
-        heard, unheard = await said(link, at, name, [plain(one) for one in MESSAGES])
-    assert heard == len(allowed), (end, name)
-    wanted = [one.__name__ if allowed else "" for one in MESSAGES if one not in allowed]
-    assert unheard == wanted, (end, name)
 
 
 @pytest.mark.slow

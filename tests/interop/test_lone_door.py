@@ -17,9 +17,9 @@ from albireo.model.instant import SECOND
 from albireo.runtime import Keys, running
 from albireo.runtime.errors import AddressTaken, PeerUnreachable
 from albireo.runtime.link.link import Link
-from tests.interop.test_keyed_ports import said
 from tests.parts.core_pair import aside
 from tests.parts.history import DAY_ZERO
+from tests.parts.keyed_ports import said
 from tests.parts.lone import NODE, LoneNode, Program, asked_until
 from tests.parts.message import MESSAGES, plain
 from tests.parts.refusals import refused_with

@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 
 from albireo.cli import cli
 from albireo.client import connect
-from tests.interop.test_tree_files import NODES, receive_files, run
-from tests.interop.test_tree_messages import joined
-from tests.interop.test_tree_orders import PUMP, ROOT
 from tests.parts.tree import tree_of
+from tests.parts.tree_files import NODES, receive_files, run
+from tests.parts.tree_messages import joined
+from tests.parts.tree_orders import PUMP, ROOT
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow

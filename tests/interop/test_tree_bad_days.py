@@ -19,12 +19,12 @@ from albireo.model.value import ItemId, ValueType
 from albireo.node.core.actor import Core
 from albireo.runtime import running
 from albireo.runtime.link.lines import LineTo
-from tests.interop.test_tree_links import copied, has_all, own_frames, read
 from tests.parts.core_pair import aside, until
 from tests.parts.history import batch_of
 from tests.parts.lone import asked_until
 from tests.parts.producing import producing
 from tests.parts.tree import TreeNode, only, tree_of
+from tests.parts.tree_links import copied, has_all, own_frames, read
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow

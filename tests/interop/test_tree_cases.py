@@ -11,9 +11,9 @@ from albireo.model import quality as q
 from albireo.model.case import Action
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
-from tests.interop.test_tree_orders import NORTH, ROOT, run, shown, up
 from tests.parts.core_pair import aside
 from tests.parts.tree import tree_of
+from tests.parts.tree_orders import NORTH, ROOT, run, shown, up
 from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = pytest.mark.slow

@@ -15,10 +15,10 @@ from albireo.model import quality as q
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
-from tests.interop.test_tree_orders import device
 from tests.parts.core_pair import aside, until
 from tests.parts.lone import Program, asked_until
 from tests.parts.tree import TreeNode, only, tree_of
+from tests.parts.tree_orders import device
 
 pytestmark = pytest.mark.slow
 

@@ -1,9 +1,6 @@
 """Files go from node to node in parts, over real links, and arrive once, whole and checked."""
 
-import asyncio
-import contextlib
 import random
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -11,15 +8,13 @@ from threading import Event
 import msgspec
 import pytest
 
-from albireo.client import Client, FileNotSent, InboxMessage, NodeRefused, connect
-from albireo.client.message.files import FILE, OWN, PART_BYTES, HalfFile, OutgoingFile, new_transfer
-from tests.interop.test_tree_messages import joined
-from tests.interop.test_tree_orders import PUMP, ROOT
-from tests.parts.core_pair import aside, until
-from tests.parts.tree import TreeNode, tree_of
+from albireo.client import FileNotSent, InboxMessage, NodeRefused, connect
+from albireo.client.message.files import OWN, PART_BYTES, HalfFile, OutgoingFile, new_transfer
+from tests.parts.tree import tree_of
+from tests.parts.tree_files import NODES, receive_files, run
+from tests.parts.tree_messages import joined
+from tests.parts.tree_orders import PUMP, ROOT
 from tests.parts.waiting import PATIENCE_S
-
-NODES = (ROOT, "root/north", PUMP)
 
 
 def outgoing(data: bytes, name: str = "recipe.bin", transfer: str = "") -> OutgoingFile:
@@ -27,16 +22,6 @@ def outgoing(data: bytes, name: str = "recipe.bin", transfer: str = "") -> Outgo
         node="pump", name=name, data=data, inbox="files", reason="", expires_s=PATIENCE_S,
         transfer=transfer or new_transfer(),
     )  # fmt: skip
-
-
-def receive_files(client: Client, directory: Path, ends: Event) -> list[Path]:
-    found = []
-    while not ends.is_set():
-        for message in client.inbox("files", timeout_s=0.3):
-            assert message.kind == FILE
-            path = client.receive_file(message, directory)
-            found += [path] if path is not None else []
-    return found
 
 
 @pytest.mark.slow
@@ -126,18 +111,6 @@ def test_what_a_receiver_gives_back_is_another_ones_at_once(tmp_path: Path) -> N
             assert proof is not None and proof.outcome == "executed"
 
     run(nodes, story_of)
-
-
-def run(nodes: dict[str, TreeNode], story_of: Callable[[], None]) -> None:
-    """Play a story once all nodes serve."""
-
-    async def story() -> None:
-        async with contextlib.AsyncExitStack() as ends:
-            cores = [await ends.enter_async_context(one.core_up()) for one in nodes.values()]
-            await until(lambda: all(one.root.tree.post.messages.is_serving for one in cores), "all serve")
-            await aside(story_of)
-
-    asyncio.run(story())
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a\x00b", "x" * 201, "a\nb"])

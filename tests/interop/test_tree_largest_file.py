@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from albireo.cli import cli
 from albireo.client import FileNotSent, connect
 from albireo.client.message.files import FILE_BYTES_MAX
-from tests.interop.test_tree_files import receive_files, run
-from tests.interop.test_tree_messages import joined
-from tests.interop.test_tree_orders import NORTH, ROOT
 from tests.parts.tree import tree_of
+from tests.parts.tree_files import receive_files, run
+from tests.parts.tree_messages import joined
+from tests.parts.tree_orders import NORTH, ROOT
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow

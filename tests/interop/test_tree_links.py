@@ -9,10 +9,6 @@ import msgspec
 import pytest
 
 from albireo.client import connect
-from albireo.codec.frame import Frame, encode, frames
-from albireo.codec.record import Kind
-from albireo.codec.tree.envelope import open_envelope
-from albireo.log.log import Log
 from albireo.machine.kernel.named import HISTORY, above
 from albireo.model import quality as q
 from albireo.model.item import DataItem
@@ -23,6 +19,7 @@ from albireo.node.history.actor import Historian
 from tests.parts.core_pair import aside
 from tests.parts.lone import Program, asked_until
 from tests.parts.tree import TreeNode, only, tree_of
+from tests.parts.tree_links import copied, has_all, own_frames, read
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -31,43 +28,12 @@ ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
 ROWS = [(0, 1_000 * n, float(n), q.GOOD) for n in range(1, 301)]
 
 
-def read(program: Program, node: str, value: float) -> Any:
-    """The reading of the item of a node below, once it has this value."""
-    return asked_until(
-        program, lambda found: any(one["value"] == value for one in found), "read", node=node, names=(f"{node}:co",)
-    )[0]
-
-
 def item_of(number: int) -> DataItem:
     return DataItem(name=f"co_{number}", value_type=ValueType.FLOAT64)
 
 
 def sequence_of(row: Any) -> int:
     return int(row["position"].partition(":")[2] or 0)
-
-
-def has_all(program: Program, site: TreeNode) -> Any:
-    """The row of a site above, once all lies there that the site has committed by now."""
-    with site.program() as own:
-        log = own.result("status")["log"]
-
-    def is_there(rows: Any) -> bool:
-        """A copy of the branch that a restored store has left may have more records, but not of this epoch."""
-        epoch, _, sequence = only(rows, site.node)["position"].partition(":")
-        return (epoch, int(sequence or 0) >= log["sequence"]) == (str(log["epoch"]), True)
-
-    return only(asked_until(program, is_there, "tree"), site.node)
-
-
-def copied(log: Log, log_id: bytes) -> bytes:
-    """The frames of another log that lie in this one, as they are inside."""
-    found = [Frame(*one) for one in frames(log.read_appended(0, 1 << 24))]
-    within = [one for frame in found if frame.header.kind == Kind.ENVELOPE for one in open_envelope(*frame_of(frame))]
-    return b"".join(encode(Frame(header, bytes(body))) for header, body in within if header.log_id == log_id)
-
-
-def frame_of(frame: Frame) -> tuple[Any, Any]:
-    return frame.header, frame.body
 
 
 def test_a_site_is_seen_above_at_once_and_copied_for_good(tmp_path: Path) -> None:
@@ -118,12 +84,6 @@ def test_a_site_two_levels_down_is_seen_and_copied_under_its_own_name(tmp_path: 
                 assert own[: len(there)] == there, f"the copy of {one.root.config.node} is no prefix of its own frames"
 
     asyncio.run(story())
-
-
-def own_frames(log: Log) -> bytes:
-    """The frames of a log but for its envelopes."""
-    found = [Frame(*one) for one in frames(log.read_appended(0, 1 << 24))]
-    return b"".join(encode(Frame(one.header, bytes(one.body))) for one in found if one.header.kind != Kind.ENVELOPE)
 
 
 def test_whoever_restarts_nothing_is_lost_or_doubled(tmp_path: Path) -> None:

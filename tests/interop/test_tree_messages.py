@@ -12,19 +12,13 @@ import pytest
 from albireo.client import NodeRefused, aconnect, connect
 from albireo.codec.message_records import MessageDone, MessageEnded
 from albireo.codec.questions.messages import SEND_BYTES_MAX
-from tests.interop.test_tree_orders import NORTH, PUMP, ROOT, told
 from tests.parts.core_pair import aside, until
-from tests.parts.lone import asked_until
-from tests.parts.tree import TreeNode, tree_of
+from tests.parts.tree import tree_of
+from tests.parts.tree_messages import joined
+from tests.parts.tree_orders import NORTH, PUMP, ROOT, told
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
-
-
-def joined(nodes: dict[str, TreeNode]) -> None:
-    """Wait until the root knows the lowest node."""
-    with nodes[ROOT].program() as program:
-        asked_until(program, lambda rows: all(row["stale_since_ns"] is None for row in rows), "tree")
 
 
 def test_a_message_is_taken_by_one_of_two_receivers_and_proven_at_both_ends(tmp_path: Path) -> None:

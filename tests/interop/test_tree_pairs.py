@@ -22,10 +22,10 @@ from albireo.drill.load import ConsumedMessages, ProducerWorker
 from albireo.log.log import Log
 from albireo.model.command import Outcome, Receipt
 from albireo.model.quality import GOOD
-from tests.interop.test_tree_links import copied, own_frames
-from tests.interop.test_tree_orders import told
 from tests.parts.core_pair import aside, until
 from tests.parts.paired_tree import PairTree
+from tests.parts.tree_links import copied, own_frames
+from tests.parts.tree_orders import told
 from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = pytest.mark.slow

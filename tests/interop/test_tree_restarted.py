@@ -20,10 +20,10 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.tree.proof import MessageProof
 from albireo.runtime import ActorSpec
 from albireo.runtime.actor.supervisor import Supervisor
-from tests.interop.test_tree_orders import SET_POINT, Device
 from tests.parts.core_pair import aside
 from tests.parts.lone import asked_until
 from tests.parts.tree import TreeNode, tree_of
+from tests.parts.tree_orders import SET_POINT, Device
 from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = pytest.mark.slow

@@ -12,11 +12,11 @@ from albireo.client import AlreadySelected, CommandIdReused, ItemSelection, Node
 from albireo.codec.record import CommandRequested, ItemSelected, SelectionEnded
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import Control
-from tests.interop.test_tree_orders import NORTH, PUMP, ROOT, SET_POINT, device, run, shown, told, up
 from tests.parts import paired_tree
 from tests.parts.core_pair import aside, until
 from tests.parts.paired_tree import PairTree
 from tests.parts.tree import tree_of
+from tests.parts.tree_orders import NORTH, PUMP, ROOT, SET_POINT, device, run, shown, told, up
 from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = pytest.mark.slow

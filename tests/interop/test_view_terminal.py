@@ -23,9 +23,9 @@ import pytest
 from albireo.client import connect
 from albireo.codec.record import SelectionEnded
 from albireo.model.item import Control
-from tests.interop.test_tree_orders import NORTH, ROOT, SET_POINT, device, told, up
 from tests.parts.core_pair import aside
 from tests.parts.tree import tree_of
+from tests.parts.tree_orders import NORTH, ROOT, SET_POINT, device, told, up
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow

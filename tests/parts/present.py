@@ -7,7 +7,7 @@ from albireo.codec.record import Record, SessionBegan, SessionEnded
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.events import LettersDrained
 from tests.parts.refusals import refused_with
-from tests.unit.machine.root.test_root import World
+from tests.parts.root import World
 
 ANNA, MES = "anna@desk", "mes-1"
 DESK, PLANT = "10.0.0.4", "10.0.0.9"

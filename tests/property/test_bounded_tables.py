@@ -38,7 +38,7 @@ from albireo.model.position import Position
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.session import SESSIONS_MAX
 from tests.long_form import IS_LONG
-from tests.unit.machine.root.test_root import World, append, hello
+from tests.parts.root import World, append, hello
 
 pytestmark = pytest.mark.slow
 

@@ -81,7 +81,7 @@ from albireo.node.history.hot_answer import hot_answer
 from albireo.node.history.query import StoredHistory, TimeRange
 from tests.long_form import IS_LONG
 from tests.parts.history import DAY_ZERO, LOG_ID, DyingFiles, MemoryLog, fill, hot_of, stored
-from tests.unit.machine.root.test_root import World, hello
+from tests.parts.root import World, hello
 
 LIFE = Life(1, 1)
 NAME = MessageName("root", "root/a", LIFE, 1)

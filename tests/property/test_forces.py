@@ -17,11 +17,11 @@ from albireo.model.force import Force
 from albireo.model.instant import MS, SECOND, LogTime
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
+from tests.parts.forcing import hello, order, shown
 from tests.parts.history import batch_of
+from tests.parts.retired_items import again
+from tests.parts.root import World, append
 from tests.parts.tables import header_at
-from tests.unit.machine.desk.test_retired_items import again
-from tests.unit.machine.orders.force.test_forcing import hello, order, shown
-from tests.unit.machine.root.test_root import World, append
 
 SHORT_MS = 3_000
 steps = st.lists(

@@ -12,7 +12,7 @@ from albireo.model.item import AlarmSettings
 from albireo.model.position import Position
 from tests.long_form import examples
 from tests.parts.alarm import AlarmNode
-from tests.property.test_alarm_folds import NAMES, alarms, assert_noted, declare_all, node_of, play, steps
+from tests.parts.alarm_folds import NAMES, alarms, assert_noted, declare_all, node_of, play, steps
 
 stories = st.lists(steps, max_size=25)
 settings_of_all = st.lists(alarms, min_size=3, max_size=3)

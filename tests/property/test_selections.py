@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from albireo.codec.record import CommandRequested, ItemSelected, Kind, SelectionEnded, Stream, decode_records
 from albireo.machine.fold.folds import Folds
 from albireo.model.instant import MS, SECOND
-from tests.unit.machine.desk.test_retired_items import again
-from tests.unit.machine.orders.selection.test_selecting import ANN, BOB, deselect, hello, select, up, write
-from tests.unit.machine.root.test_root import World
+from tests.parts.retired_items import again
+from tests.parts.root import World
+from tests.parts.selecting import ANN, BOB, deselect, hello, select, up, write
 
 FOR_MS = 3_000
 HERS: tuple[str, str, str] = ("barrier", ANN, "s1")

@@ -13,8 +13,8 @@ from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.orders.session.sessions import SILENCE_NS
 from albireo.model.instant import SECOND
 from tests.parts.present import causes, present, said
-from tests.unit.machine.desk.test_retired_items import again
-from tests.unit.machine.root.test_root import World
+from tests.parts.retired_items import again
+from tests.parts.root import World
 
 PLACES = [("anna@desk", "10.0.0.4"), ("anna@desk", "10.0.0.5"), ("local:1000", "localhost"), ("", "127.0.0.1")]
 steps = st.lists(

@@ -21,7 +21,7 @@ from albireo.machine.kernel.events import KeysListed, PeerLost
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from tests.parts.refusals import refused_with
-from tests.unit.machine.root.test_root import ITEMS, World
+from tests.parts.root import ITEMS, World
 
 STORIES = sorted((Path(__file__).parent / "access").rglob("*.txt"))
 

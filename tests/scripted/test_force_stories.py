@@ -17,9 +17,9 @@ from albireo.codec.message import Answer
 from albireo.codec.record import Audited
 from albireo.model.instant import SECOND
 from albireo.model.value import Value
-from tests.unit.machine.desk.test_retired_items import again
-from tests.unit.machine.orders.force.test_forcing import cases, forces, hello, order, series, shown
-from tests.unit.machine.root.test_root import World, append
+from tests.parts.forcing import cases, forces, hello, order, series, shown
+from tests.parts.retired_items import again
+from tests.parts.root import World, append
 
 STORIES = sorted((Path(__file__).parent / "forces").rglob("*.txt"))
 FAN = 1

@@ -19,8 +19,8 @@ from albireo.machine.kernel.events import Deposed, Granted, Served
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import EpochEntry
 from tests.parts.refusals import code, refused_with
-from tests.unit.machine.desk.test_retired_items import again
-from tests.unit.machine.orders.selection.test_selecting import hello, up
+from tests.parts.retired_items import again
+from tests.parts.selecting import hello, up
 
 STORIES = sorted((Path(__file__).parent / "selections").rglob("*.txt"))
 WHO_HAS_IT = re.compile(r"(\w+)@desk \(.*\) has selected barrier, for (\d+) s still")

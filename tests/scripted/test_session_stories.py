@@ -22,8 +22,8 @@ from albireo.model.access import RoleGrant, role_from
 from albireo.model.instant import SECOND
 from tests.parts.present import asked, causes, present, rows
 from tests.parts.refusals import refused_with
-from tests.unit.machine.desk.test_retired_items import again
-from tests.unit.machine.root.test_root import World
+from tests.parts.retired_items import again
+from tests.parts.root import World
 
 STORIES = sorted((Path(__file__).parent / "sessions").rglob("*.txt"))
 

@@ -21,7 +21,7 @@ from albireo.machine.producer.producer import Producer, SendToCore
 from albireo.model.instant import Instant
 from tests.long_form import check_caught, some
 from tests.parts.receipt import LOCAL
-from tests.sim.test_receipt_world import World
+from tests.parts.receipt_world import World
 
 SEEDS = some(range(150), 8)
 STEPS = 150

@@ -20,7 +20,7 @@ from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.sim.nodes.swarm import NodeSwarm, bounded
 from albireo.sim.nodes.world import NodeWorld
-from tests.sim.test_node_world import World as LoneWorld
+from tests.parts.node_world import World as LoneWorld
 
 KILLS = NodeSwarm(faults=("kill", "power", "switchover"), fault_every_ms=600.0, batch_every_ms=20.0)
 AWAY = NodeSwarm(faults=("away", "kill_both"), fault_every_ms=1_500.0, batch_every_ms=20.0, segment_bytes=8_192)

@@ -9,24 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.long_form import some
+from tests.parts.pair_drill import left_behind
 from tests.parts.process_pair import until
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
 DRILL = [sys.executable, "-c", "from albireo.cli import main; main()", "drill"]
-
-
-def left_behind(directory: Path) -> list[str]:
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if str(directory) in line:
-            found.append(line)
-    return found
 
 
 @pytest.mark.parametrize("fault", some(["pause-active", "two-lives", "kill-active"], 3))

@@ -14,9 +14,9 @@ from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.node.history.sql import connect
-from tests.drill.pair.test_snapshot_drill import history, members
 from tests.parts.process_pair import VOTERS, Pair, until
 from tests.parts.producing import producing
+from tests.parts.snapshot_drill import history, members
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]

@@ -2,8 +2,6 @@
 
 import secrets
 import time
-import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,43 +10,22 @@ import pytest
 from msgspec import convert
 
 from albireo.cli.pair.table import MemberRow, troubles
-from albireo.client import Acknowledged, NodeUnreachable, SampleProducer, connect
+from albireo.client import Acknowledged, SampleProducer, connect
 from albireo.codec.history import FileKind, decode_manifest
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
 from albireo.node.history import sql
-from albireo.runtime.link.lines import LineTo
 from tests.parts.process_pair import VOTERS, Pair, until
 from tests.parts.producing import producing
+from tests.parts.snapshot_drill import history, members
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
-SETTINGS = """
-[node.log]
-segment_mib = 1
-disk_reserve_mib = 0
-bytes_max_mib = 64
-snapshot_every_s = 1
-keep_h = 0
-[node.history]
-seal_every_s = 1
-"""
 ROWS = 100
 ITEM = DataItem(name="message", value_type=ValueType.STRING)
-
-
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
-    made = Pair(tmp_path)
-    with (tmp_path / "plant.toml").open("a") as plant:
-        plant.write(SETTINGS)
-    try:
-        yield made
-    finally:
-        made.end()
 
 
 def begins_at(pair: Pair, member: str) -> int:
@@ -69,11 +46,6 @@ def rows(number: int) -> SampleBatch:
     )
 
 
-def members(pair: Pair) -> list[LineTo]:
-    (node,) = tomllib.loads((pair.home / "plant.toml").read_text())["node"]
-    return [LineTo(node[name]["client"], f"root[{name}]") for name in ("primary", "backup")]
-
-
 def produce(producer: SampleProducer, batches: int) -> None:
     """Until every one of them is acknowledged."""
     numbers = {producer.offer([rows(number)]) for number in range(batches)}
@@ -91,24 +63,6 @@ def told(pair: Pair, member: str) -> dict[str, object]:
         status = client.ask("status")
     assert isinstance(status, dict)
     return {"items": status["items"], "sequence": status["log"]["sequence"]}
-
-
-def history(pair: Pair, member: str, what: str) -> dict[str, Any]:
-    """An answer of its actor `history`, which starts a while after CORE does."""
-    found: list[Any] = []
-
-    def answers() -> bool:
-        try:
-            with connect(pair.data(member), timeout_s=PATIENCE_S, is_pinned=True) as client:
-                found.append(client.ask(what, of="history"))
-        except NodeUnreachable:
-            return False
-        return True
-
-    until(answers, lambda: f"the history of {member} does not answer")
-    (answer,) = found
-    assert isinstance(answer, dict)
-    return answer
 
 
 def sealed(pair: Pair, member: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from albireo.drill.unruly import DEVICES
-from tests.drill.pair.test_pair_drill import left_behind
+from tests.parts.pair_drill import left_behind
 from tests.parts.process_pair import until
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]

@@ -12,7 +12,7 @@ from albireo.codec.record import FeatureRaised, Kind, Marked, Record, Stream, de
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.events import LevelAgreed
 from tests.own.next_version.notes import LEVEL, Note, Noted, Notes, known
-from tests.unit.machine.root.test_root import World
+from tests.parts.root import World
 
 NOTED: Any = Noted(text="so")
 

@@ -14,13 +14,13 @@ from albireo.codec.questions.declared import QUESTIONS
 from albireo.codec.record import Audited
 from albireo.machine.orders import declared
 from albireo.model.tree.message import MessageOutcome
-from tests.interop.test_tree_orders import NORTH, PUMP, ROOT, device, told, up
 from tests.own.order.chalk import CHALK, Chalk, ChalkBody
 from tests.parts import brought
 from tests.parts.core_pair import aside
+from tests.parts.root import World
 from tests.parts.tree import TreeNode, tree_of
+from tests.parts.tree_orders import NORTH, PUMP, ROOT, device, told, up
 from tests.parts.waiting import PATIENCE_S, awaited
-from tests.unit.machine.root.test_root import World
 
 HERE = Path(__file__).parent
 

@@ -14,11 +14,11 @@ from albireo.machine.answers import answers
 from albireo.machine.kernel.events import KeysListed
 from albireo.model.access import AccessRole, RoleGrant
 from tests.own.question.yodel import YODEL, YodelAnswers, YodelAsked
+from tests.parts.client import lone
 from tests.parts.core_pair import aside
 from tests.parts.refusals import code, refused_with
+from tests.parts.root import World
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.client.test_client import lone
-from tests.unit.machine.root.test_root import World
 
 HERE = Path(__file__).parent
 

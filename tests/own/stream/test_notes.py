@@ -59,8 +59,8 @@ from tests.own.stream.notes import (
     entry_of,
 )
 from tests.parts.core_pair import Plant, aside, plant, until
+from tests.parts.root import LOG, World, append, hello
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.machine.root.test_root import LOG, World, append, hello
 
 MANY: Final = 160
 T = TypeVar("T", bound=msgspec.Struct)

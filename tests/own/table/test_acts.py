@@ -17,11 +17,11 @@ from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.position import Position
 from tests.own.table.acts import ACTS, ACTS_MAX, CLOSED, Act, Acts
 from tests.parts.bounds import structs, unbounded
+from tests.parts.client import lone, produce
 from tests.parts.core_pair import aside
 from tests.parts.pieces import pieces_since
 from tests.parts.tables import changes_of, header_at, told_rows
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.client.test_client import lone, produce
 
 
 @pytest.fixture

@@ -1,9 +1,7 @@
 """`albireo access` against a real node that stands alone: list, grant, revoke, and what they refuse."""
 
-import asyncio
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from albireo.cli import cli
-from albireo.codec.record import Audited
-from albireo.node.core.actor import Core, create
-from albireo.node.member.audit_trail import audits_at_end
-from albireo.runtime import running
-from tests.parts.core_pair import aside
-from tests.unit.node.core.test_core_actor import ARGUMENTS
+from tests.parts.access_cli import with_node
 
 KEY = "mes-1"
 pytestmark = [pytest.mark.slow]
-
-
-def with_node(data: Path, story: Callable[[], None]) -> list[Audited]:
-    """Play the story beside a running node; returns its audit entries."""
-
-    async def played() -> list[Audited]:
-        core = create(ARGUMENTS)
-        assert isinstance(core, Core)
-        async with running(core, data):
-            await aside(story)
-            return [one for one, _ in audits_at_end(core.log)]
-
-    return asyncio.run(played())
 
 
 def run(data: Path, *arguments: str) -> Result:

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from albireo.cli import cli
 from albireo.client import connect
 from albireo.model.command import Outcome
-from tests.interop.test_tree_orders import SET_POINT, Device
+from tests.parts.access_cli import with_node
+from tests.parts.tree_orders import SET_POINT, Device
 from tests.parts.waiting import PATIENCE_S, awaited
-from tests.unit.cli.test_access_cli import with_node
 
 pytestmark = pytest.mark.slow
 

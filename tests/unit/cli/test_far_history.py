@@ -21,11 +21,11 @@ from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
 from albireo.runtime.clock import wall_ns
+from tests.parts.client_history import wait_for
 from tests.parts.core_pair import aside
 from tests.parts.history import Sample, batch_of, iso
 from tests.parts.lone import NODE, LoneNode
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.client.test_client_history import wait_for
 
 pytestmark = [pytest.mark.slow]
 

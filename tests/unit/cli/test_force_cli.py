@@ -11,9 +11,9 @@ from albireo.cli import cli
 from albireo.cli.display import left_text
 from albireo.client import connect
 from albireo.model import quality
+from tests.parts.access_cli import with_node
+from tests.parts.client import produce
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.cli.test_access_cli import with_node
-from tests.unit.client.test_client import produce
 
 REASON = ("--reason", "sensor broken")
 

@@ -19,9 +19,9 @@ from albireo.client import Client, NotSelected, connect
 from albireo.codec.record import Audited
 from albireo.model.command import Outcome
 from albireo.model.item import Control
-from tests.interop.test_tree_orders import SET_POINT, Device
+from tests.parts.access_cli import with_node
+from tests.parts.tree_orders import SET_POINT, Device
 from tests.parts.waiting import PATIENCE_S, awaited
-from tests.unit.cli.test_access_cli import with_node
 
 pytestmark = pytest.mark.slow
 PROGRAM = [sys.executable, "-c", "from albireo.cli import main; main()"]

@@ -13,10 +13,10 @@ from albireo.cli import cli
 from albireo.client import AccessRefused, Client, NodeRefused, SessionOver, SessionRow, aconnect, connect
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.model.access import AccessRole
+from tests.parts.access_cli import with_node
 from tests.parts.core_pair import aside
 from tests.parts.lone import LoneNode
 from tests.parts.waiting import PATIENCE_S, awaited
-from tests.unit.cli.test_access_cli import with_node
 
 LOCAL = f"local:{os.getuid()}"
 pytestmark = [pytest.mark.slow]

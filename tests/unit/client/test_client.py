@@ -1,12 +1,11 @@
 """The client at real nodes, alone and in pairs, over real links."""
 
 import asyncio
-import contextlib
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -42,24 +41,16 @@ from albireo.model.command import Outcome
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem, KnownItem
 from albireo.model.value import ValueType
-from albireo.node.core.actor import create
-from albireo.runtime import SyncLink, running
+from albireo.runtime import SyncLink
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.keys import Keys
+from tests.parts.client import lone, produce
 from tests.parts.core_pair import PLACES, Plant, aside, keyed_plant, plant, until
+from tests.parts.early_receipts import ITEM, batch, stored
 from tests.parts.port import free_ports
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.node.core.test_core_actor import ARGUMENTS
-from tests.unit.node.core.test_early_receipts import ITEM, batch, stored
 
 pytestmark = [pytest.mark.slow]
-
-
-@contextlib.asynccontextmanager
-async def lone(data: Path) -> AsyncIterator[Path]:
-    """A node that stands alone."""
-    async with running(create(ARGUMENTS), data):
-        yield data
 
 
 def changed(client: Client, pattern: str, is_wanted: Callable[[Changes], bool]) -> Changes:
@@ -70,13 +61,6 @@ def changed(client: Client, pattern: str, is_wanted: Callable[[Changes], bool]) 
             return changes
         assert boot_ns() < ends
     raise AssertionError
-
-
-def produce(client: Client, first: int, last: int) -> None:
-    with client.producer("meter", [ITEM]) as producer:
-        for value in range(first, last + 1):
-            producer.offer([batch(value)])
-        assert producer.flush(PATIENCE_S)
 
 
 def tells_of_a_case(one: Changes, *, is_active: bool) -> bool:

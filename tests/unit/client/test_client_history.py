@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ from albireo.client.history import pieces
 from albireo.model import quality as q
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND
-from albireo.runtime.clock import boot_ns
+from tests.parts.client import produce
+from tests.parts.client_history import wait_for
 from tests.parts.core_pair import aside, plant
 from tests.parts.history import DAY_ZERO
+from tests.parts.history_join import stored
 from tests.parts.lone import NODE, LoneNode
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.client.test_client import produce
-from tests.unit.node.history.test_history_join import stored
 
 pytestmark = [pytest.mark.slow]
 
@@ -34,16 +34,6 @@ SPAN: Any = {"names": ["number"], "from_ns": 0, "to_ns": 2**62}
 
 def connected(lone: LoneNode, timeout_s: float = PATIENCE_S) -> Client:
     return connect(f"{lone.endpoint}#{NODE}", keys=lone.keys[DESK], timeout_s=timeout_s)
-
-
-def wait_for(rows: int, ask: Callable[[], Sized]) -> None:
-    """Until the history has taken what CORE committed."""
-    ends = boot_ns() + PATIENCE_S * SECOND
-    while boot_ns() < ends:
-        with contextlib.suppress(NodeRefused):
-            if len(ask()) == rows:
-                return
-    raise AssertionError(f"not {rows} rows")
 
 
 def test_rows_aggregates_and_events_come_as_arrow_tables(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
 from albireo.node.core.actor import create
 from albireo.runtime import running
+from tests.parts.client import produce
+from tests.parts.core_actor import ARGUMENTS
 from tests.parts.core_pair import aside
-from tests.unit.client.test_client import produce
-from tests.unit.node.core.test_core_actor import ARGUMENTS
 
 
 def known(number: int, name: str, *, is_retired: bool = False) -> KnownItem:

@@ -14,12 +14,12 @@ from albireo.node.history import HistoryArguments
 from albireo.node.history.actor import Historian
 from albireo.runtime import running
 from albireo.runtime.clock import wall_ns
+from tests.parts.client import lone
+from tests.parts.client_history import wait_for
 from tests.parts.core_pair import aside, plant, until
+from tests.parts.early_receipts import ITEM, batch
+from tests.parts.history_join import stored
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.client.test_client import lone
-from tests.unit.client.test_client_history import wait_for
-from tests.unit.node.core.test_early_receipts import ITEM, batch
-from tests.unit.node.history.test_history_join import stored
 
 pytestmark = [pytest.mark.slow]
 

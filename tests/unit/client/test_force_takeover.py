@@ -8,9 +8,9 @@ import pytest
 from albireo.client import AsyncClient, aconnect, connect
 from albireo.model import quality
 from albireo.model.instant import SECOND
+from tests.parts.client import produce
 from tests.parts.core_pair import aside, plant
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.client.test_client import produce
 
 pytestmark = [pytest.mark.slow]
 FOR_S = 3_600.0

@@ -21,9 +21,9 @@ from albireo.node.core.actor import Core
 from albireo.node.core.folding import TOGETHER_RECORDS
 from albireo.runtime.link.lines import LineTo
 from tests.parts.core_pair import aside, plant, until
+from tests.parts.early_receipts import ITEM, batch, stored, told
 from tests.parts.port import free_ports
 from tests.parts.producing import producing
-from tests.unit.node.core.test_early_receipts import ITEM, batch, stored, told
 
 pytestmark = [pytest.mark.slow]
 

@@ -12,11 +12,11 @@ from albireo.node.history import HistoryArguments
 from albireo.node.history.actor import Historian
 from albireo.runtime import running
 from albireo.runtime.clock import wall_ns
+from tests.parts.client import lone
+from tests.parts.client_history import wait_for
 from tests.parts.core_pair import aside
+from tests.parts.early_receipts import ITEM, batch
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.client.test_client import lone
-from tests.unit.client.test_client_history import wait_for
-from tests.unit.node.core.test_early_receipts import ITEM, batch
 
 pytestmark = [pytest.mark.slow]
 

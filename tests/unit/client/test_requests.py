@@ -16,11 +16,11 @@ from albireo.codec.questions.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action
 from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.value import ItemId, ValueType
+from tests.parts.client import lone
 from tests.parts.core_pair import aside
+from tests.parts.early_receipts import batch
 from tests.parts.refusals import no
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.client.test_client import lone
-from tests.unit.node.core.test_early_receipts import batch
 
 _Wanted = TypeVar("_Wanted")
 

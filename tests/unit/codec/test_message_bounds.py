@@ -17,7 +17,7 @@ from albireo.codec.record import Record, decode_records, encode_body
 from albireo.machine.fold.declared import shapes
 from albireo.model.bounded import INT64_MAX
 from tests.parts.bounds import changed, encoded, structs, unbounded
-from tests.unit.machine.root.test_root import World
+from tests.parts.root import World
 
 REASONS = {
     "Ask.arguments": "bounded by the size of a part; taken in the shape of its question only, which has bounds",

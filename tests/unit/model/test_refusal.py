@@ -17,8 +17,8 @@ from albireo.runtime import running
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.link.sockets import Letter
 from tests.parts.core_pair import aside
+from tests.parts.early_receipts import ITEM, batch
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.node.core.test_early_receipts import ITEM, batch
 
 ROOT = Path(__file__).resolve().parents[3]
 CAUSE, REMEDY = "because it is so", "wait for better times"

@@ -16,8 +16,8 @@ from albireo.pipeline.errors import OutputUnusable, SourceDamaged, SourceMissing
 from albireo.pipeline.plan import LateRows, News
 from albireo.pipeline.source import HistoryFolder, open_history, read_manifest
 from albireo.pipeline.touched import late_rows
+from tests.parts.rollup import kernel_partials
 from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, Row, replaced, sample
-from tests.unit.pipeline.test_rollup import kernel_partials
 
 DAY = 86_400 * SECOND
 LATE_ROWS = [sample(1, 7, 1.0, 11), sample(1, DAY0 - 3 * DAY, 2.0, 12), sample(1, DAY0, 3.0, 13)]

@@ -27,10 +27,10 @@ from albireo.pipeline.errors import (
 )
 from albireo.pipeline.pipeline import run
 from tests.long_form import some
+from tests.parts.rollup import kernel_partials
 from tests.unit.pipeline.history_files import DAY0, LOG_ID, SECOND, HistoryWriter, Row, replaced, sample
 from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
 from tests.unit.pipeline.rollup_oracle import assert_same, rollup_by_duckdb, table_rows
-from tests.unit.pipeline.test_rollup import kernel_partials
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

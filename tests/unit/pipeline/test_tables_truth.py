@@ -14,8 +14,8 @@ from albireo.model import quality as q
 from albireo.model.instant import WALL_NS_MAX
 from albireo.pipeline.pipeline import run
 from tests.long_form import IS_LONG
+from tests.parts.rollup import kernel_partials
 from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, Row, item, replaced, sample
-from tests.unit.pipeline.test_rollup import kernel_partials
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

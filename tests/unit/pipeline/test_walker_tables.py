@@ -19,9 +19,9 @@ from albireo.codec.history import DAY_NS
 from albireo.pipeline import tables
 from albireo.pipeline.pipeline import run
 from tests.long_form import IS_LONG
+from tests.parts.property_walker import NIGHTS, agree
 from tests.parts.random_lives import Lives
 from tests.parts.walker import Bucket, Life, buckets
-from tests.property.test_walker import NIGHTS, agree
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -24,7 +24,7 @@ from albireo.node.member.admin_actions import AdminActions
 from albireo.runtime.actor.supervisor import Supervisor
 from tests.parts.lone import LoneNode
 from tests.parts.pair import Table
-from tests.unit.machine.root.test_root import World
+from tests.parts.root import World
 
 PAGE = Path(__file__).parents[4] / "docs" / "node-protocol.md"
 TOPOLOGY = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"

@@ -13,7 +13,7 @@ from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND, Instant
 from tests.parts.refusals import refused_with
-from tests.unit.machine.root.test_root import World, append, hello
+from tests.parts.root import World, append, hello
 
 KEY = "mes-1"
 ADMIN = "anna@desk"

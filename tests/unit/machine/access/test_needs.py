@@ -20,7 +20,7 @@ from albireo.model.case import Action
 from albireo.node.member.admin_actions import ACTIONS
 from tests.parts.message import plain
 from tests.parts.refusals import code, no, refused_with
-from tests.unit.machine.root.test_root import World
+from tests.parts.root import World
 
 PAGE: Final = Path(__file__).parents[4] / "docs" / "access.md"
 ROW: Final = re.compile(r"^\| `([a-z_ ]+)` \| (\w+) \|", re.MULTILINE)

@@ -20,8 +20,8 @@ from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.session import Session
 from albireo.model.value import ItemId, ValueType
 from tests.parts.refusals import refused_with
+from tests.parts.sessions_in_a_tree import ABOVE, OTHER, SITE, Site
 from tests.parts.tables import told_rows
-from tests.unit.machine.orders.session.test_sessions_in_a_tree import ABOVE, OTHER, SITE, Site
 
 ITEM: Final = f"{OTHER}:fan"
 GUESTS: Final = {

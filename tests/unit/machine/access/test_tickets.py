@@ -14,7 +14,7 @@ from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND
 from tests.parts.present import ANNA, MES, asked, present, said
 from tests.parts.refusals import refused_with
-from tests.unit.machine.root.test_root import World
+from tests.parts.root import World
 
 KEY = b"k" * 32
 ENDPOINT = "tcp://10.0.0.5:7800"

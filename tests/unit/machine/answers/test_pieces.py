@@ -11,7 +11,7 @@ from albireo.model.instant import MS
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
 from tests.parts.refusals import refused_with
-from tests.unit.machine.root.test_root import World, append, hello
+from tests.parts.root import World, append, hello
 
 MANY = tuple(DataItem(name=f"x_{number:04}", value_type=ValueType.FLOAT64) for number in range(2_500))
 

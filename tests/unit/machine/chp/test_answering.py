@@ -8,20 +8,9 @@ from albireo.codec.chp import KTHXBAI, KeyValue
 from albireo.machine.chp.answering import ANSWERED_MAX, PATIENCE_NS, PAUSE_NS, PIECE_MAX, WAITING_MAX, Answering
 from albireo.machine.chp.mirror import SEQUENCE_MAX, SEQUENCES_PER_RECORD, Mirror
 from albireo.machine.chp.server import PUBLISHED_MAX, ChpServer, MirrorChanged, Publish
-from albireo.model import quality as q
 from albireo.model.instant import SECOND, Instant, TimePassed
-from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.position import Position
-from albireo.model.value import ItemId, ValueType
-
-
-def known(number: int, name: str, node: str = "site", *, is_retired: bool = False) -> KnownItem:
-    item = DataItem(name=name, value_type=ValueType.FLOAT64)
-    return KnownItem(item_id=ItemId(number), node=node, item=item, is_retired=is_retired)
-
-
-def reading(number: int, value: float = 1.0) -> Reading:
-    return Reading(item_id=number, name="", value=value, quality=q.GOOD, source_ns=0, node_ns=0)
+from tests.parts.answering import known, reading
 
 
 def filled(count: int, sequence: int = 1) -> Mirror:

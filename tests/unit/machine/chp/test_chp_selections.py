@@ -8,7 +8,7 @@ from albireo.machine.chp.server import ChpNoted, ChpServer, MirrorChanged, Place
 from albireo.model.instant import Instant
 from albireo.model.item import Control, KnownItem
 from albireo.model.position import Position
-from tests.unit.machine.chp.test_answering import known, reading
+from tests.parts.answering import known, reading
 
 
 def asking(number: int, name: str, control: Control = Control.SELECT) -> KnownItem:

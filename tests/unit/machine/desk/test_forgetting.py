@@ -28,7 +28,7 @@ from albireo.model.order_text import TEXT_CHARS_MAX
 from albireo.model.settings import LimitSettings
 from albireo.model.value import ValueType
 from tests.parts.refusals import refused_with
-from tests.unit.machine.root.test_root_roles import ALONE, T0, Side
+from tests.parts.root_roles import ALONE, T0, Side
 
 AGE_MS = LimitSettings().forget_producers_days * DAY_MS
 

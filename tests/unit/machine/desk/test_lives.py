@@ -23,7 +23,7 @@ from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry
 from albireo.model.settings import LimitSettings
 from tests.parts.refusals import code
-from tests.unit.machine.root.test_root_roles import ALONE, ITEMS, T0, Side, pair
+from tests.parts.root_roles import ALONE, ITEMS, T0, Side, pair
 
 
 def says_hello(side: Side, run: int, life: int = 0, *, sender: bytes | None = None) -> None:

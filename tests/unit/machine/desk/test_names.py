@@ -20,7 +20,7 @@ from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from albireo.model.principal import ANYBODY
-from tests.unit.machine.root.test_root_roles import ALONE, Side, pair
+from tests.parts.root_roles import ALONE, Side, pair
 
 LOCAL, MES, DESK, MEMBER = "local:1000", "mes-1", "anna@desk", "root[backup]"
 MAY_SEND = KeysListed({MES: RoleGrant(AccessRole.OPERATE), DESK: RoleGrant(AccessRole.OPERATE)})

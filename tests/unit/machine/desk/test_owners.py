@@ -14,7 +14,7 @@ from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, ValueType
-from tests.unit.machine.root.test_root_roles import ALONE, T0, Side, pair
+from tests.parts.root_roles import ALONE, T0, Side, pair
 
 
 def items(*names: str) -> tuple[DataItem, ...]:

@@ -14,7 +14,7 @@ from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.item import Condition
 from albireo.model.value import ItemId
-from tests.unit.machine.root.test_root import ITEMS, World
+from tests.parts.root import ITEMS, World
 
 ADAPTERS = frozenset({"p1", "p2"})
 STEPS = SILENT_NS // SECOND

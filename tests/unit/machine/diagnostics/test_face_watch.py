@@ -7,7 +7,7 @@ from albireo.machine.kernel.events import ActorsTold, ActorTold
 from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.item import Condition
-from tests.unit.machine.root.test_root import World
+from tests.parts.root import World
 
 
 def world() -> World:

@@ -38,12 +38,9 @@ from albireo.machine.feed.leader import (
 )
 from albireo.machine.feed.pace import LEAST, LOOK_NS, PATIENCE_NS, SAVED_LOOKS
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
-from albireo.model.position import EpochEntry, EpochHistory, Position
+from albireo.model.position import EpochEntry, Position
+from tests.parts.feed import FACTS, HISTORY, LOG
 from tests.parts.refusals import no
-
-LOG = b"L" * 16
-HISTORY = EpochHistory((EpochEntry(1, 1, 11), EpochEntry(2, 50, 22)))
-FACTS = LogFacts(LOG, HISTORY, first_sequence=10, committed=Position(2, 100))
 
 VERDICTS = [
     ("from the start of a pruned log", FeedHello(follower="f"), "snapshot", Position(1, 9)),

@@ -13,13 +13,13 @@ from albireo.machine.feed.leader import (
     Leader,
 )
 from albireo.machine.feed.state import TICK_NS, StateFeed
-from albireo.machine.fold.state_piece import StateAsked, StatePiece
 from albireo.machine.kernel.turn import Turn
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, Position
 from tests.parts.drafted import view_of
-from tests.unit.machine.feed.test_feed import FACTS, HISTORY, LOG
+from tests.parts.feed import FACTS, HISTORY, LOG
+from tests.parts.feed_bounds import Table
 
 FROM = Position(1, 20)
 EXTREMES = (-(2**63), -1, CREDIT_BYTES_MAX + 1, 2**64 - 1)
@@ -121,14 +121,6 @@ def test_one_key_does_not_take_the_place_of_all_others(mode: str) -> None:
     assert asks(0, "greedy").verdict != "refused", "a name that it has already takes its own place"
     assert asks(0, "modest").verdict != "refused"
     assert asks(0, "local:0").verdict != "refused"
-
-
-class Table:
-    """A state that is always the same."""
-
-    def state_piece(self, asked: StateAsked) -> StatePiece:
-        message = FeedState(epoch=asked.epoch, position=asked.position, previous=asked.previous)
-        return StatePiece(message, [], asked.since, None)
 
 
 @pytest.mark.parametrize("mode", ["log", "state"])

@@ -15,8 +15,8 @@ from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, Position
 from tests.parts.drafted import view_of
-from tests.unit.machine.feed.test_feed import FACTS, HISTORY
-from tests.unit.machine.feed.test_feed_bounds import Table
+from tests.parts.feed import FACTS, HISTORY
+from tests.parts.feed_bounds import Table
 
 COUNT = 1_000
 

@@ -5,7 +5,7 @@ from albireo.machine.feed.leader import BEHIND_RECORDS, Leader, LogFacts
 from albireo.machine.kernel.named import above
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import Position
-from tests.unit.machine.feed.test_feed import HISTORY, LOG
+from tests.parts.feed import HISTORY, LOG
 
 
 def sent_within(seconds: int, bytes_per_s: int, lag: int) -> int:

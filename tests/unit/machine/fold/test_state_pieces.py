@@ -32,8 +32,8 @@ from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, ValueType
 from tests.parts.drafted import view_of
+from tests.parts.feed import HISTORY, LOG
 from tests.parts.tables import told_rows
-from tests.unit.machine.feed.test_feed import HISTORY, LOG
 
 NODE: Final = "root/wide"
 COUNT: Final = 3_000

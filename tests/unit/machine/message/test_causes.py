@@ -9,9 +9,9 @@ import albireo
 from albireo.machine.message.ends import end_of
 from albireo.model.command import Outcome, Receipt
 from albireo.model.tree.message import AddCause, MessageOutcome
+from tests.parts.courses import course
 from tests.parts.message_core import exchange
-from tests.unit.machine.message.test_courses import course
-from tests.unit.machine.message.test_post import SITE, TOP, tree, write
+from tests.parts.post import SITE, TOP, tree, write
 
 PAGE = Path(__file__).parents[4] / "docs" / "messages.md"
 SOURCE = Path(albireo.__file__).parent

@@ -15,8 +15,8 @@ from albireo.machine.orders.message.kinds import proof_of
 from albireo.model.instant import MS, Instant, LogTime, WallTime
 from albireo.model.tree.message import Life, MessageName
 from tests.parts.message_core import MessageCore, exchange
+from tests.parts.post import MIDDLE, SITE, TOP, end_told, link, tree, write
 from tests.parts.refusals import refused_with
-from tests.unit.machine.message.test_post import MIDDLE, SITE, TOP, end_told, link, tree, write
 
 Cores = dict[bytes, MessageCore]
 

@@ -15,9 +15,9 @@ from albireo.model.refusal import RefusalCode
 from albireo.model.tree.message import MessageName
 from albireo.model.tree.nodes import ChildConfig
 from tests.parts.message_core import MessageCore, exchange
+from tests.parts.post import SITE, TOP, link, tree, write
 from tests.parts.refusals import code
-from tests.unit.machine.message.test_post import SITE, TOP, link, tree, write
-from tests.unit.machine.root.test_root import ITEMS, World
+from tests.parts.root import ITEMS, World
 
 Cores = dict[bytes, MessageCore]
 

@@ -26,8 +26,8 @@ from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import Position
 from albireo.node.member.action_replies import GIVEN_UP
 from albireo.sim.machines.shortcuts import YieldsOverWrites
+from tests.parts.admin_actions import done, order
 from tests.parts.pair import Side, Table
-from tests.unit.node.member.test_admin_actions import done, order
 
 SWITCHOVER = SwitchoverAsked("test")
 

@@ -8,8 +8,8 @@ from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import OutputsEnded, State, SwitchoverAsked
 from albireo.machine.pair.lease import Lease
 from albireo.model.instant import MS, SECOND, Instant
+from tests.parts.admin_actions import done
 from tests.parts.pair import Table
-from tests.unit.node.member.test_admin_actions import done
 
 CONFIG = PairConfig(cluster="c", voters=("v0", "v1", "v2"))
 SENT, DROPPED, LATER = Instant(SECOND), Instant(SECOND + 50 * MS), Instant(SECOND + 80 * MS)

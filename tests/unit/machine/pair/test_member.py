@@ -1,6 +1,5 @@
 """The member by table: every state x event and every state x message, and sentences of the rules."""
 
-import random
 from typing import get_args
 
 import msgspec
@@ -19,7 +18,6 @@ from albireo.codec.pair_message import (
     Voted,
     Yielded,
 )
-from albireo.machine.pair.config import PairConfig
 from albireo.machine.pair.events import (
     ACTING,
     HEARS,
@@ -33,7 +31,6 @@ from albireo.machine.pair.events import (
     FromVoter,
     GrantEpoch,
     LogBroken,
-    MemberStarted,
     Objection,
     PersistStore,
     Refused,
@@ -43,13 +40,12 @@ from albireo.machine.pair.events import (
     Transitioned,
 )
 from albireo.machine.pair.member import Member
-from albireo.machine.pair.party import MemberFacts
 from albireo.machine.pair.set_changes import SetChanges
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.log_view import LogView
 from albireo.model.position import EPOCHS_MOST, EpochEntry, EpochHistory, Position
+from tests.parts.member import CONFIG, EMPTY, member
 
-CONFIG = PairConfig(cluster="c", voters=("v0", "v1", "v2"))
 FIRST = Record(
     cluster="c",
     voters=CONFIG.voters,
@@ -61,14 +57,6 @@ FIRST = Record(
     members=(0,),
     lease_ns=600 * MS,
 )
-FACTS = MemberFacts(index=0, run=7, store="a")
-EMPTY = LogView()
-
-
-def member(**facts: object) -> Member:
-    machine = Member(CONFIG, msgspec.structs.replace(FACTS, **facts), random.Random(1), Instant(0))
-    machine.step(MemberStarted(), EMPTY, Instant(0))
-    return machine
 
 
 def heartbeat(**changes: object) -> Heartbeat:

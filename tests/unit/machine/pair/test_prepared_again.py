@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from albireo.machine.pair.events import ACTING, PeerGone, State
 from albireo.machine.vote.voter import HolderGone
 from albireo.model.instant import MS
+from tests.parts.admin_actions import done
 from tests.parts.pair import STEP_NS, Side, Table
-from tests.unit.node.member.test_admin_actions import done
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from albireo.codec.message import Answer, Appended, WriteDone, WriteOrder
 from albireo.machine.kernel.events import Measured
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant
-from tests.unit.machine.root.test_root import World, append, hello, order
+from tests.parts.root import World, append, hello, order
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.position import Position
 from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.nodes import ChildConfig
-from tests.unit.machine.root.test_root_roles import LOG, Side
-from tests.unit.machine.tree.test_copier import SITE, SITE_LOG, SiteLog
+from tests.parts.copier import SITE, SITE_LOG, SiteLog
+from tests.parts.root_roles import LOG, Side
 
 STATE, BULK = b"state", b"bulk"
 

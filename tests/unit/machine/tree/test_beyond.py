@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from albireo.codec import samples
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello, FeedState, RoleAsked, RoleTold
 from albireo.codec.tree.hello import ParentHello
 from albireo.machine.kernel.config import RootConfig
@@ -11,33 +10,13 @@ from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.machine.tree.mirror import HISTORY
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, Instant, TimePassed
-from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import BEGINNING, EpochEntry, Position
 from albireo.model.tree.nodes import ChildConfig
-from albireo.model.value import ItemId, ValueType
-from tests.parts.history import batch_of
-from tests.unit.machine.root.test_root_roles import LOG, Side
+from albireo.model.value import ItemId
+from tests.parts.beyond import RUN, state_of
+from tests.parts.root_roles import LOG, Side
 
 SITE, ABOVE, OTHER = "root/site", "root", "root/other"
-RUN = b"R" * 16
-CO = DataItem(name="co", value_type=ValueType.FLOAT64)
-
-
-def state_of(
-    node: str, at: int, value: float, before: Position = BEGINNING, stale_since_ns: int | None = None
-) -> tuple[FeedState, list[bytes]]:
-    """A state with one item, whole if nothing lies before it."""
-    raw = samples.encode(batch_of([(1, 5, value, q.GOOD)], ValueType.FLOAT64, 5))
-    return FeedState(
-        epoch=1,
-        position=Position(1, at),
-        previous=before,
-        is_snapshot=before == BEGINNING,
-        items=(KnownItem(item_id=ItemId(1), node=node, item=CO),) if before == BEGINNING else (),
-        value_parts=((int(ValueType.FLOAT64), 1),),
-        channel=1,
-        stale_since_ns=stale_since_ns,
-    ), [raw]
 
 
 class Site(Side):

@@ -2,16 +2,12 @@
 
 import pytest
 
-from albireo.codec.frame import Frame, FrameHeader, Origin, body_crc, encode, seal
+from albireo.codec.frame import Origin
 from albireo.codec.record import (
     EpochGranted,
     Kind,
-    Marked,
     OriginDeclared,
     OriginGap,
-    Record,
-    Stream,
-    encode_records,
 )
 from albireo.codec.tree.envelope import encode_envelope, inside
 from albireo.machine.fold.origins import Origins
@@ -20,44 +16,11 @@ from albireo.machine.tree.copier import Copier
 from albireo.model.instant import SECOND
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochHistory, Position
+from tests.parts.copier import SITE, SITE_LOG, SiteLog
 
-SITE, SITE_LOG = "root/north", b"the log of north"
 PUMP, PUMP_LOG = "root/north/pump", b"the log of a pump"[:16]
 STRANGER = "root/south"
 ROOM = 1 << 20
-
-
-class SiteLog:
-    """Frames of a log, chained."""
-
-    def __init__(self, log_id: bytes, epoch: int = 1) -> None:
-        self.log_id, self.epoch = log_id, epoch
-        self.end = self.crc = 0
-
-    def frame(
-        self, *records: Record, kind: Kind = Kind.RECORDS, body: bytes = b"", origin: Origin | None = None
-    ) -> bytes:
-        """The next frame, appended a second after the one before it."""
-        body = body or encode_records(0, 0, list(records or [Marked()]))
-        stream = Stream.BELOW if kind is Kind.ENVELOPE else Stream.CONTROL
-        count = max(1, len(records))
-        header, _ = seal(
-            FrameHeader(
-                self.log_id,
-                self.epoch,
-                self.end + 1,
-                count,
-                stream,
-                kind,
-                len(body),
-                body_crc(body),
-                self.crc,
-                origin=origin,
-                node_ns=(self.end + 1) * SECOND,
-            )
-        )
-        self.end, self.crc = header.last_sequence, header.header_crc
-        return encode(Frame(header, body))
 
 
 def turn() -> Turn:

@@ -11,7 +11,7 @@ from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import BEGINNING, Position
 from tests.parts.drafted import view_of
-from tests.unit.machine.root.test_root import LOG, World, hello
+from tests.parts.root import LOG, World, hello
 
 ABOVE = "above"
 

@@ -19,8 +19,8 @@ from albireo.model.position import BEGINNING, Position
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.value import ItemId, ValueType
 from tests.parts.bounds import changed, least, structs
+from tests.parts.root_roles import LOG, Side
 from tests.parts.tables import told_rows
-from tests.unit.machine.root.test_root_roles import LOG, Side
 
 SITE = "root/site"
 FAN = KnownItem(item_id=ItemId(1), node=SITE, item=DataItem(name="fan", value_type=ValueType.FLOAT64))

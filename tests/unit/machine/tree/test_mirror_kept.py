@@ -17,9 +17,9 @@ from albireo.model.case import Case, LifecycleStatus
 from albireo.model.item import Condition, DataItem, KnownItem
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ItemId, ValueType
+from tests.parts.root_roles import LOG, Side
 from tests.parts.tables import told_rows
-from tests.unit.machine.root.test_root_roles import LOG, Side
-from tests.unit.machine.tree.test_topology_taken_up import NORTH, SOUTH, child
+from tests.parts.topology_taken_up import NORTH, SOUTH, child
 
 WALL = 1_900_000_000_000_000_000
 QUALITIES = [q.GOOD, q.GOOD_LOCAL_OVERRIDE, q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE, q.BAD_WAITING_FOR_INITIAL_DATA]

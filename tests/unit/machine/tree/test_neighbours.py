@@ -16,7 +16,7 @@ from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.position import BEGINNING
 from albireo.model.settings import LimitSettings
 from albireo.model.tree.nodes import ChildConfig
-from tests.unit.machine.root.test_root import World
+from tests.parts.root import World
 
 OWN, OTHER = "a" * 64, "b" * 64
 SITE, ABOVE = "root/site", "above"

@@ -14,8 +14,8 @@ from albireo.model.tree.nodes import ChildConfig
 from albireo.model.tree.session import Session
 from albireo.model.value import ItemId, ValueType
 from tests.parts.refusals import refused_with
+from tests.parts.root_roles import LOG, Side
 from tests.parts.tables import told_rows
-from tests.unit.machine.root.test_root_roles import LOG, Side
 
 OWN: Final = "root/south"
 BELOW: Final = ("root/south/hall", "root/south/root", "root/south/root/hall", "root/south/root/shed")

@@ -7,7 +7,7 @@ from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold, Outcome
 from albireo.machine.message.post import DOUBT_NS
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.tree.message import MessageOutcome
-from tests.unit.machine.tree.test_topology_taken_up import MEASURED, NORTH, SOUTH, Above, child, link
+from tests.parts.topology_taken_up import MEASURED, NORTH, SOUTH, Above, child, link
 
 
 def pass_time(above: Above, seconds: int, *, heard: tuple[str, ...] = ()) -> None:

@@ -13,8 +13,8 @@ from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 from albireo.model.tree.message import Life, MessageName, MessageOutcome
 from albireo.model.tree.nodes import ChildConfig
-from tests.unit.machine.root.test_root_roles import LOG, Side
-from tests.unit.machine.tree.test_copier import SITE, SITE_LOG, SiteLog
+from tests.parts.copier import SITE, SITE_LOG, SiteLog
+from tests.parts.root_roles import LOG, Side
 
 STATE, BULK = (b"state 0", b"state 1"), (b"bulk 0", b"bulk 1")
 NAME = MessageName(origin="root", life=Life(1, 7), owner=SITE, number=1)

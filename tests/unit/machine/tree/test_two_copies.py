@@ -6,7 +6,7 @@ import pytest
 
 from albireo.codec.tree.hello import ChildHello
 from albireo.model.instant import SECOND, Instant, TimePassed
-from tests.unit.machine.tree.test_topology_taken_up import NORTH, Above, child
+from tests.parts.topology_taken_up import NORTH, Above, child
 
 LOG_ID = b"S" * 16
 

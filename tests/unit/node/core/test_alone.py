@@ -11,8 +11,8 @@ from albireo.node.core.actor import Core
 from albireo.node.core.arguments import CoreArguments
 from albireo.runtime.actor.actor import ActorContext, Supervised, run_actor
 from albireo.runtime.directory import DataLock
+from tests.parts.core_actor import ARGUMENTS
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.node.core.test_core_actor import ARGUMENTS
 
 pytestmark = pytest.mark.slow
 

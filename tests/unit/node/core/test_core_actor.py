@@ -7,7 +7,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from albireo.client import connect
 from albireo.codec.frame import body_crc, frames
 from albireo.codec.message import FeedAlive, FeedAnswer, FeedData, FeedHello, Logged
 from albireo.codec.record import (
@@ -44,19 +43,8 @@ from albireo.runtime import SyncLink, running
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import ActorFailed, ConfigurationRefused, StoreRefused
 from albireo.runtime.loop import ActorLoop
+from tests.parts.core_actor import ARGUMENTS, status
 from tests.parts.waiting import PATIENCE_S
-
-ARGUMENTS = {"node": "root", "cluster": "c", "log": {"segment_bytes": 1 << 20, "free_bytes_min": 0}}
-
-
-async def status(data: Path) -> dict[str, object]:
-    def ask() -> object:
-        with connect(data, timeout_s=PATIENCE_S, is_pinned=True) as client:
-            return client.ask("status")
-
-    found = await asyncio.get_running_loop().run_in_executor(None, ask)
-    assert isinstance(found, dict)
-    return found
 
 
 def test_each_start_is_an_epoch_and_the_log_goes_on(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from albireo.model.log_view import LogView
 from albireo.node.core.actor import create
 from albireo.runtime import running
 from albireo.runtime.errors import ConfigurationRefused
+from tests.parts.core_actor import ARGUMENTS, status
 from tests.parts.pair import Side, Table
-from tests.unit.node.core.test_core_actor import ARGUMENTS, status
 
 
 def test_every_kind_of_record_has_a_level() -> None:

@@ -30,8 +30,8 @@ from albireo.runtime import Letter, running
 from albireo.runtime.directory import RunDirectory
 from albireo.runtime.link.link import DEFAULT_LIMITS, Link
 from albireo.runtime.link.sockets import Sockets
+from tests.parts.core_actor import ARGUMENTS
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.node.core.test_core_actor import ARGUMENTS
 
 ACK = FeedAck(received=BEGINNING, durable=BEGINNING, credit_bytes=1)
 STRANGERS = 10_000

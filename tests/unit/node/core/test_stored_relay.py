@@ -13,7 +13,7 @@ from albireo.model.tree.nodes import ChildConfig
 from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.stored_relay import StoredRelay
 from albireo.runtime import Letter
-from tests.unit.machine.root.test_root_roles import LOG, Side
+from tests.parts.root_roles import LOG, Side
 
 NORTH, PUMP, SOUTH = "root/north", "root/north/pump", "root/south"
 LOG_OF = {NORTH: b"N" * 16, PUMP: b"P" * 16, SOUTH: b"S" * 16}

@@ -15,10 +15,10 @@ from albireo.node.history.actor import Historian, HistoryArguments
 from albireo.runtime import Letter, SyncLink, running
 from tests.parts.core_pair import aside, until
 from tests.parts.history import LOG_ID, MemoryLog
+from tests.parts.history_actor import LogServer
 from tests.parts.history_copy import source_of
 from tests.parts.history_filling import NORTH, above_of, site_log
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.node.history.test_history_actor import LogServer
 
 OTHER_LOG = b"O" * 16
 

@@ -23,10 +23,10 @@ from albireo.node.history.errors import AmbiguousNode, UnknownNode
 from albireo.node.history.files.store import HistoryStore, read_manifest
 from albireo.runtime import running
 from tests.parts.history import DAY_ZERO, DyingFiles, MemoryLog, stored, stored_rows
+from tests.parts.history_actor import Asker, LogServer, history, in_a_loop, until
 from tests.parts.history_below import Historian as Life
 from tests.parts.history_below import Site, damage_newest, is_whole, rows, rows_below, sites
 from tests.parts.refusals import refused_with
-from tests.unit.node.history.test_history_actor import Asker, LogServer, history, in_a_loop, until
 
 SPAN = {"from_ns": 0, "to_ns": 2 * DAY_ZERO}
 

@@ -1,36 +1,21 @@
 """Two COREs with their histories, over real links: the one that joins late ends with the other's stored rows."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from albireo.client import connect
 from albireo.codec.history import Manifest
-from albireo.machine.history.sealing import SealPaceConfig
-from albireo.model.instant import SECOND
-from albireo.node.history import HistoryArguments
-from albireo.node.history.actor import Historian
 from albireo.node.history.errors import HistoryDamaged
 from albireo.node.history.files.store import HistoryStore, read_manifest
-from albireo.runtime import running
 from tests.parts.core_pair import Plant, aside, plant, until
 from tests.parts.history_copy import all_rows
+from tests.parts.history_join import stored
+from tests.parts.snapshot_join import Producer
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.node.transfer.test_snapshot_join import Producer
 
 pytestmark = [pytest.mark.slow]
-
-PACE = SealPaceConfig(seal_every_ns=SECOND // 5)
-
-
-@contextlib.asynccontextmanager
-async def stored(made: Plant, member: int) -> AsyncIterator[Historian]:
-    actor = Historian(HistoryArguments(node="root", pace=PACE, is_paired=True))
-    async with running(actor, made.data(member)):
-        yield actor
 
 
 def manifest(made: Plant, member: int) -> Manifest:

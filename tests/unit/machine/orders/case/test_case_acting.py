@@ -17,8 +17,8 @@ from albireo.model.tree.message import MessageOutcome
 from tests.parts import brought
 from tests.parts.present import MES
 from tests.parts.refusals import refused_with
-from tests.unit.machine.desk.test_retired_items import cases, in_alarm
-from tests.unit.machine.root.test_root import World
+from tests.parts.retired_items import cases, in_alarm
+from tests.parts.root import World
 
 
 def executed(one: World, body: bytes, not_after: int = SECOND) -> tuple[MessageEnd, list[Any]]:

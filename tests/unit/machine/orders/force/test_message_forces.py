@@ -20,10 +20,10 @@ from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.tree.message import MessageOutcome
 from albireo.model.value import Value
 from tests.parts import brought
+from tests.parts.forcing import LONG_MS, force, forces, release, up
 from tests.parts.pieces import pieces_since
+from tests.parts.root import World
 from tests.parts.tables import header_at
-from tests.unit.machine.orders.force.test_forcing import LONG_MS, force, forces, release, up
-from tests.unit.machine.root.test_root import World
 
 
 def executed(one: World, asked: ItemForceAsked | ReleaseAsked, not_after: int = SECOND) -> tuple[MessageEnd, list[Any]]:

@@ -14,9 +14,9 @@ from albireo.model.command import SELECT_MS
 from albireo.model.instant import MS
 from albireo.model.item import Control
 from albireo.model.tree.message import AddCause
+from tests.parts.courses import course, stages
 from tests.parts.message_core import FAN, MessageCore, exchange
-from tests.unit.machine.message.test_courses import course, stages
-from tests.unit.machine.message.test_post import SITE, TOP, link, tree, write
+from tests.parts.post import SITE, TOP, link, tree, write
 
 Cores = dict[bytes, MessageCore]
 

@@ -15,8 +15,8 @@ from albireo.model.instant import MS, SECOND, WallTime
 from albireo.model.position import Position
 from tests.parts.pieces import pieces_since
 from tests.parts.refusals import refused_with
-from tests.unit.machine.orders.selection.test_selecting import ANN, BOB, deselect, ends, select, selected, up, write
-from tests.unit.machine.root.test_root import World
+from tests.parts.root import World
+from tests.parts.selecting import ANN, BOB, deselect, ends, select, selected, up, write
 
 
 def listed(one: World) -> list[dict[str, Any]]:

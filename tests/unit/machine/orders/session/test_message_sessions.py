@@ -23,8 +23,8 @@ from albireo.model.tree.session import SESSIONS_MAX, Session
 from tests.parts import brought
 from tests.parts.pieces import pieces_since
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, present
+from tests.parts.root import World
 from tests.parts.tables import changes_of, header_at, told_rows
-from tests.unit.machine.root.test_root import World
 
 BEGAN = SessionBegan(principal=ANNA, address=DESK, role="view", since_ns=1)
 

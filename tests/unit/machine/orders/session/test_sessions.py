@@ -25,8 +25,8 @@ from albireo.model.position import Position
 from albireo.model.tree.session import LOCALHOST, SESSIONS_MAX
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, causes, facts, present, rows, said
 from tests.parts.refusals import code, refused_with
-from tests.unit.machine.desk.test_retired_items import again
-from tests.unit.machine.root.test_root import World
+from tests.parts.retired_items import again
+from tests.parts.root import World
 
 ADMIN = RoleGrant(AccessRole.ADMIN)
 STATUS = Ask(request_id=9, what="status")

@@ -3,62 +3,18 @@
 import pytest
 
 from albireo.codec.message import Answer, Ask, FeedAnswer, FeedHello, FeedState
-from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold
+from albireo.codec.tree.letters import MessageTold
 from albireo.machine.fold.people.sessions import SessionFold
-from albireo.machine.kernel.config import RootConfig
-from albireo.machine.kernel.events import KeysListed, LettersDrained
-from albireo.machine.tree.beyond import PARENT_LINES
+from albireo.machine.kernel.events import KeysListed
 from albireo.model.access import AccessRole, RoleGrant
-from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, Position
-from albireo.model.tree.message import Life, MessageName
 from albireo.model.tree.nodes import ChildConfig
 from albireo.model.tree.session import Session
-from tests.parts.present import ANNA, DESK, MES, PLANT, asked, present, said
+from tests.parts.present import ANNA, MES, PLANT, asked, present, said
 from tests.parts.refusals import code, refused_with
+from tests.parts.root import World
+from tests.parts.sessions_in_a_tree import NAME, OTHER, Site
 from tests.parts.tables import told_rows
-from tests.unit.machine.root.test_root import World
-from tests.unit.machine.root.test_root_roles import LOG, Side
-
-SITE, ABOVE, OTHER = "root/site", "root", "root/other"
-NAME = MessageName(ABOVE, SITE, Life(1, 2), 1, "default")
-
-
-class Site(Side):
-    """A node below that follows a sibling at its parent, and takes messages."""
-
-    def __init__(self) -> None:
-        super().__init__(RootConfig(node=SITE, log_id=LOG, parent=ABOVE, beyond=(ABOVE, OTHER)))
-        self.lead()
-        self.now = Instant(self.now + SECOND)
-        self.step(TimePassed())
-        self.commit()
-        self.sent.clear()
-
-    def ask(
-        self, what: str, sender: bytes, principal: str = "local:0", request_id: int = 9, **arguments: object
-    ) -> None:
-        ask = Ask(request_id=request_id, what=what, arguments=arguments)
-        address = DESK if principal == ANNA else PLANT
-        addresses = {} if principal.startswith("local") else {sender: address}
-        self.step(LettersDrained([(sender, ask, (), principal)], addresses=addresses))
-        self.commit()
-
-    def answers(self) -> list[Answer]:
-        return [one for one in self.take(Answer) if isinstance(one, Answer)]
-
-    def told(self) -> None:
-        """The parent tells of a message, and its body comes as it is asked for."""
-        self.letter(MessageTold(name=NAME, low=1, since=1, size=4), sender=PARENT_LINES[0])
-        self.commit()
-        for one in self.take(BodyAsked):
-            assert isinstance(one, BodyAsked)
-            sent = BodySent(
-                name=NAME, low=1, since=1, guid="g", kind="recipe", size=4, offset=0, piece=b"dose", nonce=one.nonce,
-                left_ms=60_000,
-            )  # fmt: skip
-            self.letter(sent, sender=PARENT_LINES[0])
-            self.commit()
 
 
 def leases(answers: list[Answer]) -> list[object]:

@@ -11,7 +11,7 @@ from albireo.codec.record import CommandRequested
 from albireo.machine.fold.folds import Folds
 from albireo.model.command import Outcome, Receipt
 from tests.parts.refusals import error_of
-from tests.unit.machine.root.test_root import ITEMS, World, hello
+from tests.parts.root import ITEMS, World, hello
 
 SET = next(one.name for one in ITEMS if one.is_writable)
 SAME: dict[str, object] = {"item": SET, "value": 40.0, "command_id": "c1", "user": "ann", "expires_ms": 1000}

@@ -31,8 +31,8 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry
 from albireo.node.member.output_watch import OutputWatch
-from tests.unit.machine.pair.test_member import member
-from tests.unit.machine.root.test_root_roles import ITEMS, Side, pair
+from tests.parts.member import member
+from tests.parts.root_roles import ITEMS, Side, pair
 
 PLC = b"plc"
 

@@ -11,8 +11,8 @@ from albireo.machine.kernel.events import Answered
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import SECOND
 from tests.parts.refusals import refused_with
-from tests.unit.machine.desk.test_retired_items import again
-from tests.unit.machine.root.test_root import ITEMS, World
+from tests.parts.retired_items import again
+from tests.parts.root import ITEMS, World
 
 CANCEL, ORDER = 8, 7
 
