@@ -194,7 +194,7 @@ def test_the_commands_at_a_site_show_items_and_cases_of_another_one(tmp_path: Pa
         assert [one["stale_since_ns"] for one in old_items["items"]] == [stale["stale"][SOUTH]]
         (of_south,) = [one for one in old_cases["cases"] if one["item"] == "root/south:co"]
         assert (of_south["stale_since_ns"], of_south["is_item_forced"]) == (stale["stale"][SOUTH], True)
-        assert "is_forced" not in of_south, "its case was raised by the device"
+        assert not of_south["is_forced"], "its case was raised by the device"
         (by_force,) = [one for one in old_cases["cases"] if one["item"] == "root/south:no"]
         assert (by_force["value"], by_force["is_forced"]) == (5.0, True)
         assert all(one["stale_since_ns"] is None for one in old_cases["cases"] if one["item"].startswith("root/north:"))

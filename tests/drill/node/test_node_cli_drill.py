@@ -131,6 +131,6 @@ def test_ctrl_c_ends_what_is_shown_again_and_again_and_is_no_failure(data: Path,
 
 def test_an_item_that_is_not_there_is_a_failure(data: Path) -> None:
     result = asked(data, "items", "nosuch", "--json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert json.loads(result.stdout)["error"] == "no item is called nosuch"
     assert asked(data, "items", "*connected").exit_code == 0

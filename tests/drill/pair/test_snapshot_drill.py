@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,28 @@ pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
 ROWS = 100
 ITEM = DataItem(name="message", value_type=ValueType.STRING)
+
+SETTINGS = """
+[node.log]
+segment_mib = 1
+disk_reserve_mib = 0
+bytes_max_mib = 64
+snapshot_every_s = 1
+keep_h = 0
+[node.history]
+seal_every_s = 1
+"""
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    made = Pair(tmp_path)
+    with (tmp_path / "plant.toml").open("a") as plant:
+        plant.write(SETTINGS)
+    try:
+        yield made
+    finally:
+        made.end()
 
 
 def begins_at(pair: Pair, member: str) -> int:
