@@ -55,9 +55,6 @@ class Detours:
         self._forced -= bool(self._to[item_id])
         self._to[item_id] = 0
 
-    def leads_away(self, item_id: int) -> bool:
-        return item_id < len(self._to) and bool(self._to[item_id])
-
     def owe(self, item_id: int) -> None:
         """A copy is owed to this item, unless a sample of it comes first."""
         self._is_owed = _reaching(self._is_owed, item_id)

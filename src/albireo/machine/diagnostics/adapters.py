@@ -18,16 +18,12 @@ Decision: ADR-0160.
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
-from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
+from albireo.machine.diagnostics.running import RunningItems
 from albireo.machine.kernel.events import ActorTold
 from albireo.machine.kernel.turn import Moment, Turn
-from albireo.model import quality
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import LOST_SEVERITY, AlarmSettings, DataItem
-from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 
 SILENT_NS: Final = 12 * SECOND
@@ -42,7 +38,6 @@ LATE_NS: Final = 3 * SECOND
 LOOP_NS: Final = 60 * SECOND
 LOOP_STARTS: Final = 4
 """Starts within LOOP_NS from which an adapter counts as one that restarts in a loop."""
-MESSAGE_CHARS_MAX: Final = 400
 
 
 class AdapterWatch:
@@ -54,24 +49,18 @@ class AdapterWatch:
             adapters: names of those that this node's topology configures.
             messages: what is wrong, by item id, for the cases that are raised of it; filled here.
         """
-        self._names = sorted(adapters)
+        self._items = RunningItems("adapter", adapters, _item, registry, messages)
         self._registry = registry
         self._began = self._looked_at = now
         """Instant from which silence counts, and that of the last look."""
-        self._ids: dict[str, int] = {}
-        self._shown: dict[str, bool] = {}
-        """Last sample of each, of this tenure."""
         self._actors: dict[str, ActorTold] = {}
-        self._messages = messages
         self.asks_boot = False
         """True: boot's word on the actors is wanted."""
 
     def declare(self, turn: Turn, now: Instant) -> tuple[int, ...]:
         """Declare the items, as this node begins to lead; returns their ids."""
         self._began = self._looked_at = now
-        ids = self._registry.declare(OWN_ADAPTER, tuple(_item(name) for name in self._names), turn)
-        self._ids = dict(zip(self._names, ids, strict=True))
-        return ids
+        return self._items.declare(turn)
 
     def told(self, actors: Sequence[ActorTold]) -> None:
         """Take boot's word on the actors of this node."""
@@ -79,34 +68,17 @@ class AdapterWatch:
 
     def trouble_of(self, name: str) -> str:
         """Trouble of an adapter, in words; empty: none, or it is not one of this node's topology."""
-        return self._messages.get(self._ids.get(name, 0), "")
+        return self._items.trouble_of(name)
 
     def time_passed(self, moment: Moment, turn: Turn) -> None:
         """Append a sample of every adapter that stopped or began to run since the last look."""
         if moment.now - self._looked_at > LATE_NS:
             self._began = moment.now
         self._looked_at = moment.now
-        self.asks_boot = any(self._is_suspect(name, moment.now) for name in self._ids)
+        self.asks_boot = any(self._is_suspect(name, moment.now) for name in self._items.names)
         if not self.asks_boot:
             self._actors = {}  # What boot said of an earlier trouble says nothing of the next.
-        changed: dict[int, bool] = {}
-        for name, item_id in self._ids.items():
-            trouble = self._trouble(name, moment.now)
-            if trouble is None:
-                continue
-            if trouble:
-                self._messages[item_id] = trouble[:MESSAGE_CHARS_MAX]
-            else:
-                self._messages.pop(item_id, None)
-            before, runs = self._shown.get(name), not trouble
-            if before is not runs:
-                self._shown[name] = changed[item_id] = runs
-                if trouble:
-                    turn.note("warning", "adapter_lost", adapter=name, reason=trouble)
-                elif before is not None:
-                    turn.note("info", "adapter_runs", adapter=name)
-        if changed:
-            turn.samples(samples_of_running(changed, moment))
+        self._items.say({name: self._trouble(name, moment.now) for name in self._items.names}, moment, turn)
 
     def _silent_ns(self, name: str, now: Instant) -> int:
         return now - max(self._began, self._registry.heard_at(name) or self._began)
@@ -142,17 +114,4 @@ def _item(adapter: str) -> DataItem:
         value_type=ValueType.BOOL,
         description=f"the process of the adapter {adapter} runs and is heard",
         alarm=AlarmSettings(off_normal=False, is_device_state=True, severity=LOST_SEVERITY),
-    )
-
-
-def samples_of_running(running: dict[int, bool], moment: Moment) -> SampleBatch:
-    """One sample for each item, by its id."""
-    times = np.full(len(running), moment.wall, np.int64)
-    return SampleBatch(
-        value_type=ValueType.BOOL,
-        item_id=np.array(list(running), np.uint32),
-        source_ns=times,
-        node_ns=times,
-        value=np.array(list(running.values()), np.uint8),
-        quality=np.full(len(running), quality.GOOD, np.uint32),
     )

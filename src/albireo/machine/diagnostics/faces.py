@@ -11,9 +11,9 @@ Not done here: what a face serves, and to whom. Decision: ADR-0231.
 from collections.abc import Sequence
 from typing import Final
 
-from albireo.machine.desk.owners import OWN_ADAPTER
 from albireo.machine.desk.registry import Registry
-from albireo.machine.diagnostics.adapters import LOOP_STARTS, MESSAGE_CHARS_MAX, samples_of_running
+from albireo.machine.diagnostics.adapters import LOOP_STARTS
+from albireo.machine.diagnostics.running import RunningItems
 from albireo.machine.kernel.events import ActorTold
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model.instant import SECOND, Instant
@@ -30,26 +30,19 @@ class FaceWatch:
 
     def __init__(self, faces: frozenset[str], registry: Registry, messages: dict[int, str]) -> None:
         """`messages`: what is wrong, by item id, for the cases that are raised of it; filled here."""
-        self._names = sorted(faces)
-        self._registry = registry
-        self._messages = messages
-        self._ids: dict[str, int] = {}
+        self._items = RunningItems("face", faces, _item, registry, messages)
         self._well_at: dict[str, Instant] = {}
         """Instant at which each was seen to run last, or from which it counts."""
         self._actors: Sequence[ActorTold] = ()
-        self._shown: dict[str, bool] = {}
-        """Last sample of each, of this tenure."""
 
     @property
     def asks_boot(self) -> bool:
-        return bool(self._names)
+        return bool(self._items.names)
 
     def declare(self, turn: Turn, now: Instant) -> tuple[int, ...]:
         """Declare the items, as this node begins to lead; returns their ids."""
-        ids = self._registry.declare(OWN_ADAPTER, tuple(_item(name) for name in self._names), turn)
-        self._ids = dict(zip(self._names, ids, strict=True))
-        self._well_at = dict.fromkeys(self._names, now)
-        return ids
+        self._well_at = dict.fromkeys(self._items.names, now)
+        return self._items.declare(turn)
 
     def told(self, actors: Sequence[ActorTold]) -> None:
         """Take boot's word on the actors of this node."""
@@ -57,31 +50,14 @@ class FaceWatch:
 
     def rows(self) -> list[dict[str, str]]:
         """Each face with its trouble, for `status`."""
-        return [{"name": one, "trouble": self._messages.get(self._ids.get(one, 0), "")} for one in self._names]
+        return [{"name": one, "trouble": self._items.trouble_of(one)} for one in self._items.names]
 
     def time_passed(self, moment: Moment, turn: Turn) -> None:
         """Append a sample of every face that stopped or began to run, by boot's word of a moment ago."""
-        told = {one.name: one for one in self._actors}
+        told = {one.name.removeprefix("face."): one for one in self._actors if one.name.startswith("face.")}
         self._actors = ()
-        changed: dict[int, bool] = {}
-        for name, item_id in self._ids.items():
-            actor = told.get(f"face.{name}")
-            trouble = None if actor is None else self._trouble(name, actor, moment.now)
-            if trouble is None:
-                continue
-            if trouble:
-                self._messages[item_id] = trouble[:MESSAGE_CHARS_MAX]
-            else:
-                self._messages.pop(item_id, None)
-            before, runs = self._shown.get(name), not trouble
-            if before is not runs:
-                self._shown[name] = changed[item_id] = runs
-                if trouble:
-                    turn.note("warning", "face_lost", face=name, reason=trouble)
-                elif before is not None:
-                    turn.note("info", "face_runs", face=name)
-        if changed:
-            turn.samples(samples_of_running(changed, moment))
+        known = {name: told[name] for name in self._items.names if name in told}
+        self._items.say({name: self._trouble(name, one, moment.now) for name, one in known.items()}, moment, turn)
 
     def _trouble(self, name: str, actor: ActorTold, now: Instant) -> str | None:
         """Trouble of a face, in words; empty: it runs. None: nobody can tell yet."""

@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import pytest
 
-from albireo.client import Acknowledged, BatchRefused, SampleProducer
 from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, body_crc, frames
 from albireo.codec.message import Append, AppendEntry
@@ -25,10 +24,9 @@ from albireo.model.value import ValueType
 from albireo.node.core.actor import Core
 from albireo.node.history.files.hot import HotTail
 from albireo.runtime import Letter
-from albireo.runtime.clock import boot_ns
 from tests.parts.core_pair import aside, private_plant, until
+from tests.parts.early_receipts import told
 from tests.parts.producing import producing
-from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow]
 
@@ -50,17 +48,6 @@ def batch(value: int) -> SampleBatch:
         value=np.array([value], np.int64),
         quality=np.zeros(1, np.uint32),
     )
-
-
-def told(producer: SampleProducer, number: int) -> Acknowledged:
-    """The receipt that covers this batch."""
-    ends = boot_ns() + PATIENCE_S * SECOND
-    while True:
-        assert boot_ns() < ends, f"nobody tells of batch {number}"
-        for one in producer.wait(1.0):
-            assert not isinstance(one, BatchRefused)
-            if one.batch >= number:
-                return one
 
 
 def served(core: Core) -> Iterator[Frame]:

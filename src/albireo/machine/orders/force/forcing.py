@@ -174,10 +174,6 @@ class Forcing(RootPart):
                 left_ms = self._forces.left_ms(force.item_id, self._folds.log_time_ms)
                 yield force.item_id, self._row(force, known, force.measured_id, left_ms)
 
-    def is_concerned(self, item_id: int) -> bool:
-        """True: the item is forced, or about to be."""
-        return item_id in self._forces or item_id in self._under_way
-
     def folded(self, records: Sequence[Record], moment: Moment, turn: Turn) -> None:
         """Take note of records that were just folded, before anything behind them is."""
         copies: dict[int, int] = {}
