@@ -434,6 +434,7 @@ PUBLIC: dict[str, list[str]] = {
         "SessionRow",
         "StateChange",
         "TargetRefused",
+        "TicketGiven",
         "aconnect",
         "connect",
         "members_of",

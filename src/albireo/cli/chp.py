@@ -81,7 +81,7 @@ def _made(place: Place, settings: "ChpSettings") -> "ChpFace":
 
 def _id_of(client: "Client", other: str, place: Place) -> str:
     from albireo.client import ClientError
-    from albireo.client.requests import nodes_of
+    from albireo.client.nodes import nodes_of
 
     try:
         found = client.converse(nodes_of([other]))

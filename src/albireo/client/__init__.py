@@ -28,10 +28,11 @@ from albireo.client.errors import (
     TargetRefused,
 )
 from albireo.client.live import Changes
+from albireo.client.nodes import ItemReading
 from albireo.client.producer import SampleProducer
-from albireo.client.requests import ItemReading
 from albireo.client.target import members_of
 from albireo.codec.questions.messages import InboxMessage
+from albireo.codec.questions.people import TicketGiven
 from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.sending import Acknowledged, BatchRefused
 from albireo.model.case import ItemCase
@@ -77,6 +78,7 @@ __all__ = [
     "SessionRow",
     "StateChange",
     "TargetRefused",
+    "TicketGiven",
     "aconnect",
     "connect",
     "members_of",

@@ -14,13 +14,15 @@ from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from albireo.client.consumer import ConsumerPart, Reader
-from albireo.client.conversation import Conversation
+from albireo.client.conversation import Conversation, request_of
 from albireo.client.engine import Engine, EnginePart, log
 from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused
 from albireo.client.live import StateInbox, StateView, Watching
 from albireo.client.producer import Desk, ProducerPart
 from albireo.client.questions import NodeReply, Questions, Request, check_listens
 from albireo.client.way import Target
+from albireo.codec.questions.kind import Nothing
+from albireo.codec.questions.node import STATUS
 from albireo.machine.feed.follower import FollowerConfig
 from albireo.machine.producer.producer import ProducerConfig
 from albireo.model.item import DataItem
@@ -172,11 +174,11 @@ class ClientCore:
         if len(local) == len(self.target.lines):
             _check_one_listens(local)
         if len(self.target.lines) == 1:
-            reply = yield Request(what="status", member=0)
+            reply = yield request_of(STATUS, Nothing(), member=0)
             other = _other_member(reply.result, self.target.lines[0])
             if other is not None:
                 self._know(other)
-        yield Request(what="status")
+        yield request_of(STATUS, Nothing())
 
     def _know(self, other: LineTo) -> None:
         """Speak with both members from now on."""

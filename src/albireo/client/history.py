@@ -7,22 +7,34 @@ Spec: docs/node-protocol.md, Long answers, in pieces; ADR-0156.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from albireo.client.conversation import Conversation, understood
-from albireo.client.errors import (
-    AnswerNotUnderstood,
-    ClientError,
-    HistoryCutShort,
-    NodeRefused,
+from albireo.client.conversation import Conversation, request_of, understood
+from albireo.client.conversed import AnyClient, conversed
+from albireo.client.errors import AnswerNotUnderstood, ClientError, HistoryCutShort, NodeRefused
+from albireo.client.questions import NodeReply
+from albireo.codec.questions.history import (
+    EVENTS_PIECE,
+    GAPS_PIECE,
+    HISTORY_PIECE,
+    Aggregate,
+    EventKind,
+    EventsQuestion,
+    GapsQuestion,
+    PieceQuestion,
+    RowsQuestion,
 )
-from albireo.client.questions import NodeReply, Request
+from albireo.codec.questions.kind import QuestionKind
+from albireo.model.instant import SECOND
 from albireo.model.refusal import kind_of_code
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+PieceT = TypeVar("PieceT", bound=PieceQuestion)
 
 TRIES_MAX: Final = 10
 """Times that a piece is asked for which comes to nothing for a reason that may pass."""
@@ -41,8 +53,112 @@ class _Piece(msgspec.Struct, kw_only=True):
     rows: int = 0
 
 
+class HistoryClient(AnyClient):
+    """A client, as far as it asks for history."""
+
+    @conversed
+    def history(
+        self,
+        items: str | int | Sequence[str | int],
+        start: datetime | int,
+        end: datetime | int | None = None,
+        *,
+        aggregate: Aggregate = "",
+        every_s: float = 0.0,
+        uncertain_is_good: bool = False,
+        only_raw: bool = False,
+        cursor: str = "",
+        limit: int | None = None,
+        told: ToldRows | None = None,
+        node: str = "",
+    ) -> Conversation["pa.Table"]:
+        """Stored and recent values as an Arrow table; `to_pandas()` makes a DataFrame of it.
+
+        Args:
+            items: full or local names, or ids.
+            start: begin of the range; a datetime (UTC if it names no zone), or wall time in ns.
+            end: end of the range, not included; None: now.
+            aggregate: "" for the rows themselves, or average, min, max, count, duration, last, interpolated.
+            every_s: length of an interval, for aggregates.
+            uncertain_is_good: aggregates use uncertain values too.
+            only_raw: aggregates are computed from raw rows, even where stored sums would do.
+            cursor: place where an answer that was cut short goes on.
+            limit: most rows, the first ones of the answer; None: all of it.
+            told: is called with the number of rows so far, after each piece.
+            node: node below whose history is asked, when ids or local names are given; full names say it themselves.
+        Raises:
+            NodeRefused: there is no such item, or the range is none.
+            HistoryCutShort: some of it came, and then nobody answered.
+        """
+        listed = [items] if isinstance(items, str | int) else items
+        asked = RowsQuestion(
+            names=tuple(one for one in listed if isinstance(one, str)),
+            item_ids=tuple(one for one in listed if isinstance(one, int)),
+            from_ns=wall_ns(start),
+            to_ns=wall_ns(end),
+            aggregate=aggregate,
+            bucket_ns=round(every_s * SECOND),
+            uncertain_is_good=uncertain_is_good,
+            only_raw=only_raw,
+            cursor=cursor,
+            node=node,
+        )
+        return pieces(HISTORY_PIECE, asked, limit, told)
+
+    @conversed
+    def events(
+        self,
+        start: datetime | int,
+        end: datetime | int | None = None,
+        *,
+        kind: EventKind = "",
+        item_ids: Sequence[int] = (),
+        cursor: str = "",
+        limit: int | None = None,
+        told: ToldRows | None = None,
+        node: str = "",
+    ) -> Conversation["pa.Table"]:
+        """The journal as an Arrow table: changes of cases, what people did, starts and stops.
+
+        Args: as `history`; `kind`: only these: case, audit, control; `item_ids`: only the cases of these items.
+        Raises: as `history`.
+        """
+        asked = EventsQuestion(
+            from_ns=wall_ns(start), to_ns=wall_ns(end), kind=kind, item_ids=tuple(item_ids), cursor=cursor, node=node
+        )
+        return pieces(EVENTS_PIECE, asked, limit, told)
+
+    @conversed
+    def gaps(
+        self,
+        start: datetime | int,
+        end: datetime | int | None = None,
+        *,
+        item_ids: Sequence[int] = (),
+        node: str = "",
+    ) -> Conversation["pa.Table"]:
+        """Times of which something is missing, as an Arrow table: those that touch the range, by start.
+
+        Args: as `history`; `item_ids`: only what these items miss.
+        Raises: as `history`.
+        """
+        asked = GapsQuestion(from_ns=wall_ns(start), to_ns=wall_ns(end), item_ids=tuple(item_ids), node=node)
+        return pieces(GAPS_PIECE, asked)
+
+
+def wall_ns(moment: datetime | int | None) -> int:
+    """Wall time in ns: of a datetime, UTC if it names no zone; None: now."""
+    if isinstance(moment, int):
+        return moment
+    if moment is None:
+        moment = datetime.now(UTC)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    since = moment - datetime.fromtimestamp(0, UTC)
+    return (since // timedelta(seconds=1)) * SECOND + since.microseconds * 1000
+
+
 def pieces(
-    what: str, arguments: dict[str, Any], limit: int | None = None, told: ToldRows | None = None
+    kind: QuestionKind[PieceT, Any], asked: PieceT, limit: int | None = None, told: ToldRows | None = None
 ) -> Conversation["pa.Table"]:
     """The whole answer to a question that is answered in pieces.
 
@@ -57,33 +173,32 @@ def pieces(
     tables: list[pa.Table] = []
     rows = 0
     complete_to_ns: int | None = None
-    cursor = str(arguments.get("cursor", ""))
     while True:
+        if limit is not None:
+            asked = msgspec.structs.replace(asked, rows_max=min(limit - rows, LIMITED_ROWS))
         try:
-            left = {} if limit is None else {"rows_max": min(limit - rows, LIMITED_ROWS)}
-            reply = yield from _piece(what, {**arguments, **left, "cursor": cursor})
-            piece = understood(what, reply.result, _Piece)
-            tables.append(_table(what, reply.raw))
+            reply = yield from _piece(kind, asked)
+            piece = understood(kind.name, reply.result, _Piece)
+            tables.append(_table(kind.name, reply.raw))
         except ClientError as error:
             if not tables:
                 raise
-            raise HistoryCutShort(error, _joined(tables, complete_to_ns or 0), cursor) from error
+            raise HistoryCutShort(error, _joined(tables, complete_to_ns or 0), asked.cursor) from error
         known = piece.complete_to_ns
         complete_to_ns = known if complete_to_ns is None else min(complete_to_ns, known)
-        cursor = piece.next
+        asked = msgspec.structs.replace(asked, cursor=piece.next)
         rows += len(tables[-1])
         if told is not None:
             told(rows)
-        if not cursor or (limit is not None and rows >= limit):
+        if not piece.next or (limit is not None and rows >= limit):
             return _joined(tables, complete_to_ns)
 
 
-def _piece(what: str, arguments: dict[str, Any]) -> Conversation[NodeReply]:
+def _piece(kind: QuestionKind[PieceT, Any], asked: PieceT) -> Conversation[NodeReply]:
     """One piece, asked for again while what is wrong may pass."""
     for tries in range(TRIES_MAX):
         try:
-            pause_s = PAUSE_S if tries else 0.0
-            return (yield Request(what=what, of="history", arguments=arguments, pause_s=pause_s))
+            return (yield request_of(kind, asked, pause_s=PAUSE_S if tries else 0.0))
         except NodeRefused as error:
             if tries == TRIES_MAX - 1 or not kind_of_code(error.code).may_pass:
                 raise

@@ -15,7 +15,7 @@ import zmq
 from click.testing import CliRunner
 
 from albireo.cli import cli
-from albireo.client import Client, ClientError, connect
+from albireo.client import Client, ClientError, TicketGiven, connect
 from albireo.codec.message import Answer, Ask
 from albireo.model.access import AccessRole
 from albireo.runtime import Keys, SyncLink
@@ -222,10 +222,10 @@ def test_a_door_of_a_face_lets_in_who_shows_a_ticket_until_its_session_ends(tmp_
     topology = f'{TOPOLOGY}endpoint = "tcp://127.0.0.1:{end}"\n{doors}'
     with node(tmp_path, topology) as data, contextlib.ExitStack() as stack:
         client = stack.enter_context(connect(f"tcp://127.0.0.1:{end}", keys=anna, timeout_s=PATIENCE_S))
-        told: list[Any] = []
+        told: list[TicketGiven] = []
 
         def has_tickets() -> bool:
-            told[:] = [client.ask("ticket", door=door) for door in ("hall", "desk")]
+            told[:] = [client.ticket(door) for door in ("hall", "desk")]
             return True
 
         until(has_tickets)  # A door opens a moment after its face runs.
@@ -233,8 +233,8 @@ def test_a_door_of_a_face_lets_in_who_shows_a_ticket_until_its_session_ends(tmp_
         own, stranger, other = (Visitor(f"tcp://127.0.0.1:{port}", who) for port, who in places)
         for one in (own, stranger, other):
             stack.callback(one.close)
-        ticket = told[-1]["ticket"]
-        assert told[-1]["endpoint"] == f"tcp://127.0.0.1:{inner}"
+        ticket = told[-1].ticket
+        assert told[-1].endpoint == f"tcp://127.0.0.1:{inner}"
         assert "shows a ticket" in own.ask("who")[1]
         assert "of 'anna@desk', and 'mes-1' shows it" in stranger.ask("ticket_show", ticket=ticket)[1]
         assert "is a ticket for the door desk, and here is hall" in other.ask("ticket_show", ticket=ticket)[1]
@@ -254,7 +254,7 @@ def test_a_door_of_a_face_lets_in_who_shows_a_ticket_until_its_session_ends(tmp_
         until(lambda: bool(own.ask("who")[1]))
         assert "is over" in own.ask("ticket_show", ticket=ticket)[1]
         with pytest.raises(ClientError):
-            client.ask("ticket", door="desk")
+            client.ticket("desk")
 
 
 def test_what_can_not_be_is_a_mistake_at_its_line(tmp_path: Path) -> None:

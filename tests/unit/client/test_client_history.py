@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from albireo.client import AccessRefused, Client, HistoryCutShort, NodeRefused, aconnect, connect
 from albireo.client.conversation import Conversation
 from albireo.client.errors import ClientError
 from albireo.client.history import pieces
+from albireo.codec.questions.history import HISTORY_PIECE, RowsQuestion
 from albireo.model import quality as q
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND
@@ -117,7 +119,7 @@ def test_a_long_answer_goes_on_at_the_other_member_after_a_takeover(tmp_path: Pa
                 def kill() -> None:
                     asyncio.run_coroutine_threadsafe(made.kill(0), loop).result(PATIENCE_S)
 
-                asked = interrupted(pieces("history_piece", {**SPAN, "rows_max": 100}), 3, kill)
+                asked = interrupted(pieces(HISTORY_PIECE, RowsQuestion(**SPAN, rows_max=100)), 3, kill)
                 table = await aside(lambda: client.converse(asked))
                 assert table.column("value_i64").to_pylist() == list(range(1, 501))
                 assert client.acting == 1
@@ -138,19 +140,19 @@ def test_an_answer_that_is_cut_short_says_so_and_goes_on_from_there(tmp_path: Pa
             await history.enter_async_context(lone.history_up())
             client = await aside(lambda: connected(lone))
             await aside(lambda: lone.produce(DESK, ROWS))
-            span: Any = {"names": ["co"], "from_ns": DAY_ZERO, "to_ns": END, "rows_max": 300}
-            await aside(lambda: wait_for(len(ROWS), lambda: client.converse(pieces("history_piece", span))))
+            span = RowsQuestion(names=("co",), from_ns=DAY_ZERO, to_ns=END, rows_max=300)
+            await aside(lambda: wait_for(len(ROWS), lambda: client.converse(pieces(HISTORY_PIECE, span))))
             loop = asyncio.get_running_loop()
 
             def stop() -> None:
                 asyncio.run_coroutine_threadsafe(history.aclose(), loop).result(PATIENCE_S)
 
             with pytest.raises(HistoryCutShort) as raised:
-                await aside(lambda: client.converse(interrupted(pieces("history_piece", span), 3, stop)))
+                await aside(lambda: client.converse(interrupted(pieces(HISTORY_PIECE, span), 3, stop)))
             cut = raised.value
             assert len(cut.table) == 600
             async with lone.history_up():
-                rest = await aside(lambda: client.converse(pieces("history_piece", {**span, "cursor": cut.cursor})))
+                rest = await aside(lambda: client.converse(pieces(HISTORY_PIECE, replace(span, cursor=cut.cursor))))
             values = [*cut.table.column("value_f64").to_pylist(), *rest.column("value_f64").to_pylist()]
             assert values == [row[2] for row in ROWS]
             await aside(client.close)

@@ -1,16 +1,17 @@
 """Long answers of CORE through the client: piece by piece, from a version that knows no pieces, and 20,000 items."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
-from albireo.client import NodeRefused, connect, orders, requests
+from albireo.client import NodeRefused, connect
+from albireo.client.asking import AskingClient
 from albireo.client.conversation import Conversation
-from albireo.client.message.messages import OutgoingMessage
+from albireo.client.nodes import readings
 from albireo.client.questions import NodeReply, Request
 from albireo.codec.questions.pieces import PIECE_ENTRIES_MAX
 from albireo.model.case import Action
@@ -27,20 +28,34 @@ _Wanted = TypeVar("_Wanted")
 MANY = 20_000
 
 
+class Told(AskingClient):
+    """A client that gives its conversations out, for a test to hold them."""
+
+    user = "u"
+
+    def __init__(self) -> None:
+        """It has no core: nobody is there."""
+
+    def converse(self, conversation: Conversation[_Wanted]) -> Conversation[_Wanted]:
+        return conversation
+
+
+CLIENT: Any = Told()
+
+
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300, -1e300])
 def test_a_time_that_nobody_could_wait_for_is_refused_before_anything_is_asked(seconds: float) -> None:
     """A client that waited for it would end with all that others asked through it."""
-    for asked in (
-        requests.write("a", 1.0, "u", "", seconds, None),
-        requests.force("a", 1.0, "u", "r", seconds),
-        orders.select("a", "u", "r", seconds),
-        requests.act(Action.SHELVE, 1, "u", "c", seconds),
-    ):
+    orders: list[Callable[[], Conversation[object]]] = [
+        lambda: CLIENT.write("a", 1.0, expires_s=seconds),
+        lambda: CLIENT.force("a", 1.0, "r", for_s=seconds),
+        lambda: CLIENT.select("a", for_s=seconds),
+        lambda: CLIENT.act(Action.SHELVE, 1, "c", seconds),
+        lambda: CLIENT.send("n", b"", expires_s=seconds),
+    ]
+    for asked in orders:
         with pytest.raises(ValueError, match="is no time in seconds"):
-            next(asked)
-    message = OutgoingMessage(node="n", body=b"", kind="k", reason="", expires_s=seconds, inbox="i")
-    with pytest.raises(ValueError, match="is no time in seconds"):
-        message.arguments("u", wait=True)
+            played(asked())
 
 
 def known(number: int, name: str = "") -> KnownItem:
@@ -73,7 +88,7 @@ def played(conversation: Conversation[_Wanted], *answers: NodeReply | Exception)
 
 def test_all_items_come_in_pieces_and_are_sorted_by_name() -> None:
     asked, found = played(
-        requests.items(["*"]),
+        CLIENT.items(),
         piece([known(3, "c"), known(4, "a")], "4"),
         piece([known(9, "b")]),
         piece([reading(3, "c"), reading(4, "a")], "4"),
@@ -81,7 +96,7 @@ def test_all_items_come_in_pieces_and_are_sorted_by_name() -> None:
     )
     assert [one.name for one in found] == ["root:a", "root:b", "root:c"]
     assert [one.reading.value for one in found] == [4, 9, 3]
-    assert [(one.what, one.arguments["cursor"]) for one in asked] == [
+    assert [(one.what, one.arguments.get("cursor", "")) for one in asked] == [
         ("items", ""),
         ("items", "4"),
         ("read", ""),
@@ -92,19 +107,19 @@ def test_all_items_come_in_pieces_and_are_sorted_by_name() -> None:
 
 def test_a_name_is_asked_for_by_itself_and_a_missing_one_leaves_those_that_there_are() -> None:
     asked, found = played(
-        requests.items(["b"]), NodeReply([msgspec.to_builtins(known(9, "b"))]), NodeReply([reading(9, "b")])
+        CLIENT.items(["b"]), NodeReply([msgspec.to_builtins(known(9, "b"))]), NodeReply([reading(9, "b")])
     )
-    assert [one.arguments for one in asked] == [{"names": ["b"]}, {"names": ["root:b"]}]
+    assert [one.arguments for one in asked] == [{"names": ("b",)}, {"names": ("root:b",)}]
     assert [one.name for one in found] == ["root:b"]
     asked, found = played(
-        requests.items(["b", "nothing"]),
+        CLIENT.items(["b", "nothing"]),
         NodeRefused("items", no("unknown_item")),
         piece([known(3, "a"), known(9, "b")]),
         NodeReply([reading(9, "b")]),
     )
     assert [one.name for one in found] == ["root:b"]
     with pytest.raises(StopIteration) as ended:
-        next(requests.items([]))
+        next(CLIENT.items([]))
     assert ended.value.value == []
 
 
@@ -132,18 +147,18 @@ TREE = NodeReply(
 )
 def test_a_list_is_of_all_nodes_that_a_name_or_pattern_means(pattern: str, meant: list[str]) -> None:
     status, none = NodeReply({"node": "root"}), piece([])
-    asked, rows = played(requests.sessions(pattern), status, TREE, *[none] * len(meant))
+    asked, rows = played(CLIENT.sessions(pattern), status, TREE, *[none] * len(meant))
     assert rows == []
     assert [one.arguments.get("node", "") for one in asked if one.what == "sessions"] == meant
 
 
 def test_what_is_about_one_node_is_left_to_it_where_a_name_may_mean_several() -> None:
     """It refuses that, with the candidates."""
-    asked, _ = played(requests.end_session(5, "u", "", "hall"), TREE, NodeReply({}))
+    asked, _ = played(CLIENT.end_session(5, node="hall"), TREE, NodeReply({}))
     assert asked[-1].arguments["node"] == "hall"
     refusal = NodeRefused("read", no("ambiguous", "'hall' may be one of root/north/hall or root/south/hall"))
     with pytest.raises(NodeRefused, match="may be one of"):
-        played(requests.readings(["hall:co"]), NodeRefused("read", no("unknown_item")), TREE, refusal)
+        played(readings(["hall:co"]), NodeRefused("read", no("unknown_item")), TREE, refusal)
 
 
 @pytest.mark.slow

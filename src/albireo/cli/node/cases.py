@@ -10,7 +10,7 @@ from albireo.cli.display import not_heard_text, state_text, time_text, value_tex
 from albireo.cli.output import Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.cli.timespan import SecondsType
-from albireo.client.requests import nodes_of
+from albireo.client.nodes import nodes_of
 from albireo.model.case import Action, case_label, label_parts
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

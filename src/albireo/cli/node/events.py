@@ -18,6 +18,7 @@ from albireo.cli.output import Failure, Output, TextTable, printed, say
 from albireo.cli.target import FarNode, Place, node_client, place_option, refused
 from albireo.cli.timespan import TIME
 from albireo.client import HistoryCutShort
+from albireo.codec.questions.history import EventKind
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.below.folders import node_asked
 from albireo.node.history.errors import HistoryError, HistoryRefused
@@ -40,7 +41,7 @@ KINDS: Final = ("case", "audit", "control")
 @place_option
 @printed
 def command(
-    from_ns: int, to_ns: int, kind: str | None, item: str | None, node: str, limit: int, place: Place
+    from_ns: int, to_ns: int, kind: EventKind | None, item: str | None, node: str, limit: int, place: Place
 ) -> Output:
     """The journal: transitions of alarm cases, what operators did, starts and stops of the node."""
     try:
@@ -59,7 +60,7 @@ def command(
 class _EventsWanted(NamedTuple):
     from_ns: int
     to_ns: int
-    kind: str | None
+    kind: EventKind | None
     item: str | None
     limit: int
     node: str

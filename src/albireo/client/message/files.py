@@ -30,6 +30,7 @@ from albireo.client.conversation import Conversation
 from albireo.client.errors import FileNotSent
 from albireo.client.message import messages
 from albireo.client.message.messages import OutgoingMessage
+from albireo.client.orders import GRACE_S
 from albireo.codec.questions.messages import InboxMessage
 from albireo.log.files import OsFileSystem
 from albireo.model.bounded import Count
@@ -208,7 +209,7 @@ def _send_parts(
             under_way.append((yield from messages.send_off(part, user)))
         if not under_way:
             break
-        proof = yield from messages.proof(under_way.pop(0), PART_S + messages.GRACE_S)
+        proof = yield from messages.proof(under_way.pop(0), PART_S + GRACE_S)
         if proof is None or proof.outcome != "executed":
             break
         has += 1

@@ -57,12 +57,16 @@ class PieceQuestion(NodeQuestion, frozen=True, kw_only=True):
     rows_max: _RowsMax = PIECE_ROWS_MAX
 
 
+Aggregate = Literal["", "raw", "average", "min", "max", "count", "duration", "last", "interpolated"]
+EventKind = Literal["", "case", "audit", "control"]
+
+
 class RowsQuestion(PieceQuestion, frozen=True, kw_only=True):
     """Arguments of the question `history_piece`."""
 
     names: Annotated[tuple[Name, ...], Meta(max_length=ITEMS_ASKED_MAX)] = ()
     """Items by full or local name, beside those in `item_ids`."""
-    aggregate: Literal["", "raw", "average", "min", "max", "count", "duration", "last", "interpolated"] = ""
+    aggregate: Aggregate = ""
     """Aggregate per interval; empty, or `raw`: the rows themselves."""
     bucket_ns: Annotated[int, Meta(ge=0, le=INT64_MAX)] = 0
     """Length of an interval."""
@@ -73,7 +77,7 @@ class RowsQuestion(PieceQuestion, frozen=True, kw_only=True):
 class EventsQuestion(PieceQuestion, frozen=True, kw_only=True):
     """Arguments of the question `events_piece`. No items: events of every item and of none."""
 
-    kind: Literal["", "case", "audit", "control"] = ""
+    kind: EventKind = ""
 
 
 class GapsQuestion(PieceQuestion, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ def held(conversation: Conversation[_Wanted]) -> tuple[list[FileReply], _Wanted]
         while True:
             if request.what == "take":
                 replies.append(msgspec.msgpack.decode(request.arguments["reply"], type=FileReply))
-            request = conversation.send(NodeReply(result=None, raw=()))
+            request = conversation.send(NodeReply(True if request.what == "take" else None))
     except StopIteration as ended:
         return replies, ended.value
 

@@ -1,0 +1,102 @@
+"""Conversed: what a client can be asked is written once, as methods that return the conversation which they hold.
+
+The two kinds of client differ in how they converse: one blocks the thread that calls it, the other is awaited.
+
+Decision: ADR-0241.
+"""
+
+import functools
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+
+from albireo.client.conversation import Conversation
+from albireo.client.core import ClientCore
+from albireo.client.errors import ClientError
+
+_Wanted = TypeVar("_Wanted")
+_WantedSo = TypeVar("_WantedSo", covariant=True)
+_Given = ParamSpec("_Given")
+
+
+class AnyClient:
+    """A client of either kind: its core, and who speaks."""
+
+    def __init__(self, core: ClientCore) -> None:
+        """Use `connect` or `aconnect`."""
+        self._core = core
+
+    @property
+    def user(self) -> str:
+        """Who speaks, for the audit journal."""
+        return self._core.user
+
+    @property
+    def acting(self) -> int | None:
+        """Index of the member that is known to act: 0 the primary, 1 the backup; None: neither."""
+        return self._core.acting
+
+
+class ThreadClient(AnyClient):
+    """A client whose methods block the thread that calls them."""
+
+    def converse(self, conversation: Conversation[_Wanted]) -> _Wanted:
+        """Ask what a conversation asks, and give what it comes to."""
+        try:
+            request = next(conversation)
+            while True:
+                if request.pause_s:
+                    time.sleep(request.pause_s)
+                try:
+                    reply = self._core.begin(request).result()
+                except ClientError as error:
+                    request = conversation.throw(error)
+                else:
+                    request = conversation.send(reply)
+        except StopIteration as ended:
+            wanted: _Wanted = ended.value
+            return wanted
+
+
+class LoopClient(AnyClient):
+    """A client whose methods are coroutines of one loop."""
+
+    async def converse(self, conversation: Conversation[_Wanted]) -> _Wanted:
+        """Ask what a conversation asks, and give what it comes to."""
+        import asyncio  # A program of threads does without it.
+
+        try:
+            request = next(conversation)
+            while True:
+                if request.pause_s:
+                    await asyncio.sleep(request.pause_s)
+                try:
+                    reply = await asyncio.wrap_future(self._core.begin(request))
+                except ClientError as error:
+                    request = conversation.throw(error)
+                else:
+                    request = conversation.send(reply)
+        except StopIteration as ended:
+            wanted: _Wanted = ended.value
+            return wanted
+
+
+class Conversed(Protocol[_Given, _WantedSo]):
+    """A method that is written once, as a type checker sees it: it returns, or it is awaited."""
+
+    @overload
+    def __get__(self, client: ThreadClient, owner: type | None = ...) -> Callable[_Given, _WantedSo]: ...
+    @overload
+    def __get__(
+        self, client: LoopClient, owner: type | None = ...
+    ) -> Callable[_Given, Coroutine[Any, Any, _WantedSo]]: ...
+
+
+def conversed(method: Callable[Concatenate[Any, _Given], Conversation[_Wanted]]) -> Conversed[_Given, _Wanted]:
+    """A method of both kinds of client, from one that returns the conversation which it holds."""
+
+    @functools.wraps(method)
+    def converses(client: Any, /, *given: _Given.args, **named: _Given.kwargs) -> Any:
+        return client.converse(method(client, *given, **named))
+
+    return cast(Conversed[_Given, _Wanted], converses)
