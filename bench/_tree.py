@@ -139,7 +139,7 @@ class NodeTree:
     def _role(self, place: str) -> str:
         """Empty while it does not answer."""
         with contextlib.suppress(ClientError), connect(self.data(place), is_pinned=True) as client:
-            return str(client.status()["role"])
+            return client.status().role
         return ""
 
     def stop(self, node: str) -> None:

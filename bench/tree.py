@@ -251,7 +251,7 @@ def came_back(
         with live(tree, [site]):
             pass  # So that the root learns of these items first.
         with tree.client(site) as client:
-            wanted = int(client.status()["log"]["sequence"])
+            wanted = client.status().log.sequence
         tree.stop(site)
         tree.start("root")
         tree.start(site)

@@ -84,9 +84,7 @@ def test_nobody_else_speaks_as_the_other_member(tmp_path: Path, name: str) -> No
                 assert await said(link, own._links.own[0], name, FORGED) == (0, [""] * len(FORGED))
             assert own._member.peer.last is None
             assert plant.state(0) == "solo"
-            told = own.describe()["refused"]
-            assert isinstance(told, dict)
-            assert told["not heard on member.0"] == len(FORGED)
+            assert own.describe().refused["not heard on member.0"] == len(FORGED)
 
     asyncio.run(story())
 

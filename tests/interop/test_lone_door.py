@@ -14,6 +14,7 @@ from albireo.codec.principal import Audience, KeyedEnd
 from albireo.model import quality as q
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND
+from albireo.model.status import HandedOn
 from albireo.runtime import Keys, running
 from albireo.runtime.errors import AddressTaken, PeerUnreachable
 from albireo.runtime.link.link import Link
@@ -53,7 +54,7 @@ def test_each_kind_of_key_is_heard_as_the_table_says(tmp_path: Path, name: str) 
             assert bool(allowed) == (name == OPERATOR)
             heard, _ = await said(link, door, name, [plain(one) for one in MESSAGES])
             assert heard == len(allowed)
-            assert lone.core._membership.door.describe()["not_heard"] == len(MESSAGES) - heard
+            assert lone.core._membership.door.describe(HandedOn()).not_heard == len(MESSAGES) - heard
 
     asyncio.run(story())
 
@@ -121,8 +122,8 @@ def test_without_keys_and_without_the_option_the_door_stays_closed_and_says_so(t
         lone = LoneNode(tmp_path)
         async with lone.core_up():
             assert lone.core._membership.door.link is None
-            told = lone.core._membership.door.describe()
-            assert f"albireo keys new root --data {lone.data}" in str(told["closed_because"])
+            told = lone.core._membership.door.describe(HandedOn())
+            assert f"albireo keys new root --data {lone.data}" in told.closed_because
             with pytest.raises(PeerUnreachable):
                 await aside(lambda: Program(lone.endpoint, None, 1.0))
 

@@ -47,7 +47,7 @@ async def booted(node: TreeNode) -> AsyncIterator[Supervisor]:
 def epoch_of(node: TreeNode) -> int:
     """Epoch of the tenure of a node; 0: nobody answers."""
     with contextlib.suppress(ClientError), connect(node.endpoint, timeout_s=1.0) as client:
-        return int(client.status()["log"]["epoch"])
+        return client.status().log.epoch
     return 0
 
 

@@ -4,9 +4,10 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from albireo.client import ClientError, connect
+from albireo.model.status import NodeStatus
 from albireo.runtime.errors import RuntimeFault
 
 ACTING: Final = frozenset({"active", "solo", "standalone"})
@@ -35,16 +36,17 @@ class ActingDirectory:
     def _look(self) -> None:
         """Ask the member that acted last first: it answers most often."""
         for directory in sorted(self._directories, key=lambda one: one != self._acting):
-            if status_of(directory).get("role") in ACTING:
+            status = status_of(directory)
+            if status is not None and status.role in ACTING:
                 self._acting = directory
                 break
         self._looked_at = time.monotonic()
 
 
-def status_of(directory: Path, timeout_s: float = ANSWER_S) -> dict[str, Any]:
-    """Status of the CORE in `directory`; empty when it does not answer."""
+def status_of(directory: Path, timeout_s: float = ANSWER_S) -> NodeStatus | None:
+    """Status of the CORE in `directory`; None: it does not answer."""
     try:
         with connect(directory, timeout_s=timeout_s, is_pinned=True) as client:
             return client.status()
     except (ClientError, RuntimeFault):
-        return {}
+        return None

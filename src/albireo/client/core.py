@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from albireo.client.consumer import ConsumerPart, Reader
-from albireo.client.conversation import Conversation, request_of
+from albireo.client.conversation import Conversation, asks
 from albireo.client.engine import Engine, EnginePart, log
 from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused
 from albireo.client.live import StateInbox, StateView, Watching
@@ -174,11 +174,10 @@ class ClientCore:
         if len(local) == len(self.target.lines):
             _check_one_listens(local)
         if len(self.target.lines) == 1:
-            reply = yield request_of(STATUS, Nothing(), member=0)
-            other = _other_member(reply.result, self.target.lines[0])
-            if other is not None:
-                self._know(other)
-        yield request_of(STATUS, Nothing())
+            pair = (yield from asks(STATUS, Nothing(), member=0)).pair
+            if pair is not None and pair.other.client and not self.target.lines[0].is_local:
+                self._know(LineTo(pair.other.client, pair.other.place))
+        yield from asks(STATUS, Nothing())
 
     def _know(self, other: LineTo) -> None:
         """Speak with both members from now on."""
@@ -190,16 +189,6 @@ class ClientCore:
             return
         before, self._questions, self.target = self._questions, made, target
         self.engine.call(lambda: self.engine.remove(before)).result()
-
-
-def _other_member(status: object, here: LineTo) -> LineTo | None:
-    """Door of the other member of a pair, as a member names it; None: a node alone, or a member of this machine."""
-    pair = status.get("pair") if isinstance(status, dict) else None
-    other = pair.get("other") if isinstance(pair, dict) else None
-    if not isinstance(other, dict) or here.is_local:
-        return None
-    endpoint, place = other.get("client"), other.get("place")
-    return LineTo(endpoint, place) if isinstance(endpoint, str) and isinstance(place, str) and endpoint else None
 
 
 def _check_one_listens(local: Sequence[LineTo]) -> None:

@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from albireo.codec.questions.node import ITEMS, READ, STATUS, TREE, ItemsAsked
 from albireo.codec.questions.pieces import PIECE_ENTRIES_MAX
 from albireo.model.item import DataItem, KnownItem, Reading
 from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.status import NodeStatus
 from albireo.model.tree.node_names import nodes_meant
 from albireo.model.tree.node_row import NodeRow
 
@@ -57,7 +58,7 @@ class NodeClient(AnyClient):
         return tree()
 
     @conversed
-    def status(self, member: int | None = None) -> Conversation[dict[str, Any]]:
+    def status(self, member: int | None = None) -> Conversation[NodeStatus]:
         """State of the node as the acting member tells it, or this one."""
         return asks(STATUS, Nothing(), member=member)
 
@@ -99,10 +100,17 @@ class NodeClient(AnyClient):
 
     @conversed
     def ask_kind(
-        self, kind: QuestionKind[ShapeT, AnswerT], asked: ShapeT, timeout_s: float | None = None
+        self,
+        kind: QuestionKind[ShapeT, AnswerT],
+        asked: ShapeT,
+        timeout_s: float | None = None,
+        member: int | None = None,
     ) -> Conversation[AnswerT]:
-        """The answer to a question of the list, as a value. Raises: as `ask`, and AnswerNotUnderstood."""
-        return asks(kind, asked, timeout_s)
+        """The answer to a question of the list, as a value. Arguments: as `ask`.
+
+        Raises: as `ask`, and AnswerNotUnderstood.
+        """
+        return asks(kind, asked, timeout_s, member)
 
 
 def tree() -> Conversation[list[NodeRow]]:
@@ -205,7 +213,7 @@ def _readings_of(node: str, names: Sequence[str]) -> Conversation[list[Reading]]
 
 def listed_nodes(pattern: str) -> Conversation[list[str]]:
     """Nodes whose rows a list is to have; "": the one that is asked. Of a pattern there must be one."""
-    own = str((yield from asks(STATUS, Nothing()))["node"])
+    own = (yield from asks(STATUS, Nothing())).node
     nodes = [own, *(row.node for row in (yield from tree()))]
     return ["" if one == own else one for one in _surely_called(pattern, nodes)]
 

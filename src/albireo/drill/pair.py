@@ -7,11 +7,10 @@ Everything lies in one directory that is made for it:
 Links are encrypted as in a plant; the keys are made for this run and die with it.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from albireo.client import ClientError, NodeRefused, connect
 from albireo.drill.ground import DrillError, Ground, ProcessHost
@@ -20,6 +19,7 @@ from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
 from albireo.model.access import AccessRole
 from albireo.model.refusal import RefusalCode
+from albireo.model.status import NodeStatus, PairStatus
 from albireo.runtime.errors import RuntimeFault
 from albireo.runtime.link.keys import Keys, introduce
 from albireo.runtime.link.lines import LineTo
@@ -41,33 +41,10 @@ LOOK_S: Final = 0.05
 OPERATOR: Final = "operator@drill"
 
 
-def hears_voters(pair: Mapping[str, Any]) -> bool:
-    """All voters of a pair have answered a member lately, by the state of the pair that it shows."""
-    seen = pair.get("voters_seen", {})
-    return bool(seen) and all(
-        one.get("answered_ms") is not None and one["answered_ms"] < HEARD_MS for one in seen.values()
-    )
-
-
-class PairView(msgspec.Struct, frozen=True, kw_only=True):
-    """The pair as one member shows it."""
-
-    state: str
-    epoch: int
-    members: tuple[int, ...]
-    """The set."""
-    committed: int
-    raw: dict[str, Any]
-
-    @property
-    def hears_voters(self) -> bool:
-        """All of them answered lately. A PLC's registers do so only a while after their connection was made."""
-        return hears_voters(self.raw.get("pair") or {})
-
-    def brief(self) -> dict[str, object]:
-        """The view's most telling fields, for one line."""
-        pair = self.raw.get("pair") or {}
-        return {key: pair.get(key) for key in _TELLING} | {"admission": self.raw["log"]["admission"]}
+def hears_voters(pair: PairStatus) -> bool:
+    """All voters of a pair have answered a member lately. A PLC's registers do so only a while after it connected."""
+    ages = [one.answered_ms for one in pair.voters_seen.values()]
+    return bool(ages) and all(age is not None and age < HEARD_MS for age in ages)
 
 
 class Pair:
@@ -174,50 +151,56 @@ class Pair:
         with connect(self.data[member], timeout_s=timeout_s, is_pinned=True) as client:
             return client.ask(what)
 
-    def view(self, member: str) -> PairView | None:
-        """The member's present view; None when it does not answer."""
-        if not self.groups[member].is_running:
-            return None
-        try:
-            status: Any = self.ask(member, "status")
-        except (ClientError, RuntimeFault):
-            return None
-        pair = status.get("pair") or {}
-        return PairView(
-            state=pair.get("state", ""),
-            epoch=pair.get("epoch", 0),
-            members=tuple(pair.get("members", ())),
-            committed=pair.get("committed", 0),
-            raw=status,
-        )
+    def status(self, member: str) -> NodeStatus | None:
+        """The member's present status; None: it does not answer."""
+        if self.groups[member].is_running:
+            with (
+                contextlib.suppress(ClientError, RuntimeFault),
+                connect(self.data[member], timeout_s=STATUS_S, is_pinned=True) as client,
+            ):
+                return client.status()
+        return None
 
-    def acting(self) -> tuple[str, PairView] | None:
+    def view(self, member: str) -> PairStatus | None:
+        """The pair as a member shows it; None: it does not answer."""
+        status = self.status(member)
+        return None if status is None else status.pair
+
+    def _brief(self, member: str) -> str:
+        """The most telling fields of the member's status, in one line."""
+        status = self.status(member)
+        if status is None or status.pair is None:
+            return f"  {member} shows nothing"
+        told = {key: getattr(status.pair, key) for key in _TELLING} | {"admission": status.log.admission}
+        return f"  {member} shows {told}"
+
+    def acting(self) -> tuple[str, PairStatus] | None:
         """The member that leads, of the highest epoch if two believe so."""
         views = [(name, view) for name in MEMBERS if (view := self.view(name)) is not None]
         acting = [one for one in views if one[1].state in ("active", "solo")]
         return max(acting, key=lambda one: one[1].epoch, default=None)
 
-    def healthy(self) -> tuple[str, PairView] | None:
+    def healthy(self) -> tuple[str, PairStatus] | None:
         """Active member and its view if the other is ready, both are in the set, and both hear every voter."""
         acting = self.acting()
         if acting is None or acting[1].state != "active" or sorted(acting[1].members) != [0, 1]:
             return None
         other = self.view(other_of(acting[0]))
-        is_whole = other is not None and other.state == "ready" and acting[1].hears_voters and other.hears_voters
+        is_whole = other is not None and other.state == "ready" and hears_voters(acting[1]) and hears_voters(other)
         return acting if is_whole else None
 
     def is_healthy(self) -> bool:
         """See `healthy`."""
         return self.healthy() is not None
 
-    def wait_healthy(self, within_s: float = HEALTHY_S) -> tuple[str, PairView]:
+    def wait_healthy(self, within_s: float = HEALTHY_S) -> tuple[str, PairStatus]:
         """
         Returns:
             Who leads, of the look in which both were in the set.
         Raises:
             DrillError: not in time; shows what each member says.
         """
-        found: list[tuple[str, PairView]] = []
+        found: list[tuple[str, PairStatus]] = []
 
         def is_healthy() -> bool:
             healthy = self.healthy()
@@ -260,9 +243,7 @@ class Pair:
 
     def tails(self) -> str:
         """Last log lines of every process, and the members' views."""
-        shown = [
-            f"  {name} shows {view.brief() if view else 'nothing'}" for name in MEMBERS for view in [self.view(name)]
-        ]
+        shown = [self._brief(name) for name in MEMBERS]
         ended = [name for name in (*self.witnesses, GATE) if not self.groups[name].is_running]
         return "\n".join([*shown, *(self.groups[name].tail() for name in (*MEMBERS, *ended))])
 

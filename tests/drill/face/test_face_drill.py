@@ -92,7 +92,7 @@ def actors(client: Client) -> dict[str, dict[str, Any]]:
 
 
 def face_rows(client: Client) -> dict[str, str]:
-    return {one["name"]: one["trouble"] for one in client.status()["faces"]}
+    return {one.name: one.trouble for one in client.status().faces}
 
 
 def cases_of_desk(client: Client) -> list[tuple[bool, str]]:

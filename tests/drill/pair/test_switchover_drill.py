@@ -172,7 +172,7 @@ def test_an_adapter_that_stands_still_keeps_the_lead_where_it_is_until_it_goes_o
 
         def is_handing_over() -> bool:
             view = site.pair.view(active)
-            return view is not None and view.state == "active" and view.raw["pair"]["cause"] == "in charge"
+            return view is not None and view.state == "active" and view.cause == "in charge"
 
         site.pair.until("the active one still leads", is_handing_over, HEALTHY_S)
         assert switched.is_alive()

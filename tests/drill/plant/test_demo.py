@@ -100,13 +100,17 @@ def place_of(data: Path, node: str) -> Path:
 
 def is_ready(data: Path) -> bool:
     """The pairs are whole, the acting members of both sites hear both PLCs, and the root shows their values."""
-    found = {
-        node: status_of(ActingDirectory([place_of(data, node) / one for one in members])(), timeout_s=2.0)
+    found = [
+        status_of(ActingDirectory([place_of(data, node) / one for one in members])(), timeout_s=2.0)
         for node, members in NODES.items()
-    }
-    heard = [{one["name"] for one in found[site].get("adapters", ()) if one["connected"]} for site in SITES]
-    pairs = [(found[node].get("pair") or {}).get("members") for node in ("root", "root/south")]
-    return all({"p1", "p2"} <= one for one in heard) and pairs == [[0, 1]] * 2 and set_points(data) != {}
+    ]
+    told = {one.node: one for one in found if one is not None}
+    if told.keys() != NODES.keys():
+        return False
+    heard = [{one.name for one in told[site].adapters if one.connected} for site in SITES]
+    pairs = [told[node].pair for node in ("root", "root/south")]
+    is_whole = all(pair is not None and pair.members == (0, 1) for pair in pairs)
+    return all({"p1", "p2"} <= one for one in heard) and is_whole and set_points(data) != {}
 
 
 def set_points(data: Path) -> dict[str, Any]:

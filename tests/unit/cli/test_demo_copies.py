@@ -14,6 +14,7 @@ from albireo.model.command import Outcome
 from albireo.model.instant import SECOND
 from albireo.model.tree.node_row import NodeRow
 from tests.parts.demo_history import ACQUIRED, BEGAN, CO, DROPPED, ITEMS, sample, write_history
+from tests.parts.status import node_status
 
 Rows = list[dict[str, Any]]
 OWN = [sample(1, CO, 1.0), sample(2, CO, 2.0, BEGAN + SECOND), sample(3, ACQUIRED, 2), sample(4, DROPPED, 0)]
@@ -66,7 +67,7 @@ def told(tmp_path: Path, copied: Rows, caught_up_s: float | None = 0.5) -> DemoT
     own = [sample(1, CO, 1.0), sample(2, CO, 2.0, BEGAN + SECOND), sample(3, ACQUIRED, 4), sample(4, DROPPED, 0)]
     for number, one in enumerate(nodes.values()):
         write_history(one.data, {FileKind.ITEMS: ITEMS, FileKind.SAMPLES: own})
-        one.status = {"log": {"epoch": 2}, "acquire_to_commit_ms": {"p50": 1.0 + number, "p99": 9.0 - number}}
+        one.status = node_status(acquire_to_commit_ms={"p50": 1.0 + number, "p99": 9.0 - number})
     for site in SITES:
         rows = copied if site == NORTH else own
         write_history(nodes[ROOT].data, {FileKind.SAMPLES: rows}, name=BelowFolder(site, bytes(16)).path, node=site)

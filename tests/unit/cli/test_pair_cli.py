@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from albireo.cli import cli
 from albireo.cli.pair.pair import meaning_of
@@ -30,7 +31,7 @@ from albireo.cli.pair.table import (
 from albireo.cli.view.pair import pair_lines, plain_pair
 from albireo.cli.view.render import Clock, Size, render
 from albireo.cli.view.screen import Screen
-from albireo.cli.view.state import LiveState
+from albireo.cli.view.state import LiveState, PartsTold
 from albireo.codec.frame import body_crc
 from albireo.codec.questions.kind import UserAsked
 from albireo.log import LogConfig, OsFileSystem, StoreIdentity
@@ -41,18 +42,20 @@ from albireo.log.write.appending import Entry
 from albireo.machine.pair.events import State
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry, Position
+from albireo.model.status import PairStatus, VoterStatus
 from albireo.runtime import Keys
 from albireo.runtime.link.key_files import new_pair
 from tests.parts.other_format import OTHER, make_other
 from tests.parts.pair import WALL, Side, Table
+from tests.parts.status import node_status
 
 PRIMARY, BACKUP = "root[primary]", "root[backup]"
 LOG_ID = bytes(range(16))
 SMALL = LogConfig(segment_bytes=8192, pending_bytes_max=1 << 20, free_bytes_min=0)
 
 
-def view_of(side: Side) -> dict[str, Any]:
-    return side.status.describe(side.member, side.log, side.table.now) | {"topology_hash": ""}
+def view_of(side: Side) -> PairStatus:
+    return side.status.describe(side.member, side.log, side.table.now)
 
 
 @pytest.fixture
@@ -106,19 +109,19 @@ def test_who_was_never_heard_may_lack_trust(table: Table) -> None:
     """A refused key looks like a silence from both sides; one that was heard before has another cause."""
     view = view_of(table.sides[0])
     assert TRUST_HINT not in "\n".join(troubles(rows_of([view])))
-    view["voters_seen"]["witness:w3"]["answered_ms"] = None
-    view["other"] |= {"heard_ms": None, "is_present": False}
+    never = {**view.voters_seen, "witness:w3": VoterStatus()}
+    view = replace(view, voters_seen=never, other=replace(view.other, heard_ms=None, is_present=False))
     said = "\n".join(troubles(rows_of([view])))
     assert f"{PRIMARY} has never heard {BACKUP}, witness:w3: {TRUST_HINT}" in said
 
 
 def test_members_that_run_different_topologies_are_told(table: Table) -> None:
-    view = view_of(table.sides[0]) | {"topology_hash": "a" * 64}
+    view = replace(view_of(table.sides[0]), topology_hash="a" * 64)
     assert troubles(rows_of([view])) == [], "the other one tells none"
-    view["other"]["topology_hash"] = "b" * 64
+    view = replace(view, other=replace(view.other, topology_hash="b" * 64))
     said = "\n".join(troubles(rows_of([view])))
     assert f"{PRIMARY} {'a' * 12}, {BACKUP} {'b' * 12}: albireo topology apply FILE" in said
-    other = view_of(table.sides[1]) | {"topology_hash": "a" * 64}
+    other = replace(view_of(table.sides[1]), topology_hash="a" * 64)
     assert troubles(rows_of([view, other])) == [], "each member's own word counts most"
 
 
@@ -127,10 +130,11 @@ def test_names_without_trust_here_are_told(table: Table, tmp_path: Path) -> None
     assert untrusted(view, tmp_path) == [], "without keys nobody is asked for one"
     keys = Keys.new(tmp_path / "keys", PRIMARY)
     keys.trust(BACKUP, new_pair().public)
-    missing = list(view["voters_seen"])
+    missing = list(view.voters_seen)
     assert untrusted(view, tmp_path) == missing and "witness:w1" in missing
     assert "keys trust witness:w1 KEY" in "\n".join(untrusted_text(missing))
-    view["voters_seen"]["node:root/north"] = view["voters_seen"]["plc:p1"] = view["voters_seen"]["witness:w1"]
+    more = dict.fromkeys(("node:root/north", "plc:p1"), view.voters_seen["witness:w1"])
+    view = replace(view, voters_seen={**view.voters_seen, **more})
     assert untrusted(view, tmp_path) == [*missing, "root/north"], "a node below has the key of its place, a PLC none"
 
 
@@ -186,7 +190,7 @@ def test_streams_that_a_takeover_may_cut_are_named() -> None:
 
 def live_of(side: Side) -> LiveState:
     live = LiveState()
-    live.status = {"core": {"pair": view_of(side), "log": {"admission": "this node does not lead"}}}
+    live.status = PartsTold(core=node_status(view_of(side), log={"admission": "this node does not lead"}))
     live.heard(Instant(SECOND))
     return live
 
@@ -219,7 +223,7 @@ def test_live_view_keeps_its_height_and_does_not_alarm_because_a_member_is_passi
 def test_force_names_what_it_states_and_what_may_be_lost(table: Table) -> None:
     def said() -> str:
         view = view_of(table.sides[1])
-        return "\n".join(meaning_of(ReachedMember(place=view["place"], ask=lambda *_, **__: None, pair=view)))
+        return "\n".join(meaning_of(ReachedMember(place=view.place, ask=lambda *_, **__: None, pair=view)))
 
     assert f"the machine of {PRIMARY} is off" in said() and "WAS HEARD" in said()
     table.sides[1].is_up = False

@@ -95,7 +95,7 @@ def test_through_the_door_a_session_has_its_address_and_its_client_is_told_of_it
                 with pytest.raises(SessionOver, match=f"ended by {LOCAL}: shift is over"):
                     mes.ask(what, of=of)
             with to("mes-1") as anew:
-                assert anew.status()["node"] == "root"
+                assert anew.status().node == "root"
                 own = session_of(admin, "mes-1")
                 assert own.session_id > row.session_id
                 anew.end_session(own, "my own")

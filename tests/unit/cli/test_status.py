@@ -3,24 +3,36 @@
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
 
-from albireo.cli.node.page import page_of
+from albireo.cli.node.page import StatusAnswer, StatusPage, page_of
 from albireo.cli.node.status import device_text, door_text, producers_table
 from albireo.cli.output import show_table
 from albireo.cli.pair.table import rows_of
 from albireo.codec.questions.kind import UserAsked
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
+from albireo.model.status import (
+    AdapterStatus,
+    DoorStatus,
+    HandedOn,
+    NodeStatus,
+    PairStatus,
+    ProducerLife,
+    ProducerStatus,
+)
 from tests.parts.pair import Side, Table
+from tests.parts.status import node_status
 
 
 def test_it_shows_which_run_has_a_name_and_which_had_it_before(capsys: pytest.CaptureFixture[str]) -> None:
     """Two programs that share a name by mistake are told apart so."""
-    earlier = [{"life": 3, "run": 11}, {"life": 5, "run": 22}]
-    known = {"name": "meter", "life": 7, "run": 33, "since_ns": 1_800_000_000 * 10**9, "last": 4, "earlier": earlier}
-    first = {"name": "plc", "life": 1, "run": 44, "since_ns": 0, "last": 9, "earlier": []}
+    earlier = (ProducerLife(3, 11), ProducerLife(5, 22))
+    since_ns = 1_800_000_000 * SECOND
+    known = ProducerStatus(name="meter", life=7, run=33, since_ns=since_ns, last=4, earlier=earlier)
+    first = ProducerStatus(name="plc", life=1, run=44, since_ns=0, last=9, earlier=())
     show_table(producers_table([known, first]))
     head, meter, plc = capsys.readouterr().out.splitlines()
     assert head.split("\t") == ["producer", "life", "run", "since", "batches", "runs before"]
@@ -40,36 +52,31 @@ def test_it_shows_which_run_has_a_name_and_which_had_it_before(capsys: pytest.Ca
 )
 def test_a_lost_device_is_told_although_its_adapter_is_heard(heard: bool, device: bool | None, text: str) -> None:
     """The last row: an adapter of a member that stands by, which is asked for its device only."""
-    assert device_text({"connected": heard and device is not False, "heard": heard, "device": device}) == text
+    one = AdapterStatus(
+        name="p1", connected=heard and device is not False, heard=heard, device=device, silent_ms=0, trouble=""
+    )
+    assert device_text(one) == text
 
 
-def status(**changes: Any) -> dict[str, Any]:
-    """Status of a node that stands alone and is well."""
-    good: dict[str, Any] = {
-        "node": "root",
-        "role": "standalone",
-        "pair": None,
-        "log": {"admission": "", "lacks_to": 0},
-        "items": 12,
-        "bad_items": 0,
-        "cases": {"open": 0, "unacked": 0},
-        "adapters": [{"name": "p1", "connected": True, "heard": True, "device": True}],
-        "actors": [{"name": "core", "state": "running", "cause": ""}],
-        "stats": {"problem": ""},
-    }
-    return good | changes
+def answer(status: NodeStatus, **parts: Any) -> StatusAnswer:
+    """All that is said of a node whose boot and history are well."""
+    told = {"data": "data", "stats": {"problem": ""}, "actors": [CORE], "votes": None} | parts
+    return StatusAnswer(**{name: getattr(status, name) for name in status.__struct_fields__}, **told)
 
 
-def view_of(side: Side) -> dict[str, Any]:
-    return side.status.describe(side.member, side.log, side.table.now) | {"topology_hash": ""}
+CORE = {"name": "core", "state": "running", "cause": ""}
 
 
-def pair_status(*views: dict[str, Any], role: str = "active") -> dict[str, Any]:
-    return status(role=role, members=msgspec.to_builtins(rows_of(views)))
+def view_of(side: Side) -> PairStatus:
+    return side.status.describe(side.member, side.log, side.table.now)
+
+
+def pair_page(*views: PairStatus, role: str = "active") -> StatusPage:
+    return page_of(answer(node_status(views[0], role=role), members=tuple(rows_of(views))))
 
 
 def test_a_node_that_is_well_takes_four_lines() -> None:
-    assert page_of(status()).lines() == [
+    assert page_of(answer(node_status())).lines() == [
         "root runs alone, it is no member of a pair",
         "SAFE: what is recorded is on the disk of this machine, and nowhere else",
         "12 items, 0 bad (albireo items); 0 open alarms, 0 not acknowledged (albireo cases list)",
@@ -78,26 +85,28 @@ def test_a_node_that_is_well_takes_four_lines() -> None:
 
 
 def test_forced_items_are_told_beside_the_others() -> None:
-    assert "0 bad (albireo items), 2 forced (albireo forces); 0 open" in page_of(status(forced_items=2)).plant
+    assert (
+        "0 bad (albireo items), 2 forced (albireo forces); 0 open" in page_of(answer(node_status(forced_items=2))).plant
+    )
+
+
+LOST = {"name": "p1", "connected": False, "heard": True, "device": False, "silent_ms": 0, "trouble": ""}
+SILENT = LOST | {"heard": False, "device": None}
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         (
-            {"adapters": [{"name": "p1", "connected": False, "heard": True, "device": False}]},
+            {"adapters": [LOST]},
             "p1 does not answer: is it on",
         ),
         (
-            {
-                "adapters": [
-                    {"name": "p1", "connected": False, "heard": False, "device": None, "trouble": "died: exit 3"}
-                ]
-            },
+            {"adapters": [SILENT | {"trouble": "died: exit 3"}]},
             "the adapter p1 died: exit 3: albireo status -v",
         ),
         (
-            {"adapters": [{"name": "p1", "connected": False, "heard": False, "device": None}]},
+            {"adapters": [SILENT]},
             "p1 is not heard: start it",
         ),
         (
@@ -113,29 +122,33 @@ def test_forced_items_are_told_beside_the_others() -> None:
     ],
 )
 def test_each_thing_that_is_wrong_has_a_next_step(changes: dict[str, Any], text: str) -> None:
-    lines = page_of(status(**changes)).lines()
+    parts = {name: value for name, value in changes.items() if name in ("actors", "stats")}
+    lines = page_of(
+        answer(node_status(**{name: changes[name] for name in changes.keys() - parts.keys()}), **parts)
+    ).lines()
     assert lines[3] == "What is wrong, and what to do:" and len(lines) == 5
     assert text in lines[4]
 
 
 def test_boot_is_not_missed_where_nobody_can_ask_it() -> None:
-    of_another_machine = status()
-    del of_another_machine["actors"]
-    assert page_of(of_another_machine).lines()[3:] == ["Nothing is wrong."]
+    assert page_of(answer(node_status(), actors=UNSET)).lines()[3:] == ["Nothing is wrong."]
 
 
 def test_a_node_that_records_nothing_is_not_safe() -> None:
-    assert page_of(status(log={"admission": "disk full"})).lines()[1] == "NOT SAFE: nothing is recorded: disk full"
+    assert (
+        page_of(answer(node_status(log={"admission": "disk full"}))).lines()[1]
+        == "NOT SAFE: nothing is recorded: disk full"
+    )
 
 
 def test_a_pair_says_who_leads_and_where_records_are(tmp_path: Path) -> None:
     table = Table(tmp_path)
-    waiting = page_of(pair_status(view_of(table.sides[0]), role="joining"))
+    waiting = pair_page(view_of(table.sides[0]), role="joining")
     assert waiting.leads.startswith("NOBODY LEADS: ") and not waiting.is_safe
     table.sides[0].actions.admission.init(UserAsked(), table.now)
     table.wait_for(State.ACTIVE, State.READY)
     table.pass_time(2 * SECOND)
-    good = page_of(pair_status(*(view_of(side) for side in table.sides)))
+    good = pair_page(*(view_of(side) for side in table.sides))
     assert good.lines()[:2] == [
         "root[primary] leads, root[backup] is ready to take over",
         "SAFE: what is recorded is on the disks of primary and backup",
@@ -143,21 +156,27 @@ def test_a_pair_says_who_leads_and_where_records_are(tmp_path: Path) -> None:
     assert good.wrong == ()
     table.sides[1].is_up = False
     table.pass_time(5 * SECOND)
-    alone = page_of(pair_status(view_of(table.sides[0]), role="solo"))
+    alone = pair_page(view_of(table.sides[0]), role="solo")
     assert alone.leads == "root[primary] leads alone, root[backup] is not heard"
     assert not alone.is_safe and "on its disk only since 20" in alone.safe
     assert any("AT RISK" in one.what for one in alone.wrong)
 
 
 def test_a_closed_door_is_told_with_the_remedy_and_an_open_one_by_who_gets_in() -> None:
-    door = {"endpoint": "tcp://127.0.0.1:7", "closed_because": "there are no keys; what to do: ...", "with_keys": False}
-    wrong = page_of(status(door=door)).wrong
+    door = DoorStatus(
+        endpoint="tcp://127.0.0.1:7",
+        closed_because="there are no keys; what to do: ...",
+        with_keys=False,
+        not_heard=0,
+        history=HandedOn(),
+    )
+    wrong = page_of(answer(replace(node_status(), door=door))).wrong
     assert [one.what for one in wrong] == [
         "the door tcp://127.0.0.1:7 is closed, no program gets in: there are no keys; what to do: ..."
     ]
     assert door_text(door) == "door tcp://127.0.0.1:7 CLOSED"
-    opened = door | {"closed_because": "", "history": {"handed_on": 3, "refused": 1, "late": 0, "under_way": 0}}
-    assert page_of(status(door=opened)).wrong == ()
+    opened = replace(door, closed_because="", history=HandedOn(handed_on=3, refused=1))
+    assert page_of(answer(replace(node_status(), door=opened))).wrong == ()
     assert door_text(opened).startswith("door tcp://127.0.0.1:7 OPEN TO EVERY PROGRAM HERE, 3 questions")
-    assert "open to trusted keys" in door_text(opened | {"with_keys": True})
-    assert door_text(door | {"endpoint": ""}) == door_text({}) == ""
+    assert "open to trusted keys" in door_text(replace(opened, with_keys=True))
+    assert door_text(replace(door, endpoint="")) == door_text(None) == ""

@@ -202,7 +202,7 @@ def test_one_node_is_asked_at_most() -> None:
 def seen(*rows: NodeRow) -> list[str]:
     """Lines of the example's tree, as its root sees it."""
     loaded = read_topology(TUNNELS)
-    health = seen_health({"node": "root", "stats": None}, rows, WALL, topology_hash(loaded))
+    health = seen_health("root", None, rows, WALL, topology_hash(loaded))
     return list(tree_of("topology.toml", loaded, health).lines())
 
 
@@ -240,7 +240,7 @@ def test_a_node_of_which_the_one_above_knows_nothing_stays_not_asked() -> None:
 
 def test_health_from_above_is_told_in_figures_too() -> None:
     rows = [row("root/north", stale_since_ns=0), row("root/south", behind=12)]
-    health = seen_health({"node": "root", "stats": None}, rows, WALL, "")
+    health = seen_health("root", None, rows, WALL, "")
     north, south = health["root/north"], health["root/south"]
     assert (north.state, north.seen_by, north.stale_since_ns, north.behind) == ("not heard", "root", 0, None)
     assert (south.state, south.seen_by, south.stale_since_ns, south.behind) == ("heard", "root", None, 12)

@@ -38,7 +38,7 @@ from albireo.cli.view.screen import (
     shown_items,
     value_of,
 )
-from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, HeldSelection, LiveState, ShownOrder, own_number
+from albireo.cli.view.state import RECEIPTS_MAX, SILENT_NS, HeldSelection, LiveState, PartsTold, ShownOrder, own_number
 from albireo.cli.view.trend import STEP_NS, STEPS, Trend
 from albireo.cli.view.view import keys_of
 from albireo.cli.view.watch import snapshot
@@ -58,6 +58,7 @@ from albireo.model.samples import SampleBatch, Strings
 from albireo.model.tree.node_row import NodeRow
 from albireo.model.value import ItemId, ValueType
 from albireo.plant.tunnel.scenario import Scenario
+from tests.parts.status import node_status
 
 WALL = 1_800_000_000 * SECOND
 CLOCK = Clock(Instant(10 * SECOND), WALL)
@@ -112,7 +113,7 @@ SOUTH_FORCED = frozenset({"root/south:co_setpoint"})
 
 def several(*changes: Changes, **fields: object) -> LiveState:
     live = LiveState()
-    live.status = {"core": {"node": "root"}}
+    live.status = PartsTold(core=node_status())
     for one in changes:
         live.take(msgspec.structs.replace(one, **fields), Instant(10 * SECOND))
     return live
@@ -160,7 +161,7 @@ def row(node: str, **fields: Any) -> NodeRow:
 def tree_of(*rows: NodeRow, **status: Any) -> LiveState:
     """The root and two sites, as the root tells them."""
     live = several(of_node("root", 1), of_node("root/north", 2), of_node("root/south", 3))
-    live.told({"core": {"node": "root"}, **status}, rows, CLOCK.now)
+    live.told(PartsTold(core=node_status(), **status), rows, CLOCK.now)
     return live
 
 
@@ -660,9 +661,9 @@ def test_silence_stands_above_everything(live: LiveState) -> None:
 
 
 def test_a_full_disk_and_a_dead_actor_are_told(live: LiveState) -> None:
-    live.status = {"actors": [{"name": "core", "state": "running"}, {"name": "comm.p1", "state": "waiting"}]}
+    live.status = PartsTold(actors=[{"name": "core", "state": "running"}, {"name": "comm.p1", "state": "waiting"}])
     assert drawn(live)[1].startswith("!! actors: comm.p1 waiting")
-    live.status = {"core": {"log": {"admission": "disk full"}}}
+    live.status = PartsTold(core=node_status(log={"admission": "disk full"}))
     assert drawn(live)[1].startswith("!!! NOTHING IS RECORDED: disk full")
 
 
@@ -744,7 +745,7 @@ def test_cases_get_room_when_there_are_many(live: LiveState) -> None:
 
 
 def test_the_plain_line_says_the_same(live: LiveState) -> None:
-    live.status = {"core": {"samples_committed": 1234}}
+    live.status = PartsTold(core=node_status(samples_committed=1234))
     line = plain_line(live, CLOCK)
     assert "newest value 0.1 s old" in line and "items 8 (0 bad)" in line and "1234 samples committed" in line
 

@@ -70,7 +70,7 @@ def tells_of_a_case(one: Changes, *, is_active: bool) -> bool:
 def test_items_values_and_changes_of_a_lone_node(tmp_path: Path) -> None:
     def story() -> None:
         with connect(tmp_path, timeout_s=PATIENCE_S) as client:
-            assert client.status()["node"] == "root"
+            assert client.status().node == "root"
             produce(client, 1, 3)
             (found,) = client.items("number")
             assert (found.name, found.item.value_type, found.reading.value) == ("root:number", ValueType.INT64, 3)
@@ -396,7 +396,7 @@ def test_keys_that_are_not_trusted_are_named_with_the_command_that_changes_it(tm
             without = await aside(lambda: refused(made, None, 2.0))
             assert isinstance(without, KeyNotTrusted) and "keys=" in without.remedy
             with await aside(lambda: connect(made.lines[0].endpoint, keys=made.keys["mes-1"])) as client:
-                assert (await aside(client.status))["node"] == "root"
+                assert (await aside(client.status)).node == "root"
 
     asyncio.run(story())
 

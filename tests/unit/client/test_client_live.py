@@ -64,7 +64,7 @@ def test_a_coroutine_follows_the_state_of_a_node_that_is_not_there_yet(tmp_path:
             following = client.follow_state(0.01)
             assert await anext(following) is None
             async with running(create(ARGUMENTS), tmp_path):
-                assert (await pinned.status(0))["node"] == "root"
+                assert (await pinned.status(0)).node == "root"
                 first = await anext(one async for one in following if one is not None)
                 assert first.state.is_snapshot
 

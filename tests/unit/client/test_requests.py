@@ -21,6 +21,7 @@ from tests.parts.client import lone
 from tests.parts.core_pair import aside
 from tests.parts.early_receipts import batch
 from tests.parts.refusals import no
+from tests.parts.status import node_status
 from tests.parts.waiting import PATIENCE_S
 
 _Wanted = TypeVar("_Wanted")
@@ -146,7 +147,7 @@ TREE = NodeReply(
     ],
 )
 def test_a_list_is_of_all_nodes_that_a_name_or_pattern_means(pattern: str, meant: list[str]) -> None:
-    status, none = NodeReply({"node": "root"}), piece([])
+    status, none = NodeReply(msgspec.to_builtins(node_status())), piece([])
     asked, rows = played(CLIENT.sessions(pattern), status, TREE, *[none] * len(meant))
     assert rows == []
     assert [one.arguments.get("node", "") for one in asked if one.what == "sessions"] == meant

@@ -52,7 +52,7 @@ def _look(client: Client) -> list[NodeTold]:
     stats: Any = None
     with contextlib.suppress(ClientError):  # Without its history a node tells less.
         stats = client.ask("stats", of="history", timeout_s=STATS_S)
-    return nodes_told(str(client.status()["node"]), client.tree(), stats)
+    return nodes_told(client.status().node, client.tree(), stats)
 
 
 def _text(told: list[NodeTold]) -> Iterator[Shown]:

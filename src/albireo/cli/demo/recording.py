@@ -8,7 +8,7 @@ Whatever ends it, it goes this way from the view on.
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -24,6 +24,7 @@ from albireo.cli.view.watch import SITE
 from albireo.drill.ground import DrillError
 from albireo.model import quality
 from albireo.model.instant import SECOND
+from albireo.model.status import NodeStatus
 from albireo.model.tree.node_row import NodeRow
 from albireo.plant.tunnel import Tunnel, TunnelError, start_whole_tunnel
 from albireo.plant.tunnel.plc.plcs import PLCS
@@ -53,12 +54,12 @@ class RecordedNode(msgspec.Struct, kw_only=True):
     """Directory of the member that acted last; of a pair that was never begun, the one above both members."""
     epoch: int = 0
     """Epoch at the begin; a different one at the end says that there was a takeover, or a restart."""
-    status: dict[str, Any] = {}
-    """Last status of that member."""
+    status: NodeStatus | None = None
+    """Last status of that member; None: it did not answer."""
 
     @property
     def has_another_epoch(self) -> bool:
-        return bool(self.status) and self.status["log"]["epoch"] != self.epoch
+        return self.status is not None and self.status.log.epoch != self.epoch
 
 
 class Recorded(msgspec.Struct, kw_only=True):

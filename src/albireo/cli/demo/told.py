@@ -13,6 +13,7 @@ from albireo.cli.demo.recording import Recorded, RecordedNode
 from albireo.cli.demo.tree import ROOT, SITES
 from albireo.codec.errors import DecodeError
 from albireo.model.instant import SECOND
+from albireo.model.status import CommitDelay
 from albireo.node.history.below.folders import root_of
 from albireo.node.history.errors import HistoryError
 from albireo.plant.tunnel.plc.plcs import PLCS
@@ -77,19 +78,21 @@ def told_of(recorded: Recorded, since_ns: int) -> DemoTold:
         node: _account(node, one, since_ns, complaints, had_takeover=takeovers[node])
         for node, one in recorded.nodes.items()
     }
-    times = {node: one.status.get("acquire_to_commit_ms", UNKNOWN_TIMES) for node, one in recorded.nodes.items()}
+    times = {
+        node: one.status.acquire_to_commit_ms if one.status else CommitDelay() for node, one in recorded.nodes.items()
+    }
     sites = [accounts[site] for site in SITES]
-    slowest = max((times[site] for site in SITES), key=lambda one: one["p99"] or 0.0)
+    slowest = max((times[site] for site in SITES), key=lambda one: one.p99 or 0.0)
     answer = {
         "seconds": max(one.seconds for one in sites),
         **{what: sum(getattr(one, what) for one in accounts.values()) for what in SUMS},
-        "acquire_to_commit_ms": dict(slowest),
+        "acquire_to_commit_ms": msgspec.to_builtins(slowest),
         "log": accounts[ROOT].log,
         "history": {what: sum(one.history[what] for one in accounts.values()) for what in NOTHING.history},
         "nodes": {
             node: {
                 **msgspec.to_builtins(accounts[node]),
-                "acquire_to_commit_ms": dict(times[node]),
+                "acquire_to_commit_ms": msgspec.to_builtins(times[node]),
                 "had_takeover": takeovers[node],
             }
             for node in recorded.nodes

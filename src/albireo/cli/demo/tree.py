@@ -13,7 +13,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from albireo.cli.acting import ActingDirectory, status_of
 from albireo.cli.demo.cable import Cable
@@ -25,6 +25,7 @@ from albireo.client import Client, ClientError, connect
 from albireo.drill.ports import KeptPorts
 from albireo.model.position import Position
 from albireo.model.settings import Placement
+from albireo.model.status import NodeStatus
 from albireo.model.topology import Guard
 from albireo.model.tree.node_row import NodeRow
 from albireo.plant.tunnel.tree_site import WITNESS, PlantNode, write_tree
@@ -55,8 +56,8 @@ class DemoNode:
         self.is_begun = not plan.is_pair or (directory / MEMBERS[0] / "log").exists()
         """True: the voters of the pair have their first record."""
 
-    def status(self) -> dict[str, Any]:
-        """Status of the acting member; empty when none answers."""
+    def status(self) -> NodeStatus | None:
+        """Status of the acting member; None: none answers."""
         return status_of(self.acting(), timeout_s=ANSWER_S)
 
     def begin(self) -> None:
@@ -67,16 +68,16 @@ class DemoNode:
             client.ask("pair_init")
             self.is_begun = True
 
-    def is_ready(self, status: Mapping[str, Any]) -> bool:
+    def is_ready(self, status: NodeStatus) -> bool:
         """Every PLC is heard, and of a pair both members are in the set."""
-        heard = {one["name"] for one in status.get("adapters", ()) if one["connected"]}
-        pair = status.get("pair") or {}
-        return bool(status) and self.plan.ports.keys() <= heard and (not self.plan.is_pair or pair["members"] == [0, 1])
+        heard = {one.name for one in status.adapters if one.connected}
+        is_whole = not self.plan.is_pair or (status.pair is not None and status.pair.members == (0, 1))
+        return self.plan.ports.keys() <= heard and is_whole
 
     def end(self) -> Position:
         """End of its log; Position() when nobody answers."""
-        log = self.status().get("log") or {"epoch": 0, "sequence": 0}
-        return Position(int(log["epoch"]), int(log["sequence"]))
+        status = self.status()
+        return Position() if status is None else Position(status.log.epoch, status.log.sequence)
 
 
 class DemoTree:
@@ -155,9 +156,10 @@ class DemoTree:
             self._processes.check()
             for node in self.nodes.values():
                 node.begin()
-            found = {node.id: node.status() for node in self.nodes.values()}
-            if all(node.is_ready(found[node.id]) for node in self.nodes.values()) and self._are_sites_heard():
-                return {node: int(status["log"]["epoch"]) for node, status in found.items()}
+            found = {name: status for name, node in self.nodes.items() if (status := node.status()) is not None}
+            ready = {name: one.log.epoch for name, one in found.items() if self.nodes[name].is_ready(one)}
+            if ready.keys() == self.nodes.keys() and self._are_sites_heard():
+                return ready
             time.sleep(PAUSE_S)
         told = "\n".join(self._processes.tail(name) for name in self._places())
         raise Failure(f"the nodes were not ready within {START_S:.0f} s:\n{told}", f"see {self._data}/*/{LOG}")

@@ -28,20 +28,12 @@ from albireo.log.inspection import header_of, newest_snapshot
 from albireo.log.store.store import StoreHeader
 from albireo.machine.fold.people.audit import AuditChain
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
+from albireo.model.status import AuditHead
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError
 from albireo.node.history.query import TimeRange
 
 EVERYTHING: Final = TimeRange(-TIME_LIMIT_NS, TIME_LIMIT_NS)
-
-
-class _Head(msgspec.Struct, frozen=True):
-    """Head of the chain as a node or its newest snapshot tells it."""
-
-    first_sequence: int
-    count: int
-    sequence: int
-    head: str
 
 
 @click.group("audit")
@@ -89,19 +81,18 @@ def export(file: Path, data: Path | None) -> Output:
     return Output(value, f"{file}: {end.count} entries since sequence {told.first_sequence}, head {end.head}")
 
 
-def _told(directory: Path) -> _Head:
+def _told(directory: Path) -> AuditHead:
     """The chain as the running node has it, else as its newest snapshot does."""
     try:
         with connect(directory, is_pinned=True) as client:
-            status = client.status()
-        return msgspec.convert(status["audit"], _Head)
+            return client.status().audit
     except ClientError:
         say("the node does not run: what is stored in files is exported")
     snapshot = newest_snapshot(directory / "log")
     chain = AuditChain.restore(snapshot.sections["audit"]) if snapshot is not None else AuditChain()
     if not chain:
         raise Failure("the files of the node tell no audit chain", "start the node, and export while it runs")
-    return _Head(chain.first_sequence, chain.count, chain.last.sequence, chain.head.hex())
+    return chain.told()
 
 
 def _entries(directory: Path, header: StoreHeader, first_sequence: int) -> list[AuditEntry]:
@@ -124,7 +115,7 @@ def _read(rows: Sequence[dict[str, Any]]) -> Iterator[AuditEntry]:
     return (AuditEntry(**{name: row[name] for name in AuditEntry.__struct_fields__}) for row in rows)
 
 
-def _compare(told: _Head, heads: Sequence[str]) -> None:
+def _compare(told: AuditHead, heads: Sequence[str]) -> None:
     """Refuse to export what is not what the node has on record. Raises Failure."""
     if len(heads) <= told.count:
         raise Failure(

@@ -56,7 +56,7 @@ def far_item(client: Client, name: str) -> FarItem:
 def far_node(client: Client, name: str) -> str:
     """The node below to which a full name belongs; empty: it is that of the node which is asked."""
     node = name.rpartition(":")[0]
-    return "" if node == client.status()["node"] else node
+    return "" if node == client.status().node else node
 
 
 def _item_below(client: Client, name: str) -> FarItem:

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec import UnsetType
 
 from albireo.cli.display import time_text
-from albireo.cli.pair.table import MemberRow, local_text, private_text, short, troubles, untrusted_text
+from albireo.cli.pair.table import FOLLOWS, MemberRow, local_text, private_text, short, troubles, untrusted_text
+from albireo.model.status import NodeStatus
 
-FOLLOWS: Final = ("ready", "catching_up")
-"""A member that records the other's frames has nothing of its own to record."""
 _WORDS: Final = {
     "active": "leads",
     "solo": "leads alone",
@@ -50,92 +50,107 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def page_of(status: dict[str, Any]) -> StatusPage:
-    """StatusPage of what `albireo status --json` says."""
-    rows = msgspec.convert(status.get("members", []), list[MemberRow])
-    is_safe, safe = _safety(status, rows)
-    cases, forced = status["cases"], status.get("forced_items", 0)
+class StatusAnswer(NodeStatus, frozen=True, kw_only=True):
+    """All that `albireo status --json` says: the status of CORE, and what others say of the node."""
+
+    data: str
+    """Place that was asked."""
+    stats: dict[str, Any] | None
+    """Figures of the history; None: it does not answer."""
+    actors: list[dict[str, Any]] | UnsetType | None
+    """Actors, as boot tells them; None: it does not answer; not there of a node on another machine."""
+    votes: dict[str, Any] | None
+    """Promises of the voter of this place; None: it votes for none, or does not answer."""
+    untrusted: tuple[str, ...] = ()
+    """Names of the topology whose keys are not trusted here."""
+    members: tuple[MemberRow, ...] = ()
+    summary: StatusPage | None = None
+
+
+def page_of(status: StatusAnswer) -> StatusPage:
+    """The page of what was answered."""
+    is_safe, safe = _safety(status)
+    cases, forced, present = status.cases, status.forced_items, status.sessions
     by_hand = f", {forced} forced (albireo forces)" if forced else ""
-    present = status.get("sessions", 0)
     who = f"; {present} {'session' if present == 1 else 'sessions'} (albireo sessions list)" if present else ""
     return StatusPage(
-        leads=_leads(status, rows),
+        leads=_leads(status),
         is_safe=is_safe,
         safe=safe,
-        plant=f"{status['items']} items, {status['bad_items']} bad (albireo items){by_hand}; "
-        f"{cases['open']} open alarms, {cases['unacked']} not acknowledged (albireo cases list){who}",
-        wrong=tuple(_wrong(status, rows)),
+        plant=f"{status.items} items, {status.bad_items} bad (albireo items){by_hand}; "
+        f"{cases.open} open alarms, {cases.unacked} not acknowledged (albireo cases list){who}",
+        wrong=tuple(_wrong(status)),
     )
 
 
-def _leads(status: dict[str, Any], rows: list[MemberRow]) -> str:
+def _leads(status: StatusAnswer) -> str:
+    rows = status.members
     if not rows:
-        return f"{status['node']} runs alone, it is no member of a pair"
+        return f"{status.node} runs alone, it is no member of a pair"
     said = [f"{row.member} {_WORDS.get(row.state, row.state)}" for row in sorted(rows, key=lambda one: one.lag or -1)]
     nobody = "" if any(row.role == "ACTIVE" for row in rows) else "NOBODY LEADS: "
     return f"{nobody}{', '.join(said)}"
 
 
-def _safety(status: dict[str, Any], rows: list[MemberRow]) -> tuple[bool, str]:
+def _safety(status: StatusAnswer) -> tuple[bool, str]:
     """Whether each new record is kept in as many places as it should be, and where."""
+    rows = status.members
     if rows and not any(row.role == "ACTIVE" for row in rows):
         return False, "nothing is recorded"
-    if status["log"]["admission"] and status["role"] not in FOLLOWS:
-        return False, f"nothing is recorded: {status['log']['admission']}"
+    if status.log.admission and status.role not in FOLLOWS:
+        return False, f"nothing is recorded: {status.log.admission}"
     if not rows:
         return True, "what is recorded is on the disk of this machine, and nowhere else"
     active = next(row for row in rows if row.role == "ACTIVE")
-    members = active.set or next((row.set for row in rows if row.set), [])
+    members = active.set or next((row.set for row in rows if row.set), ())
     if active.at_risk_since_ns or len(members) < 2:
         since = f" since {time_text(active.at_risk_since_ns)}" if active.at_risk_since_ns else ""
         return False, f"what {active.member} records is on its disk only{since}"
-    exceptions = (local_text(status.get("durability") or {}), private_text(status.get("replication") or {}))
+    exceptions = (local_text(status.durability), private_text(status.replication))
     where = f"what is recorded is on the disks of {' and '.join(short(one) for one in members)}"
     return True, "; but ".join(filter(None, (where, *exceptions)))
 
 
-def _wrong(status: dict[str, Any], rows: list[MemberRow]) -> Iterator[Trouble]:
-    if rows:
-        yield from (Trouble(line) for line in troubles(rows))
-        yield from (Trouble(line) for line in untrusted_text(status.get("untrusted", ())))
-    if status["log"].get("lacks_to"):
+def _wrong(status: StatusAnswer) -> Iterator[Trouble]:
+    if status.members:
+        yield from (Trouble(line) for line in troubles(status.members))
+        yield from (Trouble(line) for line in untrusted_text(status.untrusted))
+    if status.log.lacks_to:
         yield Trouble(
-            f"STATE IS MISSING: no snapshot could be read, and the log begins behind {status['log']['lacks_to']}; "
+            f"STATE IS MISSING: no snapshot could be read, and the log begins behind {status.log.lacks_to}; "
             "items, cases and orders from before that are unknown",
             "restore the data directory from a copy, or go on",
         )
-    if closed := (status.get("door") or {}).get("closed_because"):
-        yield Trouble(f"the door {status['door']['endpoint']} is closed, no program gets in: {closed}")
-    actors = status.get("actors", ())  # Of a node on another machine nobody knows.
-    if actors is None:
+    if status.door is not None and (closed := status.door.closed_because):
+        yield Trouble(f"the door {status.door.endpoint} is closed, no program gets in: {closed}")
+    if status.actors is None:
         yield Trouble("the node's boot does not answer", "look at its log")
-    for one in actors or ():
+    for one in status.actors or ():
         if one["state"] != "running":
             yield Trouble(f"{one['name']} is {one['state']}: {one['cause']}", "it is started again; its log says why")
     yield from _devices(status)
-    if status["stats"] and status["stats"]["problem"]:
-        yield Trouble(f"HISTORY IS AT RISK: {status['stats']['problem']}")
-    if status.get("superseded"):
+    if status.stats and status.stats["problem"]:
+        yield Trouble(f"HISTORY IS AT RISK: {status.stats['problem']}")
+    if status.superseded:
         yield Trouble(
-            f"refused as superseded {status['superseded']} times: a program goes on under a name that a later one has",
+            f"refused as superseded {status.superseded} times: a program goes on under a name that a later one has",
             "end it, or give it a name of its own",
         )
-    if silent := (status.get("nodes") or {}).get("silent"):
-        yield Trouble(f"not heard: {', '.join(silent)}", "albireo tree")
-    if unacked := status["cases"]["unacked"]:
+    if status.nodes.silent:
+        yield Trouble(f"not heard: {', '.join(status.nodes.silent)}", "albireo tree")
+    if unacked := status.cases.unacked:
         alarms = "1 alarm is" if unacked == 1 else f"{unacked} alarms are"
         yield Trouble(f"{alarms} not acknowledged", "albireo cases list, then albireo cases ack NUMBER")
 
 
-def _devices(status: dict[str, Any]) -> Iterator[Trouble]:
-    for one in status.get("faces", ()):
-        if one["trouble"]:
-            yield Trouble(f"the face {one['name']} {one['trouble']}", "albireo status -v, and the node's log")
-    for one in status["adapters"]:
-        if one.get("trouble"):
-            yield Trouble(f"the adapter {one['name']} {one['trouble']}", "albireo status -v, and the node's log")
-        elif one.get("device") is False:
+def _devices(status: StatusAnswer) -> Iterator[Trouble]:
+    look = "albireo status -v, and the node's log"
+    yield from (Trouble(f"the face {one.name} {one.trouble}", look) for one in status.faces if one.trouble)
+    for one in status.adapters:
+        if one.trouble:
+            yield Trouble(f"the adapter {one.name} {one.trouble}", look)
+        elif one.device is False:
             remedy = "is it on, its cable in, its address right? It is tried again by itself"
-            yield Trouble(f"the device of {one['name']} does not answer", remedy)
-        elif not one.get("heard", one["connected"]) and status["role"] not in FOLLOWS:
-            yield Trouble(f"the adapter or program {one['name']} is not heard", "start it, if it should run")
+            yield Trouble(f"the device of {one.name} does not answer", remedy)
+        elif not one.heard and status.role not in FOLLOWS:
+            yield Trouble(f"the adapter or program {one.name} is not heard", "start it, if it should run")

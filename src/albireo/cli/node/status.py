@@ -1,13 +1,15 @@
 """`albireo status`: the node in one look; with -v, all that it says of itself."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+from msgspec import UNSET
 
 from albireo.cli.display import time_text
-from albireo.cli.node.page import page_of
+from albireo.cli.node.page import StatusAnswer, page_of
 from albireo.cli.output import Looks, Output, Shown, TextTable, watched
 from albireo.cli.pair.reach import REMOTE_S, ReachedMember, other_member, pair_of, untrusted
 from albireo.cli.pair.table import (
@@ -26,6 +28,9 @@ from albireo.cli.pair.table import (
 from albireo.cli.pair.votes import votes_text
 from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.client import Client, ClientError
+from albireo.codec.questions.kind import Nothing
+from albireo.codec.questions.node import STATUS
+from albireo.model.status import AdapterStatus, DoorStatus, PairStatus, ProducerStatus
 
 
 @click.command("status")
@@ -44,36 +49,32 @@ def command(place: Place, verbose: bool) -> Looks:
             yield Output(status, _text(status, verbose=verbose), hints)
 
 
-def gather(client: Client, place: Place) -> dict[str, Any]:
+def gather(client: Client, place: Place) -> StatusAnswer:
     """Answers of CORE, boot, history, voter and the other member; a part that does not answer is null, not a failure.
 
     Boot and voter speak with programs of their own machine only: nobody else has `actors` and `votes`.
     """
-    status = client.status()
-    status["data"] = str(place)
-    parts = {"history": "stats"} | ({} if isinstance(place, FarNode) else {"boot": "actors"})
-    for part, what in parts.items():
-        try:
-            status[what] = client.ask(what, of=part, timeout_s=2.0)
-        except ClientError:
-            status[what] = None
-    status["votes"] = None if isinstance(place, FarNode) else _votes(client)
-    if status["pair"] is not None:
-        status["untrusted"] = [] if isinstance(place, FarNode) else untrusted(status["pair"], place)
-        status["members"] = msgspec.to_builtins(rows_of(_views(client, status["pair"], place)))
-    status["summary"] = msgspec.to_builtins(page_of(status))
-    return status
+    status, here = client.status(), not isinstance(place, FarNode)
+    answer = StatusAnswer(
+        **{name: getattr(status, name) for name in status.__struct_fields__},
+        data=str(place),
+        stats=_answer(client, "stats", "history"),
+        actors=_answer(client, "actors", "boot") if here else UNSET,
+        votes=_answer(client, "status", "voter") if here else None,
+        untrusted=tuple(untrusted(status.pair, place)) if status.pair and isinstance(place, Path) else (),
+        members=tuple(rows_of(_views(client, status.pair, place))) if status.pair else (),
+    )
+    return msgspec.structs.replace(answer, summary=page_of(answer))
 
 
-def _votes(client: Client) -> Any:
-    """Promises of the voter of this place to pairs above it; None: it votes for none, or its voter does not answer."""
+def _answer(client: Client, what: str, part: str) -> Any:
     try:
-        return client.ask("status", of="voter", timeout_s=2.0)
+        return client.ask(what, of=part, timeout_s=2.0)
     except ClientError:
         return None
 
 
-def _views(client: Client, pair: dict[str, Any], place: Place) -> list[dict[str, Any]]:
+def _views(client: Client, pair: PairStatus, place: Place) -> list[PairStatus]:
     """The pair as this member sees it, and as the other does if it answers."""
     try:
         return [pair, _others_view(client, pair, place)]
@@ -81,64 +82,60 @@ def _views(client: Client, pair: dict[str, Any], place: Place) -> list[dict[str,
         return [pair]
 
 
-def _others_view(client: Client, pair: dict[str, Any], place: Place) -> dict[str, Any]:
+def _others_view(client: Client, pair: PairStatus, place: Place) -> PairStatus:
     """The pair as the other member sees it. Raises ClientError: it does not answer."""
     if not isinstance(place, FarNode):
-        with other_member(ReachedMember(place=pair["place"], ask=client.ask, pair=pair), place) as other:
+        with other_member(ReachedMember(place=pair.place, ask=client.ask, pair=pair), place) as other:
             return other.pair
-    asked: Any = client.ask("status", member=0 if client.acting else 1, timeout_s=REMOTE_S)
-    return pair_of(asked, pair["other"]["place"])
+    other_index = 0 if client.acting else 1
+    return pair_of(client.ask_kind(STATUS, Nothing(), REMOTE_S, other_index), pair.other.place)
 
 
-def _text(status: dict[str, Any], *, verbose: bool) -> Iterator[Shown]:
+def _text(status: StatusAnswer, *, verbose: bool) -> Iterator[Shown]:
     yield from page_of(status).lines()
     if not verbose:
         return
-    log, cases, commit = status["log"], status["cases"], status["acquire_to_commit_ms"]
-    yield f"node {status['node']}  {status['role']}  epoch {log['epoch']}  sequence {log['sequence']}"
-    if "members" in status:
-        yield from _pair_text(msgspec.convert(status["members"], list[MemberRow]))
-        local = local_text(status.get("durability") or {})
-        private = private_text(status.get("replication") or {})
-        yield from filter(None, (local, private))
-    yield f"items {status['items']} ({status['bad_items']} bad)  cases {cases['open']} open, {cases['unacked']} unacked"
-    if commit["p50"] is not None:
-        yield f"acquired to committed {commit['p50']:.1f} ms p50, {commit['p99']:.1f} ms p99"
-    if text := door_text(status.get("door") or {}):
+    log, cases, commit = status.log, status.cases, status.acquire_to_commit_ms
+    yield f"node {status.node}  {status.role}  epoch {log.epoch}  sequence {log.sequence}"
+    if status.members:
+        yield from _pair_text(status.members)
+        yield from filter(None, (local_text(status.durability), private_text(status.replication)))
+    yield f"items {status.items} ({status.bad_items} bad)  cases {cases.open} open, {cases.unacked} unacked"
+    if commit.p50 is not None:
+        yield f"acquired to committed {commit.p50:.1f} ms p50, {commit.p99:.1f} ms p99"
+    if text := door_text(status.door):
         yield text
-    yield actors_table(status.get("actors") or [])
-    adapters = ((one["name"], device_text(one), f"{one['silent_ms']} ms ago") for one in status["adapters"])
+    yield actors_table(status.actors or ())
+    adapters = ((one.name, device_text(one), f"{one.silent_ms} ms ago") for one in status.adapters)
     yield TextTable(("adapter", "device", "heard"), adapters)
-    yield producers_table(status.get("producers", ()))
-    if audit := status.get("audit") or {}:
-        entries, head = audit["count"], audit["head"] or "-"
-        yield f"audit {entries} entries since sequence {audit['first_sequence']}, head {head}"
-    followers = ((one["name"], one["lag"], one["durable"]) for one in status["followers"])
-    yield TextTable(("follower", "lag", "durable"), followers)
-    if status["votes"]:
-        yield from votes_text(status["votes"])
-    if status["stats"]:
-        yield history_text(status["stats"])
+    yield producers_table(status.producers)
+    audit = status.audit
+    yield f"audit {audit.count} entries since sequence {audit.first_sequence}, head {audit.head or '-'}"
+    yield TextTable(("follower", "lag", "durable"), ((one.name, one.lag, one.durable) for one in status.followers))
+    if status.votes:
+        yield from votes_text(status.votes)
+    if status.stats:
+        yield history_text(status.stats)
 
 
-def door_text(door: dict[str, Any]) -> str:
+def door_text(door: DoorStatus | None) -> str:
     """The door for programs, in one line; empty: the node has none."""
-    if not door.get("endpoint"):
+    if door is None or not door.endpoint:
         return ""
-    if door["closed_because"]:
-        return f"door {door['endpoint']} CLOSED"
-    history = door["history"]
+    if door.closed_because:
+        return f"door {door.endpoint} CLOSED"
+    history = door.history
     return (
-        f"door {door['endpoint']} {'open to trusted keys' if door['with_keys'] else 'OPEN TO EVERY PROGRAM HERE'}, "
-        f"{history['handed_on']} questions handed to the history, {history['refused']} refused, {history['late']} late"
+        f"door {door.endpoint} {'open to trusted keys' if door.with_keys else 'OPEN TO EVERY PROGRAM HERE'}, "
+        f"{history.handed_on} questions handed to the history, {history.refused} refused, {history.late} late"
     )
 
 
-def device_text(adapter: dict[str, Any]) -> str:
+def device_text(adapter: AdapterStatus) -> str:
     """Whether the adapter's device answers, as far as anybody knows."""
-    if not adapter.get("heard", adapter["connected"]) and adapter.get("device") is None:
+    if not adapter.heard and adapter.device is None:
         return "adapter NOT HEARD"
-    match adapter.get("device"):
+    match adapter.device:
         case True:
             return "answers"
         case False:
@@ -147,23 +144,23 @@ def device_text(adapter: dict[str, Any]) -> str:
             return "not tried yet"
 
 
-def producers_table(producers: Iterable[dict[str, Any]]) -> TextTable:
+def producers_table(producers: Iterable[ProducerStatus]) -> TextTable:
     """Programs by name: a run that comes and goes is that of a second program."""
     rows = (
         (
-            one["name"],
-            one["life"],
-            one["run"],
-            time_text(one["since_ns"]),
-            one["last"],
-            " ".join(str(life["run"]) for life in reversed(one["earlier"])) or "-",
+            one.name,
+            one.life,
+            one.run,
+            time_text(one.since_ns),
+            one.last,
+            " ".join(str(life.run) for life in reversed(one.earlier)) or "-",
         )
         for one in producers
     )
     return TextTable(("producer", "life", "run", "since", "batches", "runs before"), rows)
 
 
-def _pair_text(rows: list[MemberRow]) -> Iterator[Shown]:
+def _pair_text(rows: Sequence[MemberRow]) -> Iterator[Shown]:
     yield TextTable(COLUMNS, map(cells_of, rows))
     yield TextTable(VOTER_COLUMNS, voter_cells(rows))
     yield level_text(rows)

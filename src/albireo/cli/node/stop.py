@@ -61,9 +61,9 @@ def stop_level(one: ReachedMember, another: ReachedMember) -> dict[str, Any]:
     Raises:
         Failure: nobody leads, or a step was refused; both go on then.
     """
-    active = next((member for member in (one, another) if member.pair["state"] == "active"), None)
+    active = next((member for member in (one, another) if member.pair.state == "active"), None)
     if active is None:
-        states = ", ".join(f"{member.place} is {member.pair['state']}" for member in (one, another))
+        states = ", ".join(f"{member.place} is {member.pair.state}" for member in (one, another))
         raise Failure(
             f"the two can't be made level: {states}",
             "wait until `albireo status` shows one active and one ready, or stop each alone: albireo stop",

@@ -70,7 +70,7 @@ def switchover(data: Path | None) -> Output:
 
 def _active(member: ReachedMember, directory: Path, what: str, **arguments: object) -> dict[str, Any]:
     """Ask the active member for the admin action `what`."""
-    if member.pair["state"] in ("active", "solo"):
+    if member.pair.state in ("active", "solo"):
         return member.act(what, **arguments)
     try:
         with other_member(member, directory) as other:
@@ -130,21 +130,21 @@ def _agreed() -> bool:
 
 def meaning_of(member: ReachedMember) -> list[str]:
     """Meaning and possible cost of a forced promotion, in sentences."""
-    pair, other = member.pair, member.pair["other"]
+    pair, other = member.pair, member.pair.other
     lines = [
         f"This makes {member.place} lead although the voters did not agree to it. You state that the machine of "
-        f"{other['place']} is off, and stays off until this one is told otherwise."
+        f"{other.place} is off, and stays off until this one is told otherwise."
     ]
-    if other["is_present"]:
-        lines.append(f"{other['place']} WAS HEARD {other['heard_ms']} ms ago: it is not off, so this will be refused.")
-    floors = [int(one["floor"][1]) for one in pair["voters_seen"].values() if one["answered_ms"] is not None]
+    if other.is_present:
+        lines.append(f"{other.place} WAS HEARD {other.heard_ms} ms ago: it is not off, so this will be refused.")
+    floors = [one.floor[1] for one in pair.voters_seen.values() if one.floor is not None]
     floor = max(floors, default=0)
-    if floor > pair["end"]:
-        lines.append(f"Lost for certain: {floor - pair['end']} acknowledged records, {pair['end'] + 1} to {floor}.")
-    if pair["set"] and member.place in pair["set"]:
+    if floor > pair.end:
+        lines.append(f"Lost for certain: {floor - pair.end} acknowledged records, {pair.end + 1} to {floor}.")
+    if member.place in pair.set:
         lines.append(f"{member.place} was in the set when it last heard: nothing acknowledged until then is missing.")
     lines.append(
-        f"May be lost: every record behind {pair['end']}, where this log ends, that {other['place']} acknowledged "
+        f"May be lost: every record behind {pair.end}, where this log ends, that {other.place} acknowledged "
         "while it was alone."
     )
     return lines

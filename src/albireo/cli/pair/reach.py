@@ -16,6 +16,7 @@ from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
 from albireo.cli.target import refused
 from albireo.client import ClientError, NodeRefused, NodeUnreachable, TargetRefused, connect
+from albireo.model.status import NodeStatus, PairStatus
 from albireo.model.topology import NODE_VOTER
 from albireo.runtime import Keys
 from albireo.runtime.errors import RuntimeFault
@@ -34,7 +35,7 @@ class ReachedMember(msgspec.Struct, frozen=True, kw_only=True):
 
     place: str
     ask: Asker
-    pair: dict[str, Any]
+    pair: PairStatus
 
     def act(self, what: str, **arguments: object) -> dict[str, Any]:
         """Ask for the admin action `what` and wait for its result.
@@ -52,20 +53,19 @@ class ReachedMember(msgspec.Struct, frozen=True, kw_only=True):
         return answer
 
 
-def pair_of(status: object, place: str) -> dict[str, Any]:
+def pair_of(status: NodeStatus, place: str) -> PairStatus:
     """The pair part of a status.
 
     Raises:
         Failure: that node stands alone.
     """
-    pair = status.get("pair") if isinstance(status, dict) else None
-    if not isinstance(pair, dict):
+    if status.pair is None:
         remedy = "give it `primary` and `backup` in the topology (docs/pair.md)"
         raise Failure(f"{place} stands alone, it is no member of a pair", remedy, ExitCode.USAGE)
-    return pair
+    return status.pair
 
 
-def untrusted(pair: dict[str, Any], directory: Path) -> list[str]:
+def untrusted(pair: PairStatus, directory: Path) -> list[str]:
     """Other member and voters whose keys the member in `directory` does not trust; empty without keys."""
     if not (directory / "keys").is_dir():
         return []
@@ -73,9 +73,8 @@ def untrusted(pair: dict[str, Any], directory: Path) -> list[str]:
         keys = Keys.load(directory / "keys")
     except RuntimeFault:
         return []  # The member says itself what is wrong with its keys.
-    voters = [one.removeprefix(NODE_VOTER) for one in pair["voters_seen"] if one.startswith(("witness:", NODE_VOTER))]
-    names = [pair["other"]["place"], *voters]
-    return [name for name in names if not keys.keys_of(name)]
+    voters = [one.removeprefix(NODE_VOTER) for one in pair.voters_seen if one.startswith(("witness:", NODE_VOTER))]
+    return [name for name in (pair.other.place, *voters) if not keys.keys_of(name)]
 
 
 @contextlib.contextmanager
@@ -89,7 +88,7 @@ def own_member(data: Path | None) -> Iterator[tuple[ReachedMember, Path]]:
     try:
         with connect(directory, is_pinned=True) as client:
             pair = pair_of(client.status(), str(directory))
-            yield ReachedMember(place=pair["place"], ask=client.ask, pair=pair), directory
+            yield ReachedMember(place=pair.place, ask=client.ask, pair=pair), directory
     except NodeUnreachable as error:
         raise Failure(str(error), f"start it: albireo node run --data {directory} ...", ExitCode.UNREACHABLE) from error
     except NodeRefused as error:
@@ -103,13 +102,13 @@ def other_member(own: ReachedMember, directory: Path) -> Iterator[ReachedMember]
     Raises:
         NodeUnreachable: with the reason.
     """
-    other = own.pair["other"]
+    other = own.pair.other
     keys = directory / "keys" if (directory / "keys").is_dir() else None
-    door = LineTo(other["client"], other["place"])
+    door = LineTo(other.client, other.place)
     try:
         remote = connect(door, keys=keys, timeout_s=REMOTE_S, is_pinned=True)
     except TargetRefused as error:
-        raise NodeUnreachable(f"{other['place']} at {other['client']}: {error}") from error
+        raise NodeUnreachable(f"{other.place} at {other.client}: {error}") from error
     with remote:
-        pair = pair_of(remote.status(), other["place"])
-        yield ReachedMember(place=pair["place"], ask=remote.ask, pair=pair)
+        pair = pair_of(remote.status(), other.place)
+        yield ReachedMember(place=pair.place, ask=remote.ask, pair=pair)

@@ -5,7 +5,7 @@ In the manner of `patronictl list`, with one more column: whom each member sees,
 
 import shlex
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -13,6 +13,7 @@ from albireo.cli.display import time_text
 from albireo.cli.place import MEMBERS
 from albireo.machine.pair.events import Objection
 from albireo.model.feature import FIRST_LEVEL
+from albireo.model.status import PairStatus, VoterStatus
 
 ROLES: Final = {
     "active": "ACTIVE",
@@ -22,6 +23,8 @@ ROLES: Final = {
     "fenced": "FENCED",
 }
 """Roles by state; a member in any other state is passive."""
+FOLLOWS: Final = ("ready", "catching_up")
+"""A member that records the other's frames has nothing of its own to record."""
 SILENT_MS: Final = 3_000
 """A voter is asked at least once a second."""
 COLUMNS: Final = ("member", "role", "state", "epoch", "set", "end", "lag", "since", "endpoint", "sees")
@@ -51,7 +54,7 @@ class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     state: str
     epoch: int
-    set: list[str]
+    set: tuple[str, ...]
     """Members of the set, as this member knows it."""
     end: int
     lag: int | None = None
@@ -66,7 +69,7 @@ class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     cases: dict[str, str] = {}
     sees: dict[str, int | None] = {}
     """Milliseconds since it was last heard, by member and voter; None: never."""
-    voters: dict[str, dict[str, Any]] = {}
+    voters: dict[str, VoterStatus] = {}
     refused: dict[str, int] = {}
     guards: dict[str, str] = {}
     feature_level: int = FIRST_LEVEL
@@ -79,16 +82,16 @@ class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     """Hash of the topology that it runs; empty: not known."""
 
 
-def rows_of(views: Sequence[dict[str, Any]]) -> list[MemberRow]:
+def rows_of(views: Sequence[PairStatus]) -> list[MemberRow]:
     """Both members, the primary first.
 
     Args:
-        views: `pair` of the status of one member, or of both.
+        views: the pair as one member sees it, or as both do.
     """
-    told = {view["place"]: _own_row(view) for view in views}
+    told = {view.place: _own_row(view) for view in views}
     for view in views:
-        if view["other"]["place"] not in told:
-            told[view["other"]["place"]] = _heard_row(view)
+        if view.other.place not in told:
+            told[view.other.place] = _heard_row(view)
     leader = max((one for one in told.values() if one.role == "ACTIVE"), key=lambda one: one.epoch, default=None)
     rows = [msgspec.structs.replace(one, lag=_lag(one, leader)) for one in told.values()]
     return sorted(rows, key=lambda one: one.member.endswith("[backup]"))
@@ -98,47 +101,46 @@ def _lag(row: MemberRow, leader: MemberRow | None) -> int | None:
     return None if leader is None or leader.member == row.member else max(0, leader.end - row.end)
 
 
-def _own_row(view: dict[str, Any]) -> MemberRow:
-    other, voters = view["other"], view["voters_seen"]
+def _own_row(view: PairStatus) -> MemberRow:
+    ages = {name: one.answered_ms for name, one in view.voters_seen.items()}
     return MemberRow(
-        member=view["place"],
-        role=ROLES.get(view["state"], "passive"),
-        state=view["state"],
-        epoch=view["epoch"],
-        set=view["set"],
-        end=view["end"],
-        since_ns=view["since_ns"],
-        endpoint=view["client"],
-        maintenance_since_ns=view["maintenance_since_ns"],
-        at_risk_since_ns=view["at_risk_since_ns"],
-        cases=view["cases"],
-        sees={other["place"]: other["heard_ms"], **{name: one["answered_ms"] for name, one in voters.items()}},
-        voters=voters,
-        refused=view["refused"],
-        guards=view["guards"],
-        feature_level=view["feature_level"],
-        log_level=view["log_level"],
-        apart=view["apart"],
-        topology_hash=view.get("topology_hash", ""),
+        member=view.place,
+        role=ROLES.get(view.state, "passive"),
+        state=view.state,
+        epoch=view.epoch,
+        set=view.set,
+        end=view.end,
+        since_ns=view.since_ns,
+        endpoint=view.client,
+        maintenance_since_ns=view.maintenance_since_ns,
+        at_risk_since_ns=view.at_risk_since_ns,
+        cases=view.cases,
+        sees={view.other.place: view.other.heard_ms, **ages},
+        voters=view.voters_seen,
+        refused=view.refused,
+        guards=view.guards,
+        feature_level=view.feature_level,
+        log_level=view.log_level,
+        apart=view.apart,
+        topology_hash=view.topology_hash,
     )
 
 
-def _heard_row(view: dict[str, Any]) -> MemberRow:
-    other = view["other"]
-    is_present = other["is_present"]
+def _heard_row(view: PairStatus) -> MemberRow:
+    other = view.other
     return MemberRow(
-        member=other["place"],
-        role=ROLES.get(other["state"], "passive") if is_present else "?",
-        state=other["state"] if is_present else "silent",
-        epoch=other.get("epoch", 0),
-        set=[],
-        end=other.get("end", 0),
-        endpoint=other["client"],
+        member=other.place,
+        role=ROLES.get(other.state, "passive") if other.is_present else "?",
+        state=other.state if other.is_present else "silent",
+        epoch=other.epoch or 0,
+        set=(),
+        end=other.end or 0,
+        endpoint=other.client,
         is_heard=True,
-        cases=other.get("cases", {}),
-        sees={view["place"]: other["answers_ms"]},
-        feature_level=other.get("feature_level", 0),
-        topology_hash=other.get("topology_hash", ""),
+        cases=other.cases,
+        sees={view.place: other.answers_ms},
+        feature_level=other.feature_level or 0,
+        topology_hash=other.topology_hash,
     )
 
 
@@ -186,18 +188,18 @@ def voter_cells(rows: Sequence[MemberRow]) -> list[tuple[str, ...]]:
     ]
 
 
-def _voter(one: dict[str, Any]) -> tuple[str, ...]:
-    if one["answered_ms"] is None:
+def _voter(one: VoterStatus) -> tuple[str, ...]:
+    if one.answered_ms is None or one.floor is None:
         return ("NEVER", "-", "-", "-", "-", "-", "-")
-    record = one["record"]
-    refused = ", ".join(f"{reason} {count}" for reason, count in sorted(one["refused"].items()))
+    record = one.record
+    refused = ", ".join(f"{reason} {count}" for reason, count in sorted(one.refused.items()))
     return (
-        age_text(one["answered_ms"]),
-        str(one["promised"]),
-        "EMPTY" if record is None else f"{record['epoch']}.{record['version']}" + " FORCED" * record["is_forced"],
-        "-" if record is None else "+".join(MEMBERS[index] for index in record["members"]),
-        f"{one['lease_left_ms']} ms" if one["is_lease_running"] else "none",
-        f"{one['floor'][0]}:{one['floor'][1]}",
+        age_text(one.answered_ms),
+        str(one.promised),
+        "EMPTY" if record is None else f"{record.epoch}.{record.version}" + " FORCED" * record.is_forced,
+        "-" if record is None else "+".join(MEMBERS[index] for index in record.members),
+        f"{one.lease_left_ms} ms" if one.is_lease_running else "none",
+        f"{one.floor[0]}:{one.floor[1]}",
         refused or "-",
     )
 
@@ -276,11 +278,15 @@ def at_risk_text(row: MemberRow) -> str:
     return f"AT RISK since {time_text(row.at_risk_since_ns)}: what {row.member} records exists there only"
 
 
+def _is_silent(voter: VoterStatus) -> bool:
+    return voter.answered_ms is None or voter.answered_ms > SILENT_MS
+
+
 def voter_troubles(row: MemberRow) -> list[str]:
     """Voters that this member does not reach, or that have nothing to say."""
     voters = row.voters
-    silent = [name for name, one in voters.items() if one["answered_ms"] is None or one["answered_ms"] > SILENT_MS]
-    empty = [name for name, one in voters.items() if name not in silent and one["reason"] == "empty"]
+    silent = [name for name, one in voters.items() if _is_silent(one)]
+    empty = [name for name, one in voters.items() if name not in silent and one.reason == "empty"]
     found = []
     if voters and len(silent) + len(empty) > len(voters) // 2:
         found.append("reaches no majority of the voters: it can't take over, and the set can't change")
@@ -309,8 +315,8 @@ def untrusted_text(names: Sequence[str]) -> list[str]:
 
 def voters_in_reach(row: MemberRow) -> tuple[int, int]:
     """(those that answer and have their store, all)."""
-    good = [one for one in row.voters.values() if one["answered_ms"] is not None and one["answered_ms"] <= SILENT_MS]
-    return sum(one["reason"] != "empty" for one in good), len(row.voters)
+    good = [one for one in row.voters.values() if not _is_silent(one)]
+    return sum(one.reason != "empty" for one in good), len(row.voters)
 
 
 def local_text(durability: dict[str, str]) -> str:

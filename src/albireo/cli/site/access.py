@@ -83,7 +83,7 @@ def _change(place: Place, what: str, **arguments: Any) -> Output:
     with node_client(place) as client:
         client.ask(what, **arguments)
         rows: Any = client.ask("access_list")
-        own, known = str(client.status()["node"]), [one.node for one in client.tree()]
+        own, known = client.status().node, [one.node for one in client.tree()]
     row = next(one for one in rows if one["principal"] == name)
     hints = []
     if row["has_key"] is False:

@@ -15,6 +15,7 @@ from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
 
 if TYPE_CHECKING:
+    from albireo.cli.node.page import StatusAnswer
     from albireo.field.modbus.survey import Survey
     from albireo.model.tree.node_row import NodeRow
 
@@ -130,13 +131,13 @@ def show_tree(file: Path, data: Path | None, at: str | None, node_id: str | None
     if place is not None:
         status, rows, trouble = _status_of(place)
         known = [node.id for node in loaded.topology.node]
-        if status is not None and status["node"] not in known:
-            trouble = f"{place} is {status['node']}, which {file} does not have"
+        if status is not None and status.node not in known:
+            trouble = f"{place} is {status.node}, which {file} does not have"
         elif status is not None:
             file_hash = topology_hash(loaded)
-            health = seen_health(status, rows, wall_ns(), file_hash)
-            health[status["node"]] = health_of(status, status.get("topology_hash", ""), file_hash)
-        asked = {"place": str(place), "node": status["node"] if status else None, "trouble": trouble}
+            health = seen_health(status.node, status.stats, rows, wall_ns(), file_hash)
+            health[status.node] = health_of(status, status.topology_hash, file_hash)
+        asked = {"place": str(place), "node": status.node if status else None, "trouble": trouble}
         if trouble:
             say(trouble)
     tree = tree_of(str(file), loaded, health)
@@ -152,7 +153,7 @@ def _asked(file: Path, data: Path | None, at: str | None, node_id: str | None, k
     return far_node(at, file, node_id, keys) if at is not None or node_id is not None else None
 
 
-def _status_of(place: Place) -> tuple[dict[str, Any] | None, "list[NodeRow]", str]:
+def _status_of(place: Place) -> tuple["StatusAnswer | None", "list[NodeRow]", str]:
     """Status of the node and the other nodes as it sees them; or no status, and why there is none."""
     from albireo.cli.node.status import gather
     from albireo.client import ClientError
@@ -163,7 +164,7 @@ def _status_of(place: Place) -> tuple[dict[str, Any] | None, "list[NodeRow]", st
             if isinstance(place, Path):
                 with contextlib.suppress(ClientError):
                     told: Any = client.ask("topology", of="boot", timeout_s=2.0)
-                    status["topology_hash"] = told["hash"]
+                    status = msgspec.structs.replace(status, topology_hash=told["hash"])
             return status, client.tree(), ""
     except Failure as failure:
         return None, [], failure.message

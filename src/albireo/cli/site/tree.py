@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.below.nodes import NodeTold, heard_text, missing_text, nodes_told, to_come_text
+from albireo.cli.node.page import StatusAnswer, page_of
 from albireo.codec.topology.changes import TopologyChange
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
@@ -124,35 +125,37 @@ def tree_of(file: str, loaded: LoadedTopology, health: Mapping[str, NodeHealth])
     )
 
 
-def health_of(status: Mapping[str, Any], hashed: str, file: str) -> NodeHealth:
-    """Health of a node by what `albireo status --json` says of it.
+def health_of(status: StatusAnswer, hashed: str, file: str) -> NodeHealth:
+    """Health of a node by what it answers.
 
     Args:
         hashed: hash of the topology by which it runs; empty: not known.
         file: hash of the topology that is shown.
     """
-    summary = status["summary"]
-    wrong = (f"{one['what']}: {one['todo']}" if one["todo"] else one["what"] for one in summary["wrong"])
+    page = page_of(status)
+    wrong = (f"{one.what}: {one.todo}" if one.todo else one.what for one in page.wrong)
     return NodeHealth(
         state="answers",
-        leads=summary["leads"],
-        is_safe=summary["is_safe"],
+        leads=page.leads,
+        is_safe=page.is_safe,
         wrong=(*wrong, *_other_file(hashed, file)),
         hash=hashed,
     )
 
 
-def seen_health(status: Mapping[str, Any], rows: Sequence[NodeRow], wall_ns: int, file: str) -> dict[str, NodeHealth]:
+def seen_health(
+    asked: str, stats: dict[str, Any] | None, rows: Sequence[NodeRow], wall_ns: int, file: str
+) -> dict[str, NodeHealth]:
     """Health of the other nodes as the node that is asked sees them, by their ids.
 
     Args:
-        status: what `albireo status --json` says of that node.
+        asked: id of that node.
+        stats: figures of its history; None: it does not answer.
         rows: what it answers to `albireo tree`.
         wall_ns: the time now.
         file: hash of the topology that is shown.
     """
-    asked = str(status["node"])
-    told = nodes_told(asked, rows, status["stats"])
+    told = nodes_told(asked, rows, stats)
     return {one.node: _seen(asked, one, row, wall_ns, file) for one, row in zip(told, rows, strict=True)}
 
 

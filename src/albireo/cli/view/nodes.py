@@ -51,11 +51,7 @@ def node_lines(live: LiveState, wall_ns: int, *, is_silent: bool) -> list[tuple[
     Args:
         is_silent: the node that is asked is not heard, so nothing here is of now.
     """
-    stats = live.status.get("stats")
-    told = {
-        one.node: one
-        for one in nodes_told(live.asked, list(live.rows.values()), stats if isinstance(stats, dict) else None)
-    }
+    told = {one.node: one for one in nodes_told(live.asked, list(live.rows.values()), live.status.stats)}
     counts = counts_of(live)
     nodes = live.nodes
     width = max((len(node) for node in nodes), default=0)

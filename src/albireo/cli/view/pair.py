@@ -3,17 +3,24 @@
 One line, and a second one while something is wrong. No I/O.
 """
 
-from albireo.cli.pair.table import MemberRow, at_risk_text, guard_text, rows_of, short, troubles, voters_in_reach
+from albireo.cli.pair.table import (
+    FOLLOWS,
+    MemberRow,
+    at_risk_text,
+    guard_text,
+    rows_of,
+    short,
+    troubles,
+    voters_in_reach,
+)
 from albireo.cli.view.state import LiveState
 
 
 def pair_lines(live: LiveState) -> list[str]:
     """State of the pair, and its troubles; empty: the node stands alone, or has said nothing yet."""
-    core = live.status.get("core")
-    pair = core.get("pair") if isinstance(core, dict) else None
-    if not isinstance(pair, dict):
+    if live.status.pair is None:
         return []
-    rows = rows_of([pair])
+    rows = rows_of([live.status.pair])
     own = next(row for row in rows if not row.is_heard)
     active = next((row for row in rows if row.role == "ACTIVE"), None)
     wrong = troubles(rows)
@@ -45,18 +52,14 @@ def behind_text(lag: int, rate: float | None) -> str:
 
 def is_passive(live: LiveState) -> bool:
     """This member follows a healthy other one: that it records nothing of its own is as it should be."""
-    core = live.status.get("core")
-    pair = core.get("pair") if isinstance(core, dict) else None
-    return isinstance(pair, dict) and pair.get("state") in ("ready", "catching_up")
+    return live.status.pair is not None and live.status.pair.state in FOLLOWS
 
 
 def plain_pair(live: LiveState) -> str:
     """A few words for the line where no terminal is; empty without a pair."""
-    core = live.status.get("core")
-    pair = core.get("pair") if isinstance(core, dict) else None
-    if not isinstance(pair, dict):
+    if live.status.pair is None:
         return ""
-    rows = rows_of([pair])
+    rows = rows_of([live.status.pair])
     own = next(row for row in rows if not row.is_heard)
     risk = at_risk_text(own)
     return f"{own.member} {own.state} epoch {own.epoch}" + (f" {risk.partition(':')[0]}" if risk else "")

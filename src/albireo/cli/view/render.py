@@ -176,8 +176,7 @@ def _nodes(live: LiveState, screen: Screen, width: int, height: int, clock: Cloc
 
 
 def _title(live: LiveState, screen: Screen, width: int, clock: Clock) -> Text:
-    core = live.status.get("core")
-    role = str(core.get("role", "")) if isinstance(core, dict) else ""
+    role = live.status.core.role if live.status.core else ""
     rate = live.records_per_s()
     parts = [
         f"Albireo  {screen.scope or live.node or '-'} {'' if live.has_several else role}".rstrip(),
@@ -210,27 +209,18 @@ def _pulse(live: LiveState, width: int, clock: Clock) -> Text:
     if live.stale:
         away = ", ".join(away_text(node, since_ns, clock.wall_ns) for node, since_ns in sorted(live.stale.items()))
         return _line(f"!! NOT HEARD: {away}   {counts}", width, _HIGH)
-    running = actor_count(live)
+    running = len(live.status.actors or ())
     return _line(f"{counts}   actors {running} running" if running else counts, width)
 
 
 def admission(live: LiveState) -> str:
     """Why CORE takes nothing in now; empty when it does."""
-    core = live.status.get("core")
-    log = core.get("log") if isinstance(core, dict) else None
-    return str(log.get("admission") or "") if isinstance(log, dict) else ""
+    return live.status.core.log.admission if live.status.core else ""
 
 
 def actors_in_trouble(live: LiveState) -> list[str]:
     """Actors that do not run, with their state."""
-    actors = live.status.get("actors")
-    listed = [one for one in actors if isinstance(one, dict)] if isinstance(actors, list) else []
-    return [f"{one.get('name')} {one.get('state')}" for one in listed if one.get("state") != "running"]
-
-
-def actor_count(live: LiveState) -> int:
-    actors = live.status.get("actors")
-    return len(actors) if isinstance(actors, list) else 0
+    return [f"{one['name']} {one['state']}" for one in live.status.actors or () if one["state"] != "running"]
 
 
 def _items(live: LiveState, screen: Screen, width: int, height: int, clock: Clock) -> list[Text]:
@@ -416,16 +406,14 @@ def _filled(lines: list[Text], width: int, height: int) -> list[Text]:
 def plain_line(live: LiveState, clock: Clock) -> str:
     """The state in one line, for places where no terminal is."""
     rate = live.records_per_s()
-    core = live.status.get("core")
-    samples = core.get("samples_committed") if isinstance(core, dict) else None
     parts = [
         f"newest value {_age_of_newest(live, clock)}",
         f"{'-' if rate is None else f'{rate:.0f}'} records per second",
         f"items {len(live.items)} ({live.bad_count} bad)",
         f"alarms {len(live.cases)} ({live.unacked_count} unacked)",
     ]
-    if samples is not None:
-        parts.append(f"{samples} samples committed")
+    if live.status.core is not None:
+        parts.append(f"{live.status.core.samples_committed} samples committed")
     if told := plain_pair(live):
         parts.append(told)
     if live.is_silent(clock.now):

@@ -5,7 +5,7 @@ What it does not do: draw (render.py), take keys (screen.py), talk to the node (
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,7 @@ from albireo.model.command import ItemSelection, Outcome
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
+from albireo.model.status import NodeStatus, PairStatus
 from albireo.model.tree.node_row import NodeRow
 from albireo.model.value import ItemId, Value
 
@@ -60,6 +61,19 @@ class HeldSelection(msgspec.Struct, frozen=True):
         return max(0, self.ends - now) / SECOND
 
 
+class PartsTold(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers of the node that is asked about itself; None: that part has not answered."""
+
+    core: NodeStatus | None = None
+    actors: list[dict[str, Any]] | None = None
+    stats: dict[str, Any] | None = None
+
+    @property
+    def pair(self) -> PairStatus | None:
+        """The pair; None: it stands alone too."""
+        return self.core.pair if self.core else None
+
+
 class LiveState:
     """Items, values, cases and position of one node, or of several.
 
@@ -87,8 +101,8 @@ class LiveState:
         """Orders by command id, in the sequence in which they were given."""
         self.held: HeldSelection | None = None
         """Item that is selected here for the next order."""
-        self.status: dict[str, object] = {}
-        """Latest answer of CORE, boot and history; empty before the first."""
+        self.status = PartsTold()
+        """Latest answers."""
         self.heard_at: Instant | None = None
         """Instant at which the feed last said anything."""
         self.newest_ns = 0
@@ -122,20 +136,17 @@ class LiveState:
         if changes.is_live:
             self.heard(now)
 
-    def told(self, status: dict[str, object], rows: Sequence[NodeRow], now: Instant) -> None:
+    def told(self, status: PartsTold, rows: Sequence[NodeRow], now: Instant) -> None:
         """Takes what the node that is asked says of itself, and of the others."""
         self.status, self.rows = status, {one.node: one for one in rows}
-        core = status.get("core")
-        log = core.get("log") if isinstance(core, dict) else None
-        if self.has_several and isinstance(log, dict):  # Changes of several nodes have positions of several logs.
-            self.position = Position(int(log["epoch"]), int(log["sequence"]))
+        if self.has_several and status.core is not None:  # Changes of several nodes have positions of several logs.
+            self.position = Position(status.core.log.epoch, status.core.log.sequence)
         self.heard(now)
 
     @property
     def asked(self) -> str:
         """Id of the node that is asked; empty: it has not said so yet."""
-        core = self.status.get("core")
-        return str(core.get("node", "")) if isinstance(core, dict) else ""
+        return self.status.core.node if self.status.core else ""
 
     @property
     def has_several(self) -> bool:

@@ -42,7 +42,7 @@ from albireo.cli.view.screen import (
     pressed,
     selected,
 )
-from albireo.cli.view.state import HeldSelection, LiveState
+from albireo.cli.view.state import HeldSelection, LiveState, PartsTold
 from albireo.client import Changes, Client, ClientError, ItemSelection, NodeRefused
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
@@ -76,7 +76,7 @@ BeginScenario = Callable[[Scenario, str], None]
 class StatusKnown(msgspec.Struct, frozen=True):
     """Status of CORE, boot and history, and the other nodes as CORE sees them."""
 
-    status: dict[str, object]
+    status: PartsTold
     rows: list[NodeRow]
 
 
@@ -284,7 +284,7 @@ class LiveView:
                 where = self._where()
                 with opened(where) as client:
                     while not self._stop.is_set() and self._where() == where:
-                        self._put(StatusKnown(_asked_status(client), client.tree()))
+                        self._put(StatusKnown(_told(client), client.tree()))
                         self._stop.wait(STATUS_S)
             except (ClientError, RuntimeFault):
                 self._stop.wait(RETRY_S)
@@ -363,12 +363,12 @@ class LiveView:
         )
 
 
-def _asked_status(client: Client) -> dict[str, object]:
-    status: dict[str, object] = {"core": client.status()}
+def _told(client: Client) -> PartsTold:
+    told: dict[str, Any] = {}
     for actor, what in (("boot", "actors"), ("history", "stats")):
         with contextlib.suppress(ClientError, RuntimeFault):
-            status[what] = client.ask(what, of=actor)
-    return status
+            told[what] = client.ask(what, of=actor)
+    return PartsTold(core=client.status(), **told)
 
 
 @contextlib.contextmanager

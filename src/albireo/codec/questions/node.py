@@ -10,6 +10,7 @@ from albireo.model.access import AccessRole
 from albireo.model.bounded import Name
 from albireo.model.item import KnownItem, Reading
 from albireo.model.order_text import OrderText
+from albireo.model.status import NodeStatus
 from albireo.model.tree.node_row import NodeRow
 
 ITEMS_MAX: Final = 100_000
@@ -47,7 +48,7 @@ class Forgotten(Asked, frozen=True, kw_only=True):
 STATUS: Final = QuestionKind(
     name="status",
     shape=Nothing,
-    answer=dict[str, object],
+    answer=NodeStatus,
     answerer=Answerer.CORE,
     meaning="state of the node or pair",
     told="position, rates, adapters (`heard`: the adapter speaks; `device`: its device answers, null while nobody "

@@ -43,8 +43,10 @@ class FullDisk(Fault):
 
     def is_felt(self, pair: Pair, active: str) -> bool:
         """The segments that were prepared before are full too."""
-        view = pair.view(active)
-        return view is not None and (view.state not in ("active", "solo") or bool(view.raw["log"]["admission"]))
+        told = pair.status(active)
+        if told is None or told.pair is None:
+            return False
+        return told.pair.state not in ("active", "solo") or bool(told.log.admission)
 
     def heal(self, pair: Pair, active: str) -> None:
         self._disks.make_room(active)

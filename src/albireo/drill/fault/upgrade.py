@@ -103,8 +103,7 @@ def lead_to(pair: Pair, name: str) -> None:
 def levels(pair: Pair) -> dict[str, tuple[int, int]]:
     """Levels by member: the one that it knows, and that of its log."""
     views = {name: pair.view(name) for name in MEMBERS}
-    shown = {name: view.raw["pair"] for name, view in views.items() if view is not None}
-    return {name: (one["feature_level"], one["log_level"]) for name, one in shown.items()}
+    return {name: (one.feature_level, one.log_level) for name, one in views.items() if one is not None}
 
 
 def check_levels(pair: Pair, known: dict[str, int]) -> None:

@@ -285,10 +285,10 @@ endpoint = "tcp://127.0.0.1:{site_port}"
     def _records(self, sources: list[ProducerWorker]) -> Mapping[str, Mapping[str, list[int]]]:
         """The numbers in log order, as the site has them and as the root does."""
         with self._root() as root:
-            end = root.status()["log"]
+            end = root.status().log
         ends = {
             SITE: max(one.acks.position for one in sources),
-            ROOT: Position(int(end["epoch"]), int(end["sequence"])),
+            ROOT: Position(end.epoch, end.sequence),
         }
         return {
             node: read_log(self._lines[node], self._keys, "drill-reader", up_to).numbers for node, up_to in ends.items()

@@ -9,7 +9,7 @@ Everything lies in one directory that is made for it:
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from albireo.drill.tree.shapes import ADAPTER, WITNESS, TreeShape
 from albireo.machine.pair.events import ACTING, State
 from albireo.model.access import AccessRole
 from albireo.model.refusal import RefusalCode
+from albireo.model.status import PairStatus
 from albireo.plant.tunnel.plc.pair_area import MAILBOX_ADDRESS, VOTER_ADDRESS
 from albireo.plant.tunnel.plc.plcs import PLCS
 from albireo.runtime.errors import RuntimeFault
@@ -171,29 +172,34 @@ class TreeNodes:
         Raises:
             ClientError, RuntimeFault: no answer, or no.
         """
-        with connect(self._directory / name, timeout_s=timeout_s, is_pinned=True) as client:
+        with self._client(name, timeout_s) as client:
             return client.ask(what)
 
-    def _pair_of(self, name: str) -> Mapping[str, Any]:
-        """State of the pair as a member shows it; empty: it does not answer."""
+    def _client(self, name: str, timeout_s: float = STATUS_S) -> Client:
+        return connect(self._directory / name, timeout_s=timeout_s, is_pinned=True)
+
+    def _pair_of(self, name: str) -> PairStatus | None:
+        """The pair as a member shows it; None: it does not answer."""
         if self.groups[name].is_running:
-            with contextlib.suppress(ClientError, RuntimeFault):
-                return self.ask(name, "status").get("pair") or {}
-        return {}
+            with contextlib.suppress(ClientError, RuntimeFault), self._client(name) as client:
+                return client.status().pair
+        return None
 
     def _hears_voters(self, name: str) -> bool:
         """All voters of its pair have answered this member lately."""
-        return hears_voters(self._pair_of(name))
+        pair = self._pair_of(name)
+        return pair is not None and hears_voters(pair)
 
     def acting(self, node: str) -> str:
         """The member of a pair that leads, of the highest epoch if two believe so; empty: none says so."""
         seen = {name: self._pair_of(name) for name in self.members[node]}
-        acting = [(one["epoch"], name) for name, one in seen.items() if one.get("state") in ACTING]
+        acting = [(one.epoch, name) for name, one in seen.items() if one is not None and one.state in ACTING]
         return max(acting, default=(0, ""))[1]
 
     def state(self, name: str) -> str:
         """State of a member of a pair as it shows it; empty: it does not answer."""
-        return str(self._pair_of(name).get("state", ""))
+        pair = self._pair_of(name)
+        return "" if pair is None else pair.state
 
     def mate(self, name: str) -> str:
         """The other member of its pair."""

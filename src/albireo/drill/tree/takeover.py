@@ -377,5 +377,5 @@ class TakeoverDrill:
 
     def _end_of(self, node: str) -> Position:
         with self._nodes.connect(node, BACK_S) as client:
-            end = client.status()["log"]
-        return Position(int(end["epoch"]), int(end["sequence"]))
+            end = client.status().log
+        return Position(end.epoch, end.sequence)

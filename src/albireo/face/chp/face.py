@@ -144,7 +144,7 @@ class ChpFace:
         """Count from the position of the node that is asked: those of another node's state are of one process only."""
         while not self._is_ending.is_set():
             with contextlib.suppress(NodeUnreachable):
-                self._position = Position(sequence=int(self._client.status()["log"]["sequence"]))
+                self._position = Position(sequence=self._client.status().log.sequence)
                 return
 
     def _turn(self) -> None:

@@ -46,7 +46,7 @@ from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import LettersDrained, OneLetter
 from albireo.machine.kernel.handling import Handler, handled
 from albireo.machine.kernel.part import Footing
-from albireo.machine.kernel.turn import Described, Moment, NotAnswered, Question, Turn, answer_to, granted
+from albireo.machine.kernel.turn import Moment, NotAnswered, Question, Turn, answer_to, granted
 from albireo.machine.orders.force.forcing import Forcing
 from albireo.machine.orders.places import Places
 from albireo.machine.orders.session.sessions import Sessions
@@ -57,6 +57,19 @@ from albireo.model.item import KnownItem
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
 from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.status import (
+    AdapterStatus,
+    CaseCounts,
+    CommitDelay,
+    DoorStatus,
+    FollowerStatus,
+    LogStatus,
+    NodesStatus,
+    NodeStatus,
+    PairStatus,
+    ProducerLife,
+    ProducerStatus,
+)
 
 _STRETCH: Final = 65_536
 """Item ids that are looked through at once for those that there are."""
@@ -251,91 +264,73 @@ class Answers:
 
 
 def status_of(
-    root: AnsweringRoot, log: LogView, moment: Moment, pair: Described = None, door: Described = None
-) -> dict[str, object]:
+    root: AnsweringRoot, log: LogView, moment: Moment, pair: PairStatus | None = None, door: DoorStatus | None = None
+) -> NodeStatus:
     """State of the node in one look, as `albireo status` prints it."""
-    folds, counters, times = root.folds, root.admission.counters, root.commit_times
-    return {
-        "node": root.config.node,
-        "role": root.role.word,
-        "pair": pair,
-        "door": door,
-        "durability": _durability(root.config),
-        "replication": _replication(root.config),
-        "log": {
-            "log_id": root.config.log_id.hex(),
-            "epoch": root.folded_to.epoch,
-            "sequence": root.folded_to.sequence,
-            "end": log.end.sequence,
-            "log_time_ms": folds.log_time_ms,
-            "feature_level": folds.feature_level,
-            "admission": root.admission.closed_because,
-            "lacks_to": root.config.lacks_to,
-        },
-        "wall_ns": moment.wall,
-        "topology_hash": root.config.topology_hash,
-        "items": len(folds.dim),
-        "bad_items": folds.dim.bad_count,
-        **_of_others(root),
-        "cases": _cases(root),
-        "commands_open": folds.commands.open_count,
-        "samples_committed": root.samples_committed,
-        **msgspec.structs.asdict(counters),
-        "credit_cut": root.feeds.credit_cut,
-        "acquire_to_commit_ms": {"p50": _known(times.quantile(0.5)), "p99": _known(times.quantile(0.99))},
-        "adapters": _adapters(root, moment),
-        "faces": root.actors.faces.rows(),
-        "producers": _producers(root),
-        "audit": _audit(folds),
-        "followers": _followers(root),
-    }
+    folds, cases, times, tree = root.folds, root.folds.cases, root.commit_times, root.tree
+    return NodeStatus(
+        node=root.config.node,
+        role=root.role.word,
+        pair=pair,
+        door=door,
+        durability=_by_stream(root.config, root.config.local_streams, "local", "both"),
+        replication=_by_stream(root.config, root.config.private_streams, "configuration", "all"),
+        log=_log(root, log),
+        wall_ns=moment.wall,
+        topology_hash=root.config.topology_hash,
+        items=len(folds.dim),
+        bad_items=folds.dim.bad_count,
+        nodes=NodesStatus(below=len(tree.mirrors), silent=tuple(tree.silent()[:SILENT_TOLD])),
+        forced_items=len(folds.of(Forces)),
+        sessions=len(folds.of(SessionFold)),
+        sessions_left_out=root.sessions.left_out,
+        cases=CaseCounts(open=len(cases), unacked=cases.unacked_count, raised=root.cases.raised),
+        commands_open=folds.commands.open_count,
+        samples_committed=root.samples_committed,
+        **msgspec.structs.asdict(root.admission.counters),
+        credit_cut=root.feeds.credit_cut,
+        acquire_to_commit_ms=CommitDelay(p50=_known(times.quantile(0.5)), p99=_known(times.quantile(0.99))),
+        adapters=tuple(_adapters(root, moment)),
+        faces=root.actors.faces.rows(),
+        producers=_producers(root),
+        audit=folds.audit.told(),
+        followers=tuple(
+            FollowerStatus(name=one.hello.follower, lag=root.folded_to.sequence - one.scanned, durable=str(one.durable))
+            for one in root.feeds.leader.followers.values()
+        ),
+    )
 
 
-def _cases(root: AnsweringRoot) -> dict[str, int]:
-    cases = root.folds.cases
-    return {"open": len(cases), "unacked": cases.unacked_count, "raised": root.cases.raised}
-
-
-def _of_others(root: AnsweringRoot) -> dict[str, object]:
-    """Figures of what people do here, and the nodes below that are not heard."""
-    return {
-        "nodes": {"below": len(root.tree.mirrors), "silent": root.tree.silent()[:SILENT_TOLD]},
-        "forced_items": len(root.folds.of(Forces)),
-        "sessions": len(root.folds.of(SessionFold)),
-        "sessions_left_out": root.sessions.left_out,
-    }
-
-
-def _durability(config: RootConfig) -> dict[str, str]:
-    """Durability by stream; empty for a node that stands alone, which has nothing to choose."""
-    return _by_stream(config, config.local_streams, "local", "both")
-
-
-def _replication(config: RootConfig) -> dict[str, str]:
-    """Replication by stream; empty as in `_durability`."""
-    return _by_stream(config, config.private_streams, "configuration", "all")
+def _log(root: AnsweringRoot, log: LogView) -> LogStatus:
+    return LogStatus(
+        log_id=root.config.log_id.hex(),
+        epoch=root.folded_to.epoch,
+        sequence=root.folded_to.sequence,
+        end=log.end.sequence,
+        log_time_ms=root.folds.log_time_ms,
+        feature_level=root.folds.feature_level,
+        admission=root.admission.closed_because,
+        lacks_to=root.config.lacks_to,
+    )
 
 
 def _by_stream(config: RootConfig, chosen: frozenset[int], word: str, usual: str) -> dict[str, str]:
+    """A word for each stream; empty for a node that stands alone, which has nothing to choose."""
     return {name: word if one in chosen else usual for name, one in streams().items()} if config.is_paired else {}
 
 
-def _adapters(root: AnsweringRoot, moment: Moment) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
+def _adapters(root: AnsweringRoot, moment: Moment) -> Iterator[AdapterStatus]:
     for one in root.registry.adapters():
         is_heard = one.sender is not None and not one.is_silent
         device = _device(root, one.name)
-        rows.append(
-            {
-                "name": one.name,
-                "connected": is_heard and (device is True or not _tells_device(root, one.name)),
-                "heard": is_heard,
-                "device": device,
-                "silent_ms": max(0, moment.now - one.heard_at) // MS,
-                "trouble": root.actors.adapters.trouble_of(one.name),
-            }
+        yield AdapterStatus(
+            name=one.name,
+            connected=is_heard and (device is True or not _tells_device(root, one.name)),
+            heard=is_heard,
+            device=device,
+            silent_ms=max(0, moment.now - one.heard_at) // MS,
+            trouble=root.actors.adapters.trouble_of(one.name),
         )
-    return rows
 
 
 def _tells_device(root: AnsweringRoot, adapter: str) -> bool:
@@ -354,45 +349,28 @@ def _device(root: AnsweringRoot, adapter: str) -> bool | None:
     return None
 
 
-def _audit(folds: Folds) -> dict[str, object]:
-    """Head of the chain over the audit records: whoever notes it can prove later that none of them was changed."""
-    chain = folds.audit
-    return {
-        "first_sequence": chain.first_sequence,
-        "count": chain.count,
-        "sequence": chain.last.sequence,
-        "head": chain.head.hex(),
-    }
-
-
-def _producers(root: AnsweringRoot) -> list[dict[str, object]]:
-    """Who has each name of a producer, and who had it before; the names that were taken last, above all.
-
-    Two programs that share a name by mistake are told apart by their runs.
-    """
+def _producers(root: AnsweringRoot) -> tuple[ProducerStatus, ...]:
+    """The names that were taken last, above all: two programs that share a name are told apart by their runs."""
     latest = sorted(root.folds.producers, key=lambda one: one.since_ns, reverse=True)
-    return [
-        {
-            "name": one.name,
-            "life": one.producer_id,
-            "run": one.run,
-            "since_ns": one.since_ns,
-            "last": one.last_sequence,
-            "earlier": [{"life": life.producer_id, "run": life.run} for life in one.earlier],
-        }
+    return tuple(
+        ProducerStatus(
+            name=one.name,
+            life=one.producer_id,
+            run=one.run,
+            since_ns=one.since_ns,
+            last=one.last_sequence,
+            earlier=tuple(ProducerLife(life.producer_id, life.run) for life in one.earlier),
+        )
         for one in latest[:PRODUCERS_TOLD]
-    ]
+    )
 
 
-def _followers(root: AnsweringRoot) -> list[dict[str, object]]:
-    return [
-        {
-            "name": one.hello.follower,
-            "lag": root.folded_to.sequence - one.scanned,
-            "durable": str(one.durable),
-        }
+def _followers(root: AnsweringRoot) -> tuple[FollowerStatus, ...]:
+    end = root.folded_to.sequence
+    return tuple(
+        FollowerStatus(name=one.hello.follower, lag=end - one.scanned, durable=str(one.durable))
         for one in root.feeds.leader.followers.values()
-    ]
+    )
 
 
 def _known(value: float) -> float | None:

@@ -18,6 +18,7 @@ from albireo.machine.kernel.events import ActorTold
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.status import FaceStatus
 from albireo.model.value import ValueType
 
 STEADY_NS: Final = 5 * SECOND
@@ -48,9 +49,9 @@ class FaceWatch:
         """Take boot's word on the actors of this node."""
         self._actors = actors
 
-    def rows(self) -> list[dict[str, str]]:
+    def rows(self) -> tuple[FaceStatus, ...]:
         """Each face with its trouble, for `status`."""
-        return [{"name": one, "trouble": self._items.trouble_of(one)} for one in self._items.names]
+        return tuple(FaceStatus(one, self._items.trouble_of(one)) for one in self._items.names)
 
     def time_passed(self, moment: Moment, turn: Turn) -> None:
         """Append a sample of every face that stopped or began to run, by boot's word of a moment ago."""

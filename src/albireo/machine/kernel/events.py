@@ -19,6 +19,7 @@ from albireo.model.access import RoleGrant
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 from albireo.model.settings import LimitSettings
+from albireo.model.status import DoorStatus, PairStatus
 from albireo.model.tree.nodes import ChildConfig
 
 OneLetter = tuple[bytes, AnyMessage, Sequence[bytes | memoryview], str]
@@ -29,9 +30,9 @@ class LettersDrained(msgspec.Struct, frozen=True, eq=False):
     """All letters that one wake-up brought."""
 
     letters: Sequence[OneLetter]
-    pair: dict[str, object] | None = None
+    pair: PairStatus | None = None
     """The pair as this member sees it, if one of the letters asks for the status."""
-    door: dict[str, object] | None = None
+    door: DoorStatus | None = None
     """The door of this node, likewise."""
     addresses: Mapping[bytes, str] = {}
     """Address of each sender of a question or of a follower's hello; actors of this node are left out."""

@@ -22,6 +22,7 @@ from albireo.model.instant import Instant, WallTime
 from albireo.model.log_view import LogView
 from albireo.model.refusal import Refusal
 from albireo.model.samples import SampleBatch
+from albireo.model.status import DoorStatus, PairStatus
 
 _Value = TypeVar("_Value")
 
@@ -40,10 +41,6 @@ class Moment(msgspec.Struct, frozen=True):
     wall: WallTime
 
 
-Described = dict[str, object] | None
-"""Part of the status that the shell knows; None: nobody asked, or there is none."""
-
-
 class Question(msgspec.Struct, frozen=True):
     """Asker and time of one question."""
 
@@ -52,9 +49,9 @@ class Question(msgspec.Struct, frozen=True):
     moment: Moment
     principal: str
     """Who asks (model.principal)."""
-    pair: Described = None
+    pair: PairStatus | None = None
     """The pair as this member sees it, if that was asked for."""
-    door: Described = None
+    door: DoorStatus | None = None
     """The door of this node, likewise."""
 
 

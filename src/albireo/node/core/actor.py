@@ -310,7 +310,7 @@ class Core:
         if not is_described:
             self.tell(LettersDrained(letters, addresses=addresses))
             return
-        door = self._membership.door.describe() | {HISTORY: self._history.describe()}
+        door = self._membership.door.describe(self._history.describe())
         self.tell(LettersDrained(letters, self._membership.describe(), door, addresses))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:

@@ -19,6 +19,7 @@ from albireo.machine.kernel.turn import Moment
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import SECOND, Instant
 from albireo.model.refusal import Refusal, RefusalCode, unknown_question
+from albireo.model.status import HandedOn
 from albireo.node.core.peer_links import PeerLinks
 from albireo.runtime import Letter, Link
 from albireo.runtime.link.link import LinkLimits
@@ -35,7 +36,7 @@ LIMITS: Final = LinkLimits(holds_for_peer=False)
 """Limits of CORE's link to the history: a question is refused at once while the history is not there."""
 
 
-class HandedOn(msgspec.Struct, frozen=True):
+class UnderWay(msgspec.Struct, frozen=True):
     """Question that is under way."""
 
     asker: bytes
@@ -57,7 +58,7 @@ class HistoryQuestions:
         """Numbers of questions handed on, refused, and not answered in time."""
         self._peers = peers
         self._number = 0
-        self._open: dict[int, HandedOn] = {}
+        self._open: dict[int, UnderWay] = {}
 
     def asked(self, letter: Letter, ask: Ask, access: AccessJudge, moment: Moment) -> None:
         """Hand a question on, or refuse it."""
@@ -70,7 +71,7 @@ class HistoryQuestions:
             forwarded = Ask(request_id=self._number, what=ask.what, arguments=ask.arguments)
             if self.link.send(forwarded):
                 self.handed_on += 1
-                self._open[self._number] = HandedOn(asker, ask.request_id, Instant(moment.now + ANSWER_NS))
+                self._open[self._number] = UnderWay(asker, ask.request_id, Instant(moment.now + ANSWER_NS))
                 return
             cause = "the history of this node is not there: it starts, or starts again"
             refusal = Refusal(RefusalCode.NO_ANSWER, cause, "ask again soon")
@@ -111,11 +112,6 @@ class HistoryQuestions:
     def deadline(self) -> Instant | None:
         return next((one.until for one in self._open.values()), None)
 
-    def describe(self) -> dict[str, int]:
+    def describe(self) -> HandedOn:
         """Figures for `status`."""
-        return {
-            "handed_on": self.handed_on,
-            "refused": self.refused,
-            "late": self.late,
-            "under_way": len(self._open),
-        }
+        return HandedOn(handed_on=self.handed_on, refused=self.refused, late=self.late, under_way=len(self._open))

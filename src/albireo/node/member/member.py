@@ -78,6 +78,7 @@ from albireo.machine.pair.member import Member
 from albireo.machine.pair.party import MemberFacts
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import BEGINNING, Position
+from albireo.model.status import PairStatus
 from albireo.node.member.admin_actions import ActionContext, AdminActions
 from albireo.node.member.audit_trail import audits_at_end
 from albireo.node.member.history_relay import HistoryRelay
@@ -186,8 +187,7 @@ class PairMembership:
             self._watch.heard()
             self._from_peer(message, letter.raw, path)
         elif self._links.is_of_voter(letter):
-            vote = self._links.vote_of(letter)
-            if vote is not None:
+            if (vote := self._links.vote_of(letter)) is not None:
                 self._heard_voter(vote)
         elif isinstance(message, Ask):
             return self._actions.asked(letter, message, self._actor.now())
@@ -447,8 +447,8 @@ class PairMembership:
         else:
             self._links.ask(voter, question)
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> PairStatus:
         """The pair as this member sees it, for `status`."""
         self._status.refused |= self._links.unheard()
-        told = self._status.describe(self._member, self._core.log.view(), self._actor.now())
-        return told | {"plc_voters": self._plcs.describe(), "topology_hash": self._core.root.config.topology_hash}
+        log, hashed = self._core.log.view(), self._core.root.config.topology_hash
+        return self._status.describe(self._member, log, self._actor.now(), self._plcs.describe(), hashed)

@@ -20,6 +20,7 @@ from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochHistory
+from albireo.model.status import OtherMember, PairStatus, PlcVoterStatus, VoterRecord, VoterStatus
 from albireo.node.member.marks import UNREADABLE, MarkedCase, Marks
 from albireo.node.membership.pair_arguments import Seats
 
@@ -160,67 +161,79 @@ class MemberStatus:
         if isinstance(message, HeartbeatAnswered):
             self._answered_at = now
 
-    def describe(self, member: Member, log: LogView, now: Instant) -> dict[str, object]:
-        """The pair as this member sees it. Ages in ms; null: never."""
+    def describe(
+        self,
+        member: Member,
+        log: LogView,
+        now: Instant,
+        plc_voters: dict[str, PlcVoterStatus] | None = None,
+        topology_hash: str = "",
+    ) -> PairStatus:
+        """The pair as this member sees it."""
+        told = self._seen_by(member, log, now)
+        return msgspec.structs.replace(told, plc_voters=plc_voters or {}, topology_hash=topology_hash)
+
+    def _seen_by(self, member: Member, log: LogView, now: Instant) -> PairStatus:
         own, holder, other = member.own, member.holder, member.peer.last
         confirmed = holder.changes.confirmed if holder is not None else (other.members if other else ())
-        return {
-            "member": own.index,
-            "place": self.seats.place(own.index),
-            "state": member.state.value,
-            "cause": self.cause,
-            "since_ns": self.since_ns,
-            "epoch": _epoch(member, log),
-            "run": own.run,
-            "members": list(confirmed),
-            "set": self.seats.places(confirmed),
-            "end": log.end.sequence,
-            "durable": log.durable.sequence,
-            "committed": log.told.sequence,
-            "accepted_epoch": own.accepted_epoch,
-            "feature_level": own.feature_level,
-            "log_level": own.log_level,
-            "apart": "" if other is None else why_apart(own, other) or "",
-            "lag": log.end.sequence - holder.match if holder is not None else None,
-            "lease_left_ms": max(0, holder.lease.until - now) // MS if holder is not None else None,
-            "client": self.seats.clients[own.index],
-            "peer": list(self.seats.peers[own.index]),
-            "guards": dict(self.seats.guards),
-            "other": self._other(member, now),
-            "voters": list(own.config.voters),
-            "voters_seen": {voter: _seen(one, now) for voter, one in self.voters.items()},
-            "maintenance_since_ns": self._marks.maintenance_since_ns,
-            "at_risk_since_ns": self._marks.at_risk_since_ns,
-            "cases": {case: detail for case, (detail, _) in self._cases.items()},
-            "cases_since_ns": {case: since_ns for case, (_, since_ns) in self._cases.items()},
-            "refused": {**self.refused, **{f"history_{one}": count for one, count in self._history.refused.items()}},
-        }
+        return PairStatus(
+            member=own.index,
+            place=self.seats.place(own.index),
+            state=member.state.value,
+            cause=self.cause,
+            since_ns=self.since_ns,
+            epoch=_epoch(member, log),
+            run=own.run,
+            members=tuple(confirmed),
+            set=tuple(self.seats.places(confirmed)),
+            end=log.end.sequence,
+            durable=log.durable.sequence,
+            committed=log.told.sequence,
+            accepted_epoch=own.accepted_epoch,
+            feature_level=own.feature_level,
+            log_level=own.log_level,
+            apart="" if other is None else why_apart(own, other) or "",
+            lag=log.end.sequence - holder.match if holder is not None else None,
+            lease_left_ms=max(0, holder.lease.until - now) // MS if holder is not None else None,
+            client=self.seats.clients[own.index],
+            peer=tuple(self.seats.peers[own.index]),
+            guards=dict(self.seats.guards),
+            other=self._other(member, now),
+            voters=tuple(own.config.voters),
+            voters_seen={voter: _seen(one, now) for voter, one in self.voters.items()},
+            maintenance_since_ns=self._marks.maintenance_since_ns,
+            at_risk_since_ns=self._marks.at_risk_since_ns,
+            cases={case: detail for case, (detail, _) in self._cases.items()},
+            cases_since_ns={case: since_ns for case, (_, since_ns) in self._cases.items()},
+            refused={**self.refused, **{f"history_{one}": count for one, count in self._history.refused.items()}},
+        )
 
-    def _other(self, member: Member, now: Instant) -> dict[str, object]:
+    def _other(self, member: Member, now: Instant) -> OtherMember:
         peer, index = member.peer, member.own.other
         heard = peer.last
-        told: dict[str, object] = {
-            "place": self.seats.place(index),
-            "client": self.seats.clients[index],
-            "heard_ms": None if heard is None else (now - peer.heard_at) // MS,
-            "is_present": peer.is_present(now, member.config),
-            "answers_ms": None if self._answered_at is None else (now - self._answered_at) // MS,
-            "paths_ms": [None if at is None else (now - at) // MS for at in self._paths],
-            "state": "unknown" if heard is None else heard.state,
-            "cases": _heard_cases(member),
-        }
-        if heard is not None:
-            told |= {
-                "epoch": heard.epoch,
-                "run": heard.run,
-                "end": heard.end.sequence,
-                "committed": heard.committed.sequence,
-                "accepted_epoch": heard.accepted_epoch,
-                "is_held": heard.is_held,
-                "feature_level": heard.feature_level,
-                "topology_hash": heard.topology_hash,
-            }
-        return told
+        told = OtherMember(
+            place=self.seats.place(index),
+            client=self.seats.clients[index],
+            heard_ms=None if heard is None else (now - peer.heard_at) // MS,
+            is_present=peer.is_present(now, member.config),
+            answers_ms=None if self._answered_at is None else (now - self._answered_at) // MS,
+            paths_ms=tuple(None if at is None else (now - at) // MS for at in self._paths),
+            state="unknown" if heard is None else heard.state,
+            cases=_heard_cases(member),
+        )
+        if heard is None:
+            return told
+        return msgspec.structs.replace(
+            told,
+            epoch=heard.epoch,
+            run=heard.run,
+            end=heard.end.sequence,
+            committed=heard.committed.sequence,
+            accepted_epoch=heard.accepted_epoch,
+            is_held=heard.is_held,
+            feature_level=heard.feature_level,
+            topology_hash=heard.topology_hash,
+        )
 
 
 def _heard_cases(member: Member) -> dict[str, str]:
@@ -247,22 +260,28 @@ def _epoch(member: Member, log: LogView) -> int:
     return member.following.epoch if member.following is not None else log.history.epoch
 
 
-def _seen(one: VoterSeen, now: Instant) -> dict[str, object]:
+def _seen(one: VoterSeen, now: Instant) -> VoterStatus:
     last = one.last
     if last is None:
-        return {"answered_ms": None}
-    return {
-        "answered_ms": (now - one.at) // MS,
-        "promised": last.promised,
-        "record": None if last.record is None else _record(last.record),
-        "is_lease_running": last.lease_left_ns > 0,
-        "lease_left_ms": max(0, last.lease_left_ns - (now - one.at)) // MS,
-        "floor": [last.floor.epoch, last.floor.sequence],
-        "reason": "" if last.is_granted else last.reason,
-        "refused": dict(one.refused),
-    }
+        return VoterStatus()
+    return VoterStatus(
+        answered_ms=(now - one.at) // MS,
+        promised=last.promised,
+        record=None if last.record is None else _record(last.record),
+        is_lease_running=last.lease_left_ns > 0,
+        lease_left_ms=max(0, last.lease_left_ns - (now - one.at)) // MS,
+        floor=(last.floor.epoch, last.floor.sequence),
+        reason="" if last.is_granted else last.reason,
+        refused=dict(one.refused),
+    )
 
 
-def _record(record: Record) -> dict[str, object]:
-    names = ("epoch", "version", "holder", "run", "members", "is_forced")
-    return {name: getattr(record, name) for name in names}
+def _record(record: Record) -> VoterRecord:
+    return VoterRecord(
+        epoch=record.epoch,
+        version=record.version,
+        holder=record.holder,
+        run=record.run,
+        members=record.members,
+        is_forced=record.is_forced,
+    )

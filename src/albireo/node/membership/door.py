@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.principal import Audience, KeyedEnd
+from albireo.model.status import DoorStatus, HandedOn
 from albireo.runtime import ActorContext, Link
 from albireo.runtime.link.curve import is_loopback
 from albireo.runtime.link.dialing import TCP_LIMITS
@@ -76,11 +77,12 @@ class ProgramDoor:
             self._audience = msgspec.structs.replace(self._audience, children=children)
             self.link.hear(self._audience.hears)
 
-    def describe(self) -> dict[str, object]:
+    def describe(self, history: HandedOn) -> DoorStatus:
         """The door, for `status`."""
-        return {
-            "endpoint": self.endpoint,
-            "closed_because": self.closed_because,
-            "with_keys": self._has_keys,
-            "not_heard": 0 if self.link is None else self.link.unheard,
-        }
+        return DoorStatus(
+            endpoint=self.endpoint,
+            closed_because=self.closed_because,
+            with_keys=self._has_keys,
+            not_heard=0 if self.link is None else self.link.unheard,
+            history=history,
+        )

@@ -13,6 +13,7 @@ from albireo.machine.kernel.events import Event, PairFigures
 from albireo.machine.root.root import Root
 from albireo.model.instant import Instant
 from albireo.model.position import Position
+from albireo.model.status import PairStatus
 from albireo.node.membership.door import ProgramDoor
 from albireo.node.membership.private_log import PrivateLog
 from albireo.runtime import Letter
@@ -86,7 +87,7 @@ class Membership(Protocol):
     def deadline(self) -> Instant | None:
         """When `ticked` is due."""
 
-    def describe(self) -> dict[str, object] | None:
+    def describe(self) -> PairStatus | None:
         """The pair as this member sees it, for `status`; None: no pair."""
 
     def figures(self) -> PairFigures | None:

@@ -44,6 +44,7 @@ from albireo.machine.vote.events import (
 from albireo.machine.vote.register import RegisterVoter
 from albireo.machine.vote.voter import HolderGone, SendVote, VoteAsked
 from albireo.model.instant import MS, Instant, TimePassed, soonest
+from albireo.model.status import PlcVoterStatus
 from albireo.model.topology import PlcWaits
 
 PREFIX: Final = "plc:"
@@ -191,15 +192,15 @@ class PlcVoters:
                 case SendVote(message):
                     self._outside.voted(message)
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> dict[str, PlcVoterStatus]:
         """State of each PLC's voter, for `status`."""
         return {
-            voter: {
-                "connected": line.connection != 0,
-                "phase": line.machine.state.phase.value,
-                "trouble": line.machine.state.trouble,
-                "refused": dict(line.machine.refusals),
-            }
+            voter: PlcVoterStatus(
+                connected=line.connection != 0,
+                phase=line.machine.state.phase.value,
+                trouble=line.machine.state.trouble,
+                refused=dict(line.machine.refusals),
+            )
             for voter, line in self._lines.items()
         }
 

@@ -22,6 +22,7 @@ from albireo.machine.producer.starts import run_of_start
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import EpochEntry
 from albireo.model.settings import LimitSettings
+from albireo.model.status import NodeStatus, ProducerLife, ProducerStatus
 from tests.parts.refusals import code
 from tests.parts.root_roles import ALONE, ITEMS, T0, Side, pair
 
@@ -248,17 +249,11 @@ def test_status_tells_two_programs_of_one_name_apart() -> None:
     one.letter(Ask(request_id=1, what="status"), sender=b"cli")
     (answer,) = one.take(Answer)
     assert isinstance(answer, Answer)
-    assert isinstance(answer.result, dict)
-    (row,) = answer.result["producers"]
-    assert row == {
-        "name": "p",
-        "life": lives[1],
-        "run": 2,
-        "since_ns": T0 + one.now,
-        "last": 0,
-        "earlier": [{"life": lives[0], "run": 1}],
-    }
-    assert answer.result["superseded"] == 0
+    status = msgspec.convert(answer.result, NodeStatus)
+    (row,) = status.producers
+    earlier = (ProducerLife(lives[0], 1),)
+    assert row == ProducerStatus(name="p", life=lives[1], run=2, since_ns=T0 + one.now, last=0, earlier=earlier)
+    assert status.superseded == 0
     says_hello(one, 1, lives[0])
     assert one.root.admission.counters.superseded == 1
 

@@ -1,7 +1,5 @@
 """CORE's root machine as one of two: it follows, is promoted, is suspended, is deposed, is cut."""
 
-from typing import Any
-
 import msgspec
 import numpy as np
 import pytest
@@ -410,9 +408,8 @@ def test_the_status_says_whether_the_device_answers_and_not_only_its_adapter() -
     assert isinstance(welcome, ProducerWelcome)
 
     def device(side: Side) -> tuple[object, object, object]:
-        rows: Any = status_of(side.root, side.view(), side.moment())["adapters"]
-        (row,) = rows
-        return row["heard"], row["device"], row["connected"]
+        (row,) = status_of(side.root, side.view(), side.moment()).adapters
+        return row.heard, row.device, row.connected
 
     assert device(one) == (True, None, False), "its item says nothing yet, so nobody says that it is connected"
     counts = dict.fromkeys(("acquired", "dropped", "queue_bytes", "overruns", "reconnects"), 0)
@@ -436,10 +433,10 @@ def test_the_status_says_whether_the_device_answers_and_not_only_its_adapter() -
 
 def test_the_status_of_a_pair_names_the_durability_of_each_stream() -> None:
     one, _ = pair()
-    assert status_of(one.root, one.view(), one.moment())["durability"] == {}, "alone there is nothing to choose"
+    assert status_of(one.root, one.view(), one.moment()).durability == {}, "alone there is nothing to choose"
     local = frozenset({int(Stream.SAMPLES)})
     one = Side(RootConfig(node="root", log_id=LOG, is_paired=True, local_streams=local))
-    told = status_of(one.root, one.view(), one.moment())["durability"]
+    told = status_of(one.root, one.view(), one.moment()).durability
     assert told == {one.name.lower(): "local" if one is Stream.SAMPLES else "both" for one in Stream}
 
 
@@ -480,6 +477,6 @@ def test_receipts_of_private_samples_name_the_member_that_took_them() -> None:
     role = one.root.role
     told = [role.receipt(7, 1, Position(epoch, 9)) for epoch in (4, 5)]
     assert [(receipt.durability, receipt.members) for receipt in told] == [("local", (0,)), ("local", (1,))]
-    assert status_of(one.root, one.view(), one.moment())["replication"] == {
+    assert status_of(one.root, one.view(), one.moment()).replication == {
         name.name.lower(): "configuration" if name is Stream.SAMPLES else "all" for name in Stream
     }

@@ -32,12 +32,12 @@ def test_a_node_that_is_not_heard_is_a_case_and_named_in_status_until_it_is_hear
         above.hear(node)
         above.give(node, 1.0)
     pass_time(above, 30, heard=(NORTH, SOUTH))
-    assert cases(above) == set() and above.asked("status")["nodes"] == {"below": 2, "silent": []}
+    assert cases(above) == set() and above.asked("status")["nodes"] == {"below": 2, "silent": ()}
     pass_time(above, 10, heard=(NORTH,))
     assert cases(above) == set(), "a restart is no case"
     pass_time(above, 10, heard=(NORTH,))
     assert cases(above) == {"root:core/nodes_silent"}
-    assert above.asked("status")["nodes"] == {"below": 2, "silent": [SOUTH]}
+    assert above.asked("status")["nodes"] == {"below": 2, "silent": (SOUTH,)}
     pass_time(above, 2, heard=(NORTH, SOUTH))
     assert cases(above) == set()
 

@@ -51,8 +51,8 @@ def test_a_batch_that_one_disk_had_is_stored_after_that_disk_was_overtaken(tmp_p
                 primary = made.cores[0]
                 assert primary.log.committed < receipt.position <= primary.log.durable
                 assert stored(primary, "p") == [1], "nobody reads what is not committed"
-                status = status_of(primary.root, primary.log.view(), primary._moment())["durability"]
-                assert status["samples"] == "local"  # type: ignore[index]  # JSON values.
+                status = status_of(primary.root, primary.log.view(), primary._moment())
+                assert status.durability["samples"] == "local"
 
                 await made.kill(0)
                 await made.start_witness()

@@ -19,6 +19,7 @@ from albireo.machine.pair.events import FromPeer, Objection, State
 from albireo.model.feature import FEATURE_LEVEL, FIRST_LEVEL
 from albireo.model.instant import SECOND
 from albireo.model.log_view import LogView
+from albireo.model.status import PairStatus
 from albireo.node.core.actor import create
 from albireo.runtime import running
 from albireo.runtime.errors import ConfigurationRefused
@@ -75,8 +76,8 @@ def test_the_level_of_frames_is_the_highest_that_one_of_them_raises_to() -> None
     assert level_of([]) == level_of([frame_of([Marked()])]) == FIRST_LEVEL
 
 
-def view_of(side: Side) -> dict[str, Any]:
-    return side.status.describe(side.member, side.log, side.table.now) | {"topology_hash": ""}
+def view_of(side: Side) -> PairStatus:
+    return side.status.describe(side.member, side.log, side.table.now)
 
 
 @pytest.fixture
@@ -119,13 +120,13 @@ def test_the_holder_raises_what_both_know(
 def test_members_that_cannot_have_one_log_part_and_who_leads_goes_on(
     table: Table, primary: tuple[int, int], backup: tuple[int, int], reasons: tuple[Objection, Objection]
 ) -> None:
-    epoch = view_of(table.sides[0])["epoch"]
+    epoch = view_of(table.sides[0]).epoch
     set_levels(table, primary, backup)
     table.pass_time(5 * SECOND)
     assert table.states() == (State.SOLO, State.JOINING)
     views = [view_of(one) for one in table.sides]
-    assert (views[0]["apart"], views[1]["apart"]) == reasons
-    assert views[0]["epoch"] == epoch and table.sides[1].status.refused[reasons[1]]
+    assert (views[0].apart, views[1].apart) == reasons
+    assert views[0].epoch == epoch and table.sides[1].status.refused[reasons[1]]
     assert sum("knows feature level 1" in line for line in troubles(rows_of(views))) == 1
     table.told.clear()
     table.sides[0].append(epoch)

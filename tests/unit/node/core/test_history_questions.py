@@ -13,6 +13,7 @@ from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.people.access import AccessFold
 from albireo.machine.kernel.turn import Moment
 from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.model.status import HandedOn
 from albireo.node.core.history_questions import (
     ANSWER_NS,
     UNDER_WAY_MAX,
@@ -85,7 +86,7 @@ def test_an_answer_goes_back_to_who_asked_with_its_number_and_its_parts() -> Non
         (b"b", Answer(request_id=7, result=2), [b"rows"]),
         (b"a", Answer(request_id=7, refusal=no("busy")), []),
     ]
-    assert desk.questions.describe() == {"handed_on": 2, "refused": 0, "late": 0, "under_way": 0}
+    assert desk.questions.describe() == HandedOn(handed_on=2)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_it_is_in_the_set_while_nothing_is_copied_and_shows_that(tmp_path: Path)
                 def said() -> str:
                     told = made.cores[1]._membership.describe()
                     assert told is not None
-                    return str(told["cases"])
+                    return str(told.cases)
 
                 await until(lambda: "history does not answer" in said(), "it says so")
                 assert (made.state(0), made.state(1)) == ("active", "ready")

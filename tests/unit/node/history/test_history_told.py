@@ -1,7 +1,7 @@
 """What both members say while one copies stored files of the other, and how their histories' words find their way."""
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import pytest
@@ -12,6 +12,7 @@ from albireo.codec.pair_message import Carried, CopyTold
 from albireo.codec.questions.kind import UserAsked
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
+from albireo.model.status import PairStatus
 from albireo.node.member.history_relay import HistoryRelay
 from albireo.node.membership.membership import LogAndFolds
 from albireo.runtime import ActorContext, Letter, Link
@@ -29,7 +30,7 @@ def table(tmp_path: Path) -> Table:
     return made
 
 
-def view_of(side: Side) -> dict[str, Any]:
+def view_of(side: Side) -> PairStatus:
     return side.status.describe(side.member, side.log, side.table.now)
 
 
@@ -67,7 +68,7 @@ def test_it_is_told_since_when(table: Table) -> None:
     for done in range(3):
         copy = CopyTold(is_incomplete=True, files=10, done=done)
         backup.status.history_told(told(own=copy), WALL + done * SECOND)
-    assert view_of(backup)["cases_since_ns"] == {"history_incomplete": WALL}
+    assert view_of(backup).cases_since_ns == {"history_incomplete": WALL}
 
 
 def test_what_the_other_history_said_and_was_not_believed_is_shown_by_its_name(table: Table) -> None:

@@ -262,7 +262,7 @@ def test_force_is_refused_while_the_other_is_heard_and_leads_when_it_is_not(begu
     assert backup.member.state is State.READY
     assert done(backup, "promote")["is_forced"] is True
     assert backup.member.state in (State.RECOVERING, State.SOLO)
-    assert "history_at_risk" in backup.status.describe(backup.member, backup.log, begun.now)["cases"]
+    assert "history_at_risk" in backup.status.describe(backup.member, backup.log, begun.now).cases
 
 
 def test_the_end_of_a_maintenance_leaves_a_member_held_that_is_about_to_stop(begun: Table) -> None:
@@ -320,12 +320,12 @@ def test_joint_stop_needs_both_in_the_set_and_the_exact_end(begun: Table) -> Non
 
 def test_passive_member_knows_which_voters_it_reaches(begun: Table) -> None:
     begun.pass_time(5 * SECOND)
-    told: Any = begun.sides[1].status.describe(begun.sides[1].member, begun.sides[1].log, begun.now)["voters_seen"]
-    assert all(one["answered_ms"] <= 1_100 for one in told.values())
+    told: Any = begun.sides[1].status.describe(begun.sides[1].member, begun.sides[1].log, begun.now).voters_seen
+    assert all(one.answered_ms <= 1_100 for one in told.values())
     begun.silent = {W3}
     begun.pass_time(5 * SECOND)
-    told = begun.sides[1].status.describe(begun.sides[1].member, begun.sides[1].log, begun.now)["voters_seen"]
-    assert told[W3]["answered_ms"] > 4_000 and told[W1]["answered_ms"] <= 1_100
+    told = begun.sides[1].status.describe(begun.sides[1].member, begun.sides[1].log, begun.now).voters_seen
+    assert told[W3].answered_ms > 4_000 and told[W1].answered_ms <= 1_100
     assert begun.voters[W1].state(begun.now) is VoterState.LEASED, "a READ changes nothing"
 
 
@@ -580,14 +580,12 @@ def test_a_role_that_is_missing_is_named_and_nothing_is_done(begun: Table) -> No
     assert on_record(primary)[-1] == ("access_refused", "boss", "root[primary]")
 
 
-def cases(side: Side) -> dict[str, Any]:
-    told: Any = side.status.describe(side.member, side.log, side.table.now)
-    return dict(told["cases"])
+def cases(side: Side) -> dict[str, str]:
+    return side.status.describe(side.member, side.log, side.table.now).cases
 
 
-def heard_cases(side: Side) -> dict[str, Any]:
-    told: Any = side.status.describe(side.member, side.log, side.table.now)
-    return dict(told["other"]["cases"])
+def heard_cases(side: Side) -> dict[str, str]:
+    return side.status.describe(side.member, side.log, side.table.now).other.cases
 
 
 def cut_at_return(table: Table) -> None:
@@ -625,8 +623,8 @@ def test_history_at_risk_stands_over_a_restart_until_somebody_has_looked(begun: 
     stood_ns = Marks(backup.data).cases["history_at_risk"].since_ns
     again = MemberStatus(backup.status.seats, begun.config.voters, Marks(backup.data))
     assert again.figures(backup.member, backup.log.history, begun.now).history_at_risk == 1.0
-    told: Any = again.describe(backup.member, backup.log, begun.now)
-    assert told["cases_since_ns"]["history_at_risk"] == stood_ns
+    told = again.describe(backup.member, backup.log, begun.now)
+    assert told.cases_since_ns["history_at_risk"] == stood_ns
     begun.silent = set()
     primary.is_up = True
     begun.wait_for(State.READY, State.ACTIVE)

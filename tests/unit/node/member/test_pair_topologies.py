@@ -25,7 +25,7 @@ def said_in(made: Plant, member: int) -> tuple[Any, Any]:
     """Hashes of both members as the status of one has them: its own, and that of the other one."""
     membership: Any = made.cores[member]._membership
     told = membership.describe()
-    return told["topology_hash"], told["other"]["topology_hash"]
+    return told.topology_hash, told.other.topology_hash
 
 
 def differing(made: Plant) -> list[float]:

@@ -112,8 +112,8 @@ def test_values_stay_with_the_member_that_took_them(tmp_path: Path) -> None:
                 assert values(primary, "p") == [1, 200] and reading(primary) == (200, True)
                 assert reading(backup) == (None, False)
                 assert not gaps(primary) and gaps(backup)
-                status = status_of(primary.root, primary.log.view(), primary._moment())["replication"]
-                assert status["samples"] == "configuration"  # type: ignore[index]  # JSON values.
+                status = status_of(primary.root, primary.log.view(), primary._moment())
+                assert status.replication["samples"] == "configuration"
                 case = cases(backup)
 
                 await made.kill(0)

@@ -9,6 +9,7 @@ from albireo.codec.audit_chain import entry_of, first_head, next_head
 from albireo.codec.record import Audited
 from albireo.codec.slices import unsliced
 from albireo.model.position import Position
+from albireo.model.status import AuditHead
 
 
 class _AuditSection(msgspec.Struct, frozen=True, array_like=True):
@@ -38,6 +39,12 @@ class AuditChain:
         self.head = next_head(self.head, entry_of(record, position.epoch, position.sequence))
         self.count += 1
         self.last = position
+
+    def told(self) -> AuditHead:
+        """The chain, for whoever notes it."""
+        return AuditHead(
+            first_sequence=self.first_sequence, count=self.count, sequence=self.last.sequence, head=self.head.hex()
+        )
 
     def snapshot(self) -> bytes:
         return msgspec.msgpack.encode(_AuditSection(self.first_sequence, self.count, self.last, self.head))

@@ -1,0 +1,269 @@
+"""Status: a node in one look, as its CORE answers and `albireo status --json` prints it.
+
+Times without a unit in their name are none; `_ms` are ages or lengths in ms, `_ns` wall times in ns, 0 where it never
+was. None means that nobody knows.
+"""
+
+import msgspec
+
+
+class VoterRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Record on which the voters agree, as one of them has it."""
+
+    epoch: int
+    version: int
+    holder: int
+    run: int
+    members: tuple[int, ...]
+    is_forced: bool
+
+
+class VoterStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A voter as a member knows it. One that never answered has nothing but that."""
+
+    answered_ms: int | None = None
+    promised: int | None = None
+    """Highest epoch that it has promised."""
+    record: VoterRecord | None = None
+    is_lease_running: bool = False
+    lease_left_ms: int | None = None
+    floor: tuple[int, int] | None = None
+    """Highest commit position that was reported to it: epoch, sequence."""
+    reason: str = ""
+    """Reason why it last refused; empty: it granted."""
+    refused: dict[str, int] = {}
+    """Refusals by reason."""
+
+
+class PlcVoterStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A voter in registers of a PLC, as the member that drives it knows it."""
+
+    connected: bool
+    phase: str
+    trouble: str
+    refused: dict[str, int]
+
+
+class OtherMember(msgspec.Struct, frozen=True, kw_only=True):
+    """The other member of a pair as this one last heard it."""
+
+    place: str
+    client: str
+    """Its endpoint for programs."""
+    heard_ms: int | None
+    is_present: bool
+    answers_ms: int | None
+    """Age of its last answer to a heartbeat."""
+    paths_ms: tuple[int | None, ...]
+    """Age of what came last on each path."""
+    state: str
+    cases: dict[str, str]
+    epoch: int | None = None
+    run: int | None = None
+    end: int | None = None
+    committed: int | None = None
+    accepted_epoch: int | None = None
+    is_held: bool | None = None
+    feature_level: int | None = None
+    topology_hash: str = ""
+
+
+class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A pair as one of its members sees it."""
+
+    member: int
+    """Index of this member: 0 the primary, 1 the backup."""
+    place: str
+    state: str
+    cause: str
+    """Cause of the last change of state, which was at `since_ns`."""
+    since_ns: int
+    epoch: int
+    run: int
+    members: tuple[int, ...]
+    """In-sync set, as far as it is known here; `set` has the places."""
+    set: tuple[str, ...]
+    end: int
+    """Sequence of the last record of its log; `durable`, `committed`: of the last that is so."""
+    durable: int
+    committed: int
+    accepted_epoch: int
+    feature_level: int
+    log_level: int
+    apart: str
+    """Why the members can't have one log; empty: they can."""
+    lag: int | None
+    """Records that the other member lacks; None: this one does not lead."""
+    lease_left_ms: int | None
+    client: str
+    peer: tuple[str, ...]
+    """Endpoints of the paths between the members."""
+    guards: dict[str, str]
+    """By adapter what holds off late orders to its outputs."""
+    other: OtherMember
+    voters: tuple[str, ...]
+    voters_seen: dict[str, VoterStatus]
+    maintenance_since_ns: int
+    at_risk_since_ns: int
+    cases: dict[str, str]
+    cases_since_ns: dict[str, int]
+    refused: dict[str, int]
+    """Messages that were not taken, by reason."""
+    plc_voters: dict[str, PlcVoterStatus] = {}
+    topology_hash: str = ""
+
+
+class HandedOn(msgspec.Struct, frozen=True, kw_only=True):
+    """Questions of the door that CORE hands to the history."""
+
+    handed_on: int = 0
+    refused: int = 0
+    late: int = 0
+    under_way: int = 0
+
+
+class DoorStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The endpoint for programs of other machines."""
+
+    endpoint: str
+    """Empty: it has none."""
+    closed_because: str
+    with_keys: bool
+    not_heard: int
+    """Messages of senders that are not heard."""
+    history: HandedOn
+
+
+class LogStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """The log. `epoch` and `sequence`: the position up to which everything is committed and folded."""
+
+    log_id: str
+    epoch: int
+    sequence: int
+    end: int
+    log_time_ms: int
+    feature_level: int
+    admission: str
+    """Why nothing is taken in; empty: it is."""
+    lacks_to: int
+    """Sequence up to which the state is missing; 0: none is."""
+
+
+class NodesStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes below: their number, and names of those that are not heard, 20 at most."""
+
+    below: int
+    silent: tuple[str, ...]
+
+
+class CaseCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of alarm cases."""
+
+    open: int
+    unacked: int
+    raised: int
+
+
+class CommitDelay(msgspec.Struct, frozen=True, kw_only=True):
+    """Time from the acquisition of a sample to its commit, in ms; None: nothing was committed lately."""
+
+    p50: float | None = None
+    p99: float | None = None
+
+
+class AdapterStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """An adapter, or a program that has produced."""
+
+    name: str
+    connected: bool
+    """It is heard, and says that its device answers or has none to speak of."""
+    heard: bool
+    device: bool | None
+    silent_ms: int
+    trouble: str
+    """Why one of the topology does not run; empty: it does."""
+
+
+class FaceStatus(msgspec.Struct, frozen=True):
+    """A face, and why it does not run."""
+
+    name: str
+    trouble: str
+
+
+class ProducerLife(msgspec.Struct, frozen=True):
+    """A run of a program that has, or had, a producer's name."""
+
+    life: int
+    run: int
+
+
+class ProducerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Who has a producer's name, and who had it before."""
+
+    name: str
+    life: int
+    run: int
+    since_ns: int
+    last: int
+    """Number of its last batch that was taken."""
+    earlier: tuple[ProducerLife, ...]
+
+
+class AuditHead(msgspec.Struct, frozen=True, kw_only=True):
+    """Head of the chain over the audit records: whoever notes it can prove later that none of them was changed."""
+
+    first_sequence: int
+    count: int
+    sequence: int
+    head: str
+
+
+class FollowerStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A follower of the log. `lag`: records that were not offered to it yet."""
+
+    name: str
+    lag: int
+    durable: str
+    """Position up to which it has everything on its disk."""
+
+
+class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A node."""
+
+    node: str
+    role: str
+    pair: PairStatus | None
+    """None: it stands alone."""
+    door: DoorStatus | None
+    durability: dict[str, str]
+    """By stream when a record is acknowledged: `both`, `local`; empty for a node that stands alone."""
+    replication: dict[str, str]
+    """By stream which members have it: `all`, `configuration`; likewise."""
+    log: LogStatus
+    wall_ns: int
+    topology_hash: str
+    """Hash of the topology by which it runs; empty: without a file."""
+    items: int
+    bad_items: int
+    nodes: NodesStatus
+    forced_items: int
+    sessions: int
+    sessions_left_out: int
+    cases: CaseCounts
+    commands_open: int
+    samples_committed: int
+    refused: int
+    """Batches that were not taken, by kind: this and the next three."""
+    malformed: int
+    repeated: int
+    superseded: int
+    credit_cut: int
+    """Times that a follower's credit was cut."""
+    acquire_to_commit_ms: CommitDelay
+    adapters: tuple[AdapterStatus, ...]
+    faces: tuple[FaceStatus, ...]
+    producers: tuple[ProducerStatus, ...]
+    """The 64 whose names were taken last."""
+    audit: AuditHead
+    followers: tuple[FollowerStatus, ...]
