@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from albireo.cli.node.status import gather
+from albireo.cli.node.status import answer_of
 from albireo.cli.output import Output, tell
 from albireo.cli.pair.votes import votes_text
 from albireo.client import connect
@@ -49,7 +49,7 @@ def seat_of(home: Path) -> Any:
 def votes_of(home: Path) -> Any:
     """What `albireo status` knows of the votes of a place."""
     with connect(home, is_pinned=True) as client:
-        return gather(client, home).votes
+        return answer_of(client, "status", "voter")
 
 
 def table_of(home: Path) -> list[list[str]]:

@@ -58,16 +58,17 @@ def gather(client: Client, place: Place) -> StatusAnswer:
     answer = StatusAnswer(
         **{name: getattr(status, name) for name in status.__struct_fields__},
         data=str(place),
-        stats=_answer(client, "stats", "history"),
-        actors=_answer(client, "actors", "boot") if here else UNSET,
-        votes=_answer(client, "status", "voter") if here else None,
+        stats=answer_of(client, "stats", "history"),
+        actors=answer_of(client, "actors", "boot") if here else UNSET,
+        votes=answer_of(client, "status", "voter") if here else None,
         untrusted=tuple(untrusted(status.pair, place)) if status.pair and isinstance(place, Path) else (),
         members=tuple(rows_of(_views(client, status.pair, place))) if status.pair else (),
     )
     return msgspec.structs.replace(answer, summary=page_of(answer))
 
 
-def _answer(client: Client, what: str, part: str) -> Any:
+def answer_of(client: Client, what: str, part: str) -> Any:
+    """The answer of a part of the node that may not be there; None: it does not answer."""
     try:
         return client.ask(what, of=part, timeout_s=2.0)
     except ClientError:
