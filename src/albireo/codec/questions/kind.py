@@ -124,13 +124,13 @@ def by_name(handled: Iterable[Handled[HandlerT]]) -> dict[str, Handled[HandlerT]
 
 def taken(
     handlers: Mapping[str, Handled[HandlerT]], name: str, arguments: Mapping[str, object]
-) -> tuple[HandlerT, Any] | Refusal:
-    """Handler of a question, and its arguments once they are checked."""
+) -> tuple[Handled[HandlerT], Any] | Refusal:
+    """A question with its handler, and its arguments once they are checked."""
     found = handlers.get(name)
     if found is None:
         return unknown_question(name, handlers)
     try:
-        return found.handler, msgspec.convert(arguments, found.kind.shape)
+        return found, msgspec.convert(arguments, found.kind.shape)
     except msgspec.ValidationError as error:
         return Refusal(RefusalCode.MALFORMED, f"{name}: {error}")
 

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Final
 
+import msgspec
 from msgspec import Meta
 
 from albireo.codec.questions.kind import Answerer, Asked, Nothing, QuestionKind
@@ -38,7 +39,7 @@ class ForgetAsked(Asked, frozen=True, kw_only=True):
     reason: OrderText = ""
 
 
-class Forgotten(Asked, frozen=True, kw_only=True):
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `forget`."""
 
     producers: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ class InPieces(Asked, frozen=True, kw_only=True):
     cursor: Name = ""
     """`next` of the piece before; empty: the first piece, or all of it at once."""
     rows_max: Annotated[int, Meta(ge=0, le=ENTRIES_MAX)] = 0
-    """Most rows of a piece; 0 without a cursor: all of it at once, as versions before 0.2 asked."""
+    """Most rows of a piece; 0 without a cursor: all of it at once."""
 
     @property
     def is_piece(self) -> bool:

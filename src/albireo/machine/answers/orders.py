@@ -5,8 +5,6 @@ from typing import Final, Protocol
 
 from albireo.codec.questions.orders import CANCEL, COMMAND, COMMANDS, CancelAsked, CommandAsked, CommandsAsked
 from albireo.codec.record import Audited, Stream
-from albireo.machine.answers.forces import ForcingRoot
-from albireo.machine.answers.selections import SelectingRoot
 from albireo.machine.carry.carrying import Carrying, CarryingRoot
 from albireo.machine.desk.roles import RoleNeeded, check_role
 from albireo.machine.fold.letters.outbox import MessageReceipt
@@ -16,16 +14,18 @@ from albireo.machine.kernel.turn import NotAnswered, Question, Turn, granted
 from albireo.machine.message.ends import PREFIX, end_of
 from albireo.machine.orders.message.kinds import proof_of
 from albireo.machine.orders.places import Places
+from albireo.machine.orders.write.orders import Orders
 from albireo.model.command import Receipt
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.message import MessageName
 from albireo.model.tree.proof import MessageProof
 
 
-class OrderingRoot(CarryingRoot, SelectingRoot, ForcingRoot, Protocol):
+class OrderingRoot(CarryingRoot, Protocol):
     """The root machine, as far as these answers need it."""
 
     config: RootConfig
+    orders: Orders
 
 
 class OrderAnswers:
@@ -44,7 +44,6 @@ class OrderAnswers:
     def _cancel(self, question: Question, asked: CancelAsked, turn: Turn) -> None:
         """Take an order back, to an item of this node or of another one, or a message."""
         root = self._root
-        root.admission.check_open()
         name, order = root.tree.post.messages.find(asked.command_id), root.orders.commands.find(asked.command_id)
         if isinstance(name, MessageReceipt):
             raise NotAnswered(_ended(name.end.outcome.value))

@@ -13,7 +13,6 @@ from albireo.codec.questions.messages import (
     TakeAsked,
 )
 from albireo.machine.carry.node_tree import NodeTree
-from albireo.machine.desk.admission import Admission
 from albireo.machine.kernel.handling import handled
 from albireo.machine.kernel.turn import Question, Turn, granted
 from albireo.machine.orders.message.kinds import proof_of
@@ -24,7 +23,6 @@ from albireo.model.instant import MS
 class PostingRoot(Protocol):
     """The root machine, as far as these answers need it."""
 
-    admission: Admission
     tree: NodeTree
 
 
@@ -48,9 +46,7 @@ class PostAnswers:
         granted(self._root.tree.receive(question, asked.inbox, asked.wait_ms * MS, turn))
 
     def _take(self, question: Question, asked: TakeAsked, turn: Turn) -> None:
-        self._root.admission.check_open()
         granted(self._root.tree.take(question, asked.name, asked.lease, asked.reply, turn))
 
     def _give_back(self, question: Question, asked: GiveBackAsked, turn: Turn) -> None:
-        self._root.admission.check_open()
         granted(self._root.tree.give_back(question, asked.name, asked.lease, turn))

@@ -1,7 +1,7 @@
 """Carrying: the one way of an order of any kind, from the question to its answer.
 
-    asked --> closed or crowded? --> whose is it? --> role there --+-- here: done, and answered once that is committed
-                                                                   +-- elsewhere: a message, and answered with its end
+    asked --> crowded? --> whose is it? --> role there --+-- here: done, and answered once that is committed
+                                                         +-- elsewhere: a message, and answered with its end
 
 A kind (machine/orders/kind.py) says what differs. How a message comes to its owner is left to the post
 (machine/message/post.py).
@@ -14,7 +14,6 @@ from typing import Final, Protocol
 from albireo.codec.message import AnyMessage
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.carry.node_tree import NodeTree
-from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.roles import check_role
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn, answer_to, granted
 from albireo.machine.orders.kind import AnyKind, OrderAsked, OrderAtOwner
@@ -29,7 +28,6 @@ CROWDED: Final = Refusal(
 class CarryingRoot(Protocol):
     """The root machine, as far as orders need it."""
 
-    admission: Admission
     access: AccessJudge
     tree: NodeTree
 
@@ -51,7 +49,6 @@ class Carrying:
     def take(self, kind: AnyKind, question: Question, asked: OrderAsked, turn: Turn) -> None:
         """Take an order. Raises NotAnswered."""
         root = self._root
-        root.admission.check_open()
         if kind.is_done_at_once and root.is_crowded:
             raise NotAnswered(CROWDED)
         aim = kind.aim(asked, self._places)

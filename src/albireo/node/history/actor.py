@@ -408,7 +408,7 @@ class Historian:
     def _answer(self, letter: Letter, ask: Ask) -> None:
         found = taken(self.handlers, ask.what, ask.arguments)
         try:
-            refusal = found if isinstance(found, Refusal) else found[0](letter, ask, found[1])
+            refusal = found if isinstance(found, Refusal) else found[0].handler(letter, ask, found[1])
         except HistoryRefused as error:
             refusal = error.refusal
         if refusal is not None:

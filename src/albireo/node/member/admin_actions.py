@@ -193,7 +193,7 @@ class AdminActions:
         self._context.journal(ask.what, given.user)
         self._note(given, "", _text({name: ask.arguments[name] for name in ask.arguments if name not in NOT_DETAIL}))
         found = taken(self.handlers, ask.what, ask.arguments)
-        outcome = found if isinstance(found, Refusal) else found[0](found[1], now)
+        outcome = found if isinstance(found, Refusal) else found[0].handler(found[1], now)
         if callable(outcome):
             self._waiting.append(WaitingAction(given, outcome))
             self._poll_at = now

@@ -290,7 +290,7 @@ class Supervisor:
     def _answer(self, ask: Ask) -> Answer:
         found = taken(self.handlers, ask.what, ask.arguments)
         try:
-            outcome = found if isinstance(found, Refusal) else found[0](self, found[1])
+            outcome = found if isinstance(found, Refusal) else found[0].handler(self, found[1])
         except AnswerRefused as refused:
             outcome = refused.refusal
         refusal = outcome if isinstance(outcome, Refusal) else None

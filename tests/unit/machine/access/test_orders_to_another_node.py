@@ -8,9 +8,11 @@ import pytest
 
 from albireo.codec.message import Ask, FeedState
 from albireo.codec.questions.cases import CASE_ACTION
+from albireo.codec.questions.declared import QUESTIONS
+from albireo.codec.questions.kind import Answerer
 from albireo.codec.record import Audited, Kind, decode_records
 from albireo.machine.access.needs import needed_for
-from albireo.machine.kernel.events import KeysListed, LettersDrained
+from albireo.machine.kernel.events import AdmissionChanged, KeysListed, LettersDrained
 from albireo.model.access import ROLE_WORDS, AccessRole, RoleGrant
 from albireo.model.case import Action
 from albireo.model.instant import SECOND, Instant
@@ -218,3 +220,13 @@ def test_a_question_outside_the_table_sends_nothing_to_the_node_that_it_names(wh
     error, is_taken = asked(site(), what, HERE[what])
     assert not is_taken
     assert "unknown question" not in error and "Object" not in error, error
+
+
+@pytest.mark.parametrize("what", sorted({order.what for order in TABLE.values()} | set(HERE)))
+def test_a_node_that_records_nothing_answers_all_but_what_the_acting_member_does(what: str) -> None:
+    one = site()
+    one.step(AdmissionChanged("the disk is full"))
+    arguments = HERE[what] if what in HERE else next(each for each in TABLE.values() if each.what == what).arguments
+    error, is_taken = asked(one, what, {"command_id": "c", **arguments} if what == "cancel" else arguments)
+    assert ("the disk is full" in error) is (QUESTIONS[what].answerer is Answerer.ACTING), error
+    assert not is_taken

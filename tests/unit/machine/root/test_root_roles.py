@@ -22,7 +22,7 @@ from albireo.codec.message import (
 )
 from albireo.codec.record import Kind, Stream
 from albireo.field.diagnostics import AdapterDiagnostics, Health
-from albireo.machine.answers.answers import status_of
+from albireo.machine.answers.status import status_of
 from albireo.machine.desk.role import STANDING_BY_MAX, Role
 from albireo.machine.fold.alarms import cases
 from albireo.machine.kernel.config import RootConfig

@@ -9,7 +9,7 @@ import pytest
 from albireo.codec import samples
 from albireo.codec.frame import frames
 from albireo.codec.record import Kind
-from albireo.machine.answers.answers import status_of
+from albireo.machine.answers.status import status_of
 from albireo.model.instant import SECOND
 from albireo.node.core.actor import Core
 from tests.parts.core_pair import aside, plant, until

@@ -13,7 +13,7 @@ from albireo.codec import record, reference, samples
 from albireo.codec.frame import Frame, body_crc, frames
 from albireo.codec.message import Append, AppendEntry
 from albireo.codec.record import Kind, Stream
-from albireo.machine.answers.answers import status_of
+from albireo.machine.answers.status import status_of
 from albireo.model import quality
 from albireo.model.case import Case
 from albireo.model.instant import SECOND

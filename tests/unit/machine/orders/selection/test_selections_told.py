@@ -6,7 +6,7 @@ import pytest
 
 from albireo.codec.message import Answer, Ask, FeedState
 from albireo.codec.record import Audited, SelectionEnded
-from albireo.machine.answers.selections import selections_below
+from albireo.machine.answers.rows import selections_below
 from albireo.machine.fold.commands.selections import SELECTIONS
 from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.tree.mirror import NodeMirror
