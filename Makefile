@@ -55,7 +55,7 @@ bench:
 drill:
 	@$(INSTALL) dev
 	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest -n $(WORKERS) \
-	  tests/drill tests/fuzz tests/property tests/scripted tests/sim tests/unit/pipeline $(ARGS)
+	  tests/drill tests/fuzz tests/own tests/property tests/scripted tests/sim tests/unit/pipeline $(ARGS)
 	@failed=0; for fault in $$($(BIN)/albireo drill --list | cut -f1); do \
 	  $(BIN)/albireo drill $$fault --rounds $(ROUNDS) --json || failed=1; done; exit $$failed
 

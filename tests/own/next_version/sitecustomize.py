@@ -3,8 +3,8 @@ PYTHONPATH."""
 
 from albireo.model.feature_levels import LEVELS
 
-LEVELS.append("notes")  # Before anything is imported that counts the levels.
+LEVELS.append("remarks")  # Before anything is imported that counts the levels.
 
-from tests.own.next_version.notes import declare  # noqa: E402
+from tests.own.next_version.remarks import declare  # noqa: E402
 
 declare()

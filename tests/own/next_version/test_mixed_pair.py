@@ -22,7 +22,7 @@ from albireo.drill.fault.upgrade import BAD_CONFIGURATION, RAISED_S, REFUSED_S, 
 from albireo.drill.pair import MEMBERS, Pair, other_of
 from albireo.drill.rehearsal import Rehearsal
 from tests.long_form import some
-from tests.own.next_version.notes import LEVEL, known
+from tests.own.next_version.remarks import LEVEL, known
 from tests.parts.process_pair import ALBIREO
 from tests.parts.waiting import PATIENCE_S
 
@@ -64,7 +64,7 @@ class Mixed(Fault):
     def __init__(self) -> None:
         self.noted: list[str] = []
         self.counts: dict[str, Any] = {}
-        """Notes at each member in the end, with how often each was noted."""
+        """Remarks at each member in the end, with how often each was noted."""
 
     def begin(self, pair: Pair) -> None:
         upgrade(pair, NEWER)
@@ -93,12 +93,12 @@ class Mixed(Fault):
             pair.wait_healthy()
             lead_to(pair, other_of(leader))
         refused(pair, other_of(pair.wait_healthy()[0]))
-        self.counts = {member: pair.ask(member, "notes") for member in MEMBERS}
+        self.counts = {member: pair.ask(member, "remarks") for member in MEMBERS}
         return f"the log is at feature level {LEVEL}, with {len(self.noted)} notes"
 
     def note(self, pair: Pair, text: str) -> None:
         with connect(pair.lines, keys=pair.keys, timeout_s=PATIENCE_S) as client:
-            assert client.ask("note", text=text) == text
+            assert client.ask("remark", text=text) == text
         self.noted.append(text)
 
 

@@ -303,15 +303,3 @@ def test_it_stays_for_a_named_follower_and_one_that_never_comes_fills_no_disk(tm
             assert verdicts[0] == "snapshot"
 
     asyncio.run(story())
-
-
-def test_it_is_named_in_its_folder_only() -> None:
-    root = Path(__file__).parents[3]
-    word = "Note" + "Stream"
-    naming = {
-        path.relative_to(root).parts[:3]
-        for folder in ("src", "tests", "docs")
-        for path in (root / folder).rglob("*")
-        if path.is_file() and path.suffix in (".py", ".md", ".txt") and word in path.read_text()
-    }
-    assert naming == {("tests", "own", "stream")}

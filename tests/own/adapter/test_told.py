@@ -15,9 +15,9 @@ from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.value import ValueType
+from tests.own.adapter.adapter import TellingAdapter
+from tests.own.adapter.kind import ToldConfig
 from tests.parts.refusals import no
-from tests.parts.told.adapter import TellingAdapter
-from tests.parts.told.kind import ToldConfig
 
 ITEMS = (
     DataItem(name="a", value_type=ValueType.FLOAT64),

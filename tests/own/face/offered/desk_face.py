@@ -27,7 +27,7 @@ class DeskSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Address at which it says to whoever shows a ticket who he is; empty: nowhere."""
 
 
-class Desk:
+class DeskFace:
     def __init__(self, settings: DeskSettings, place: FacePlace) -> None:
         self.name = f"face.{place.name}"
         self._settings = settings
@@ -81,4 +81,4 @@ class Desk:
         await self._client.close()
 
 
-KIND = FaceKind(settings=DeskSettings, create=Desk)
+KIND = FaceKind(settings=DeskSettings, create=DeskFace)

@@ -29,16 +29,16 @@ from albireo.model.refusal import Refusal, RefusalCode
 
 LEVEL: Final = 2
 """Feature level that brings it."""
-NOTES_MAX: Final = 100
+REMARKS_MAX: Final = 100
 
 
-class Noted(msgspec.Struct, frozen=True, kw_only=True, tag="noted"):
+class Remarked(msgspec.Struct, frozen=True, kw_only=True, tag="remarked"):
     """Somebody noted a text. Stream STATE."""
 
     text: Name
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class Remark(msgspec.Struct, frozen=True, kw_only=True):
     """A text that was noted."""
 
     text: Name
@@ -46,31 +46,36 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """Number of times that it was noted."""
 
 
-NOTES: Final = TableShape("notes", Note, lambda one: one.text, NOTES_MAX)
+REMARKS: Final = TableShape("remarks", Remark, lambda one: one.text, REMARKS_MAX)
 
 
-class Notes(TableFold[str, Note]):
+class Remarks(TableFold[str, Remark]):
     """The fold."""
 
-    shape = NOTES
-    records = (Noted,)
+    shape = REMARKS
+    records = (Remarked,)
 
-    def fold(self, record: Noted, sequence: int, header: FrameHeader) -> None:
+    def fold(self, record: Remarked, sequence: int, header: FrameHeader) -> None:
         before = self.find(record.text)
-        self.table.put(Note(text=record.text, count=1 + (before.count if before else 0)), sequence)
+        self.table.put(Remark(text=record.text, count=1 + (before.count if before else 0)), sequence)
 
 
-class NoteAsked(Asked, frozen=True, kw_only=True):
+class RemarkAsked(Asked, frozen=True, kw_only=True):
     """Arguments of the question `note`."""
 
     text: Name
 
 
-NOTE: Final = QuestionKind(
-    name="note", shape=NoteAsked, answer=str, answerer=Answerer.ACTING, role=AccessRole.OPERATE, meaning="note a text"
+REMARK: Final = QuestionKind(
+    name="remark",
+    shape=RemarkAsked,
+    answer=str,
+    answerer=Answerer.ACTING,
+    role=AccessRole.OPERATE,
+    meaning="note a text",
 )
 COUNTS: Final = QuestionKind(
-    name="notes",
+    name="remarks",
     shape=Nothing,
     answer=dict[str, int],
     answerer=Answerer.CORE,
@@ -81,10 +86,10 @@ COUNTS: Final = QuestionKind(
 
 def declare() -> None:
     """Add all of it to what this process knows."""
-    record.declare(Noted, LEVEL)
-    declared.FOLDS = (*declared.FOLDS, Notes)
-    QUESTIONS.update({one.name: one for one in (NOTE, COUNTS)})
-    answers.PARTS = (*answers.PARTS, NoteAnswers)
+    record.declare(Remarked, LEVEL)
+    declared.FOLDS = (*declared.FOLDS, Remarks)
+    QUESTIONS.update({one.name: one for one in (REMARK, COUNTS)})
+    answers.PARTS = (*answers.PARTS, RemarkAnswers)
 
 
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,22 +97,22 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record, "_decoder", record._decoder)
     monkeypatch.setattr(declared, "FOLDS", declared.FOLDS)
     monkeypatch.setattr(answers, "PARTS", answers.PARTS)
-    for one in (NOTE, COUNTS):
+    for one in (REMARK, COUNTS):
         monkeypatch.setitem(QUESTIONS, one.name, one)
-    monkeypatch.setitem(record.LEVELS, Noted, LEVEL)
+    monkeypatch.setitem(record.LEVELS, Remarked, LEVEL)
     declare()
 
 
-class NoteAnswers:
+class RemarkAnswers:
     """The part of the answers that is about notes."""
 
     def __init__(self, root: AnsweringRoot, _: Places) -> None:
-        self.handlers = (handled(NOTE, partial(_note, root)), handled(COUNTS, partial(_notes, root)))
+        self.handlers = (handled(REMARK, partial(_note, root)), handled(COUNTS, partial(_notes, root)))
 
 
-def _note(root: AnsweringRoot, question: Question, asked: NoteAsked, turn: Turn) -> None:
+def _note(root: AnsweringRoot, question: Question, asked: RemarkAsked, turn: Turn) -> None:
     root.admission.check_open()
-    noted: Any = Noted(text=asked.text)
+    noted: Any = Remarked(text=asked.text)
     if not record.may_append(noted, turn.level):
         cause = f"the log is at feature level {turn.level}, and notes need {LEVEL}"
         raise NotAnswered(Refusal(RefusalCode.NOT_POSSIBLE, cause))
@@ -116,5 +121,5 @@ def _note(root: AnsweringRoot, question: Question, asked: NoteAsked, turn: Turn)
 
 
 def _notes(root: AnsweringRoot, question: Question, _: Nothing, turn: Turn) -> None:
-    counts = {one.text: one.count for one in root.folds.of(Notes)}
+    counts = {one.text: one.count for one in root.folds.of(Remarks)}
     turn.answer(question, counts)

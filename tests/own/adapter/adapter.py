@@ -24,7 +24,7 @@ from albireo.model.item import DataItem
 from albireo.model.quality import GOOD
 from albireo.model.samples import Strings
 from albireo.model.value import Value, ValueType
-from tests.parts.told.kind import ToldConfig, judge
+from tests.own.adapter.kind import ToldConfig, judge
 
 
 class TellingAdapter:

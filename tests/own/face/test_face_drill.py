@@ -292,15 +292,3 @@ port = "many"
     assert "list the addresses of peers" in told[15, "face[3]"]
     assert "'many' is wrong" in told[23, "port"]
     assert len(mistakes) == 8, mistakes
-
-
-def test_the_tests_own_face_is_named_in_its_folder_only() -> None:
-    root = Path(__file__).parents[3]
-    word = "desk" + "_face"
-    naming = {
-        path.relative_to(root).parts[:3]
-        for folder in ("src", "tests")
-        for path in (root / folder).rglob("*")
-        if path.is_file() and path.suffix in (".py", ".txt") and word in path.read_text()
-    }
-    assert naming == {("tests", "drill", "face")}

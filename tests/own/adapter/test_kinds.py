@@ -13,7 +13,7 @@ from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.field.contract import ConfigurationError
 from albireo.field.kinds import settings_of
 from albireo.field.offered import ENTRY_POINTS, KnownKinds
-from tests.parts.told.kind import ToldConfig
+from tests.own.adapter.kind import ToldConfig
 
 MODULE = """
 import threading
@@ -92,8 +92,8 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kinds of another distribution: a good one, and three that can't be had."""
     offer(
         tmp_path,
-        told="tests.parts.told.kind:KIND", gone="no_such_module:KIND", broken="broken_kind:KIND",
-        other="tests.parts.told.kind:COLUMNS", modbus="tests.parts.told.kind:KIND",
+        told="tests.own.adapter.kind:KIND", gone="no_such_module:KIND", broken="broken_kind:KIND",
+        other="tests.own.adapter.kind:COLUMNS", modbus="tests.own.adapter.kind:KIND",
     )  # fmt: skip
     (tmp_path / "broken_kind.py").write_text("raise RuntimeError('it is broken')\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -33,4 +33,4 @@ def judge(cells: Mapping[str, str]) -> Judged | list[RowMistake]:
     return Judged(item, dead_band=width)
 
 
-KIND = AdapterKind(create="tests.parts.told.adapter:create", settings=ToldConfig, columns=COLUMNS, judge=judge)
+KIND = AdapterKind(create="tests.own.adapter.adapter:create", settings=ToldConfig, columns=COLUMNS, judge=judge)
