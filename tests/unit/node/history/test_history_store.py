@@ -28,6 +28,7 @@ from albireo.codec.history import (
     file_path,
 )
 from albireo.codec.record import CaseChanged, EpochGranted, GapFound, ItemDeclared, NodeStopped, Record, Stream
+from albireo.log.files import OsFileSystem
 from albireo.machine.history.aggregate import PARTIAL_COLUMNS
 from albireo.machine.history.sealing import CLOSED_LEVEL, QUIET_NS, TIER, SealPace, SealPaceConfig, merge_plan
 from albireo.machine.history.trace import AggregateSettings
@@ -75,6 +76,29 @@ def test_every_value_type_comes_back_as_it_was(tmp_path: Path) -> None:
     assert found[0][3] == 1.5
     assert isinstance(found[1][3], float)
     assert math.isnan(found[1][3])
+
+
+class Watched(OsFileSystem):
+    """A disk beside which somebody reads the history whenever a file of it appears."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.seen: list[int] = []
+
+    def rename(self, source: Path, target: Path) -> None:
+        super().rename(source, target)
+        self.seen.append(len(read_manifest(self.root).files))
+
+
+def test_a_history_that_begins_is_not_taken_for_a_damaged_one(tmp_path: Path) -> None:
+    log = MemoryLog()
+    log.samples([(1, DAY_ZERO, 1.5, 0)], DAY_ZERO)
+    files = Watched(tmp_path / "history")
+    store, _ = HistoryStore.open(tmp_path, "root", files)
+    hot = hot_of(store)
+    fill(hot, log)
+    store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+    assert files.seen[-1] > 0 and set(files.seen[:-1]) == {0}
 
 
 def test_files_have_exactly_the_published_schema_and_order(tmp_path: Path) -> None:

@@ -145,6 +145,8 @@ class HistoryStore:
         Raises:
             OSError: of the disk; the history is as it was, try again later.
         """
+        if not self.manifest.generation:  # Files that no manifest ever listed are a damage to whoever finds them.
+            self._replace_manifest(self.manifest, [], wall_ns)
         declared = self.declared.with_news(content.items)
         left, rests = holes_behind(self.manifest.holes, content.forks)
         holes = [self._placed(hole) for hole in (*rests, *content.holes)]
@@ -421,8 +423,10 @@ def read_manifest(root: Path) -> Manifest:
     newest, problem = load(root / MANIFEST_NAME)
     if newest is None:
         newest, _ = load(root / PREVIOUS_NAME)
-    if newest is None and problem == MISSING and next(root.rglob("*.parquet"), None) is None:
-        return Manifest(node="")
+    if newest is None and problem == MISSING:
+        if next(root.rglob("*.parquet"), None) is None:
+            return Manifest(node="")
+        newest, problem = load(root / MANIFEST_NAME)  # The first one came in between: it is there before any file.
     if newest is None:
         raise HistoryDamaged(MANIFEST_NAME, problem)
     return newest
