@@ -3,7 +3,8 @@
 import tomllib
 from typing import Any
 
-from albireo.client import NodeUnreachable, connect
+from albireo.client import NodeRefused, NodeUnreachable, connect
+from albireo.model.refusal import kind_of_code
 from albireo.runtime.link.lines import LineTo
 from tests.parts.process_pair import Pair, until
 from tests.parts.waiting import PATIENCE_S
@@ -23,6 +24,10 @@ def history(pair: Pair, member: str, what: str) -> dict[str, Any]:
             with connect(pair.data(member), timeout_s=PATIENCE_S, is_pinned=True) as client:
                 found.append(client.ask(what, of="history"))
         except NodeUnreachable:
+            return False
+        except NodeRefused as error:
+            if not kind_of_code(error.code).may_pass:
+                raise
             return False
         return True
 

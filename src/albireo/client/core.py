@@ -13,8 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final, TypeVar
 
+import msgspec
+
 from albireo.client.consumer import ConsumerPart, Reader
-from albireo.client.conversation import Conversation, asks
+from albireo.client.conversation import Conversation, request_of, understood
 from albireo.client.engine import Engine, EnginePart, log
 from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused
 from albireo.client.live import StateInbox, StateView, Watching
@@ -35,6 +37,21 @@ ANSWER_S: Final = 10.0
 
 
 _Part = TypeVar("_Part", bound=EnginePart)
+
+
+class _OtherMet(msgspec.Struct):
+    client: str = ""
+    place: str = ""
+
+
+class _PairMet(msgspec.Struct):
+    other: _OtherMet = msgspec.field(default_factory=_OtherMet)
+
+
+class _Met(msgspec.Struct):
+    """Part of a status that a client needs to connect: a node whose status has changed otherwise can be spoken with."""
+
+    pair: _PairMet | None = None
 
 
 class ClientCore:
@@ -174,10 +191,11 @@ class ClientCore:
         if len(local) == len(self.target.lines):
             _check_one_listens(local)
         if len(self.target.lines) == 1:
-            pair = (yield from asks(STATUS, Nothing(), member=0)).pair
+            reply = yield request_of(STATUS, Nothing(), member=0)
+            pair = understood(STATUS.name, reply.result, _Met).pair
             if pair is not None and pair.other.client and not self.target.lines[0].is_local:
                 self._know(LineTo(pair.other.client, pair.other.place))
-        yield from asks(STATUS, Nothing())
+        yield request_of(STATUS, Nothing())
 
     def _know(self, other: LineTo) -> None:
         """Speak with both members from now on."""
