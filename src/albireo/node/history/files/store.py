@@ -145,14 +145,13 @@ class HistoryStore:
         Raises:
             OSError: of the disk; the history is as it was, try again later.
         """
-        if not self.manifest.generation:  # Files that no manifest ever listed are a damage to whoever finds them.
-            self._replace_manifest(self.manifest, [], wall_ns)
         declared = self.declared.with_news(content.items)
         left, rests = holes_behind(self.manifest.holes, content.forks)
         holes = [self._placed(hole) for hole in (*rests, *content.holes)]
         entries: list[FileEntry] = []
         cutter = BranchCutter(self.root, self._files, self.make_folder, self.manifest.generation + 1)
         try:
+            self._begin(wall_ns)
             for entry in chain(self._write_content(content, declared), self._write_gaps(holes)):
                 entries.append(msgspec.structs.replace(entry, log_id=log_id))  # noqa: PERF401  # Kept when it fails.
             cut = self._cut(cutter, content.forks)
@@ -160,8 +159,7 @@ class HistoryStore:
             self.discard([*entries, *cutter.made])
             raise
         entries += cut.living
-        manifest = self.manifest
-        cut_gaps = self._gap_files(set(manifest.holes) - set(left))
+        manifest, cut_gaps = self.manifest, self._gap_files(set(self.manifest.holes) - set(left))
         gone = [*(manifest.of_kind(FileKind.ITEMS) if declared is not self.declared else []), *cut.gone, *cut_gaps]
         changed = msgspec.structs.replace(
             manifest,
@@ -179,6 +177,11 @@ class HistoryStore:
         self._replace_manifest(changed, [*entries, *cut.dead], wall_ns)
         self.declared = declared
         return self.manifest
+
+    def _begin(self, wall_ns: int) -> None:
+        """Have a manifest before the first file: one that no manifest ever listed is a damage to whoever finds it."""
+        if not self.manifest.generation:
+            self._replace_manifest(self.manifest, [], wall_ns)
 
     def _cut(self, cutter: BranchCutter, forks: Sequence[int]) -> CutFiles:
         """Take the rows of branches that the log left out of the files. Gaps of holes are no records of a log."""
