@@ -24,6 +24,7 @@ from albireo.codec.message import (
     StopAsked,
     WriteDone,
 )
+from albireo.codec.questions.declared import QUESTIONS
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS
 from albireo.model.position import EpochEntry, Position
@@ -122,6 +123,39 @@ def test_no_extreme_value_of_any_field_kills_core() -> None:
                 world.letter(sender, message, [b"x"])
         world.sync()
         world.pass_time(200 * MS)
+    world.sent.clear()
+    welcome = hello(world, run=99)
+    append(world, welcome, welcome.last_sequence + 1, [1.0])
+    world.sync()
+    assert world.root.samples_committed == 1
+
+
+FILLED: dict[str, object] = {
+    "item": "fan_set", "value": 1.0, "command_id": "c9", "selection_id": "s9", "reason": "r", "user": "u",
+    "for_ms": 1_000, "case_id": 3, "action": "ack", "session_id": 1, "names": ["co_1"], "items": ["co_1"], "principal": "mes-1",
+    "role": "view", "door": "desk",
+}  # fmt: skip
+"""Arguments by which a question is about something that there is."""
+SCALARS = (float("nan"), float("inf"), -1e308, 2**63 - 1, -(2**63), 2**64 - 1, True, "", "ü" * 10_000, None, b"x")
+
+
+def test_no_extreme_value_of_any_argument_of_a_question_kills_core() -> None:
+    """Each argument of each question at and beyond its bounds, alone and with all others as they should be."""
+    world = World()
+    hello(world)
+    asked = 0
+    for kind in QUESTIONS.values():
+        (shape,) = structs(kind.shape)
+        known = {name: FILLED[name] for name in kind.arguments if name in FILLED}
+        extreme = [value for value, _ in changed(shape) if len(encoded(value)) <= 1_000_000]
+        extreme += [{name: one} for name in kind.arguments for one in SCALARS]
+        for value in extreme:
+            for arguments in (value, known | value):
+                asked += 1
+                world.letter(b"x", Ask(request_id=asked, what=kind.name, arguments=arguments))
+        world.sync()
+        world.pass_time(200 * MS)
+    assert asked > 1_000
     world.sent.clear()
     welcome = hello(world, run=99)
     append(world, welcome, welcome.last_sequence + 1, [1.0])
