@@ -69,7 +69,7 @@ FLOORS_INSIDE = {
         ("chp", "completion", "pipeline"),
         ("below", "pair", "message", "proof"),
         ("node", "view"),
-        ("force", "site"),
+        ("force", "site", "topic"),
         ("demo",),
     ),
 }

@@ -132,8 +132,9 @@ def test_no_extreme_value_of_any_field_kills_core() -> None:
 
 FILLED: dict[str, object] = {
     "item": "fan_set", "value": 1.0, "command_id": "c9", "selection_id": "s9", "reason": "r", "user": "u",
-    "for_ms": 1_000, "case_id": 3, "action": "ack", "session_id": 1, "names": ["co_1"], "items": ["co_1"], "principal": "mes-1",
-    "role": "view", "door": "desk",
+    "for_ms": 1_000, "case_id": 3, "action": "ack", "session_id": 1, "names": ["co_1"], "items": ["co_1"],
+    "principal": "mes-1", "role": "view", "door": "desk", "name": "plant.events", "subscriber": "billing",
+    "patterns": ["plant.events"],
 }  # fmt: skip
 """Arguments by which a question is about something that there is."""
 SCALARS = (float("nan"), float("inf"), -1e308, 2**63 - 1, -(2**63), 2**64 - 1, True, "", "ü" * 10_000, None, b"x")

@@ -80,7 +80,7 @@ def least(kind: Any) -> Any:
         case msgspec_inspect.TupleType():
             return [least(one) for one in kind.item_types]
         case msgspec_inspect.VarTupleType() | msgspec_inspect.ListType():
-            return []
+            return [least(kind.item_type)] * (kind.min_length or 0)
         case msgspec_inspect.DictType() | msgspec_inspect.AnyType() | msgspec_inspect.CustomType():
             return {}
         case msgspec_inspect.StrType():

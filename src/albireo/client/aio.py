@@ -25,6 +25,7 @@ from albireo.client.message import messages
 from albireo.client.nodes import by_node, readings
 from albireo.client.producer import CLOSE_S, Desk, Receipts
 from albireo.client.target import AnyKeys, AnyTarget, target_of
+from albireo.client.topics import LoopTopics
 from albireo.codec.questions.messages import InboxMessage
 from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.producer import ProducerConfig
@@ -85,6 +86,11 @@ class AsyncClient(AskingClient, LoopClient):
         """Messages to this node, as `Client.inbox` gives them."""
         while (found := await self.converse(messages.receive(inbox, timeout_s))) is not None:
             yield found
+
+    @property
+    def topics(self) -> LoopTopics:
+        """Topics of the node."""
+        return LoopTopics(self._core)
 
     def producer(
         self, name: str, items: Sequence[DataItem], config: ProducerConfig | None = None

@@ -25,6 +25,7 @@ from albireo.client.message.file_client import FileClient
 from albireo.client.nodes import by_node, readings
 from albireo.client.producer import CLOSE_S, SampleProducer
 from albireo.client.target import AnyKeys, AnyTarget, target_of
+from albireo.client.topics import ThreadTopics
 from albireo.codec.questions.messages import InboxMessage
 from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.producer import ProducerConfig
@@ -116,6 +117,11 @@ class Client(AskingClient, FileClient):
         """
         while (found := self.converse(messages.receive(inbox, timeout_s))) is not None:
             yield found
+
+    @property
+    def topics(self) -> ThreadTopics:
+        """Topics of the node."""
+        return ThreadTopics(self._core)
 
     # Programs.
 

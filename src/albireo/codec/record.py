@@ -3,6 +3,7 @@
     body     = producer_id:u64 producer_sequence:u64 payload          producer id: number of the producer's life
     payload  = sample columns (codec.samples)      stream samples, kinds FLOAT64 INT64 BOOL STRING
              | frames of another node (codec.tree.envelope)        kind ENVELOPE
+             | messages to topics behind a head (codec.puts)       kind PUTS
              | msgpack array of `record_count` tagged maps    every other kind
 
 The producer builds the body and its CRC; the broker never decodes a payload to store or forward it. The first field of
@@ -20,6 +21,7 @@ from albireo.codec.frame import BODY_BYTES_MAX, RECORDS_MAX
 from albireo.codec.message_records import (
     MessageRecord,
 )
+from albireo.codec.topic_records import TopicRecord
 from albireo.model.bounded import Count, Ids, LogId, Name, Number32, Register, Signed, Text, Word
 from albireo.model.case import Case
 from albireo.model.command import Command, Receipt, Selection
@@ -42,6 +44,8 @@ class Stream(IntEnum):
     CONTROL = 6
     BELOW = 7
     """Records of the nodes below, in envelopes (codec.tree.envelope)."""
+    PUTS = 8
+    """Messages to topics, and cursors that move (codec.puts)."""
 
 
 class Kind(IntEnum):
@@ -56,6 +60,8 @@ class Kind(IntEnum):
     """Samples whose payload is in the private log of the member that took them (codec.reference)."""
     ENVELOPE = 18
     """Frames of the log of a node below, as they stand there (codec.tree.envelope)."""
+    PUTS = 19
+    """Messages to topics behind a head (codec.puts)."""
 
 
 class ItemDeclared(KnownItem, frozen=True, kw_only=True, tag="item"):
@@ -306,6 +312,7 @@ Record = (
     | OriginForked
     | OriginGap
     | MessageRecord
+    | TopicRecord
 )
 
 LEVELS: Final[dict[type, int]] = dict.fromkeys(get_args(Record), FIRST_LEVEL)

@@ -78,6 +78,7 @@ class RefusalCode(StrEnum):
     DISK_FAILED = "disk_failed", RefusalKind("the disk does not take, or give, what is needed")
     # Whatever is named.
     UNKNOWN_ITEM = "unknown_item", _unknown("no item of this name is known")
+    UNKNOWN_TOPIC = "unknown_topic", _unknown("there is no topic of this name or number, or it is gone")
     UNKNOWN_NODE = "unknown_node", _unknown("no node of this name is known, or has a history here")
     UNKNOWN_NAME = (
         "unknown_name",

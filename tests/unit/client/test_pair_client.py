@@ -39,6 +39,7 @@ from albireo.machine.desk.role import Role
 from albireo.machine.feed.follower import ASK_AGAIN_NS, SILENCE_NS, Deliver, FollowerConfig
 from albireo.machine.feed.roaming import Fed, Roaming
 from albireo.machine.feed.viewing import Viewing
+from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.producers import Producers
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Turn
@@ -484,6 +485,7 @@ class Member:
             receipts.of,
             lambda *_: True,
             Detours((), lambda _: ()),
+            Folds(),
         )
         if self.standing_by:
             self.out.append(acts(epoch))

@@ -18,6 +18,7 @@ from albireo.machine.answers.posts import PostAnswers, PostingRoot
 from albireo.machine.answers.rows import RowAnswers, RowsRoot
 from albireo.machine.answers.status import StatusAnswers, StatusRoot
 from albireo.machine.answers.tickets import TicketAnswers, TicketRoot
+from albireo.machine.answers.topics import TopicAnswers, TopicRoot
 from albireo.machine.desk.roles import put_on_record
 from albireo.machine.kernel.events import LettersDrained, OneLetter
 from albireo.machine.kernel.handling import Handler
@@ -27,7 +28,9 @@ from albireo.machine.orders.places import Places
 from albireo.model.refusal import Refusal, RefusalCode
 
 
-class AnsweringRoot(StatusRoot, ItemsRoot, PeopleRoot, RowsRoot, OrderingRoot, PostingRoot, TicketRoot, Protocol):
+class AnsweringRoot(
+    StatusRoot, ItemsRoot, PeopleRoot, RowsRoot, OrderingRoot, PostingRoot, TicketRoot, TopicRoot, Protocol
+):
     """The root machine, as far as all answers together need it."""
 
 
@@ -47,6 +50,7 @@ PARTS: tuple[Callable[[AnsweringRoot, Places], AnswerPart], ...] = (
     OrderAnswers,
     PostAnswers,
     TicketAnswers,
+    TopicAnswers,
 )
 
 

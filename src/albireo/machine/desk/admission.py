@@ -27,6 +27,7 @@ from albireo.machine.fold.contents import Contents
 from albireo.machine.fold.declared import CONTENTS
 from albireo.machine.fold.producers import KnownProducer, Producers
 from albireo.machine.kernel.turn import Draft, NotAnswered, Turn
+from albireo.machine.table.fold import Tables
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.samples import SampleBatch
 
@@ -53,6 +54,7 @@ class Admission:
         receipt_of: Callable[[int, int], Appended | None],
         owns: Callable[[str, SampleBatch | list[GapFound]], bool],
         detours: Detours,
+        tables: Tables,
     ) -> None:
         """
         Args:
@@ -60,12 +62,14 @@ class Admission:
             receipt_of: gives the receipt for a producer's batch that was taken; None: not yet.
             owns: tells whether a batch names items of this producer's name only.
             detours: leads samples of forced items to their measured series.
+            tables: what batches are judged by that name a row of one.
         """
         self.producers = producers
         self._sender_of = sender_of
         self._receipt_of = receipt_of
         self._owns = owns
         self._detours = detours
+        self._tables = tables
         self.closed_because = ""
         """Cause of `refusal`; empty: open."""
         self.refusal: Refusal | None = None
@@ -125,6 +129,10 @@ class Admission:
         draft = self._drafted(contents, entry, body, producer_id, sequence) if contents and is_whole else None
         if draft is None:
             self._refuse(sender, producer_id, sequence, _MALFORMED, turn, wanted=sequence)
+            return False
+        refusal = contents.judge(self._tables, draft.content) if contents and contents.judge else None
+        if refusal is not None:
+            self._refuse(sender, producer_id, sequence, refusal, turn, wanted=sequence)
             return False
         turn.append(draft)
         self.producers.appended(producer_id, sequence)

@@ -11,7 +11,9 @@ import msgspec
 
 from albireo.codec.frame import FrameHeader
 from albireo.machine.fold.origins import Enveloped
+from albireo.machine.table.fold import Tables
 from albireo.model.feature import FIRST_LEVEL
+from albireo.model.refusal import Refusal
 from albireo.model.samples import SampleBatch
 
 Body = bytes | memoryview
@@ -31,6 +33,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     check: Callable[[Body, int], Content] | None = None
     """Checks all of a batch of so many records that a producer appends, and returns the same part; raises DecodeError.
     None: CORE alone appends it."""
+    judge: Callable[[Tables, Content], Refusal | None] | None = None
+    """Reason why CORE can't take a checked batch as the committed records stand; None: each is taken."""
     may_be_private: bool = False
     """The payload may stay with the member that took it, and a reference stand for it (ADR-0130)."""
     goes_up: bool = False

@@ -8,7 +8,7 @@ Spec: design/log-and-feed.md, The loop of CORE, Snapshots.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -59,7 +59,7 @@ from albireo.machine.fold.people.access import AccessFold
 from albireo.machine.fold.people.audit import AuditChain
 from albireo.machine.fold.producers import Producers
 from albireo.machine.fold.state_piece import START, WHOLE, Changed, StateAsked, StatePiece, cut
-from albireo.machine.table.fold import TableFold
+from albireo.machine.table.fold import F, TableFold
 from albireo.machine.table.told import AnyTable
 from albireo.model.feature import FIRST_LEVEL
 from albireo.model.instant import MS, LogTime, WallTime, soonest
@@ -68,7 +68,6 @@ from albireo.model.position import Position
 from albireo.model.refusal import Refusal
 from albireo.model.samples import SampleBatch
 
-F = TypeVar("F", bound=TableFold[Any, Any])
 _SECTIONS: Final = (
     *("dim", "conditions", "cases", "elsewhere", "commands", "producers", "audit", "access", "origins"),
     *(OUTBOX, INBOX, "feature"),
@@ -96,6 +95,8 @@ class Folds:
         for one in self._tables.values():
             for kind in one.records:
                 self._takers.setdefault(kind, []).append(one)
+        for one in self._tables.values():
+            one.among(self)
         self.log_time_ms = 0
         self.feature_level = FIRST_LEVEL
         """Feature level of the log: it has no record kind above it (model/feature.py)."""

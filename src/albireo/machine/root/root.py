@@ -112,7 +112,7 @@ class Root:
         self.registry = Registry(self.config.node, self.folds, moment.now, self.config.adapters)
         self._receipts = Receipts(self.folds.producers, self.registry.sender_of, self.role)
         sender_of, owns, detours = self.registry.sender_of, self.registry.owners.owns, self.registry.detours
-        self.admission = Admission(self.folds.producers, sender_of, self._receipts.of, owns, detours)
+        self.admission = Admission(self.folds.producers, sender_of, self._receipts.of, owns, detours, self.folds)
         self.forcing = Forcing(self.config, self.folds, self.registry)
         self.orders = Orders(self.folds, self.registry, self._waiters, self._selection_watch)
         self.access_changes = AccessChanges(self.access)

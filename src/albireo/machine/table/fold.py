@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -11,6 +11,15 @@ from albireo.codec.slices import read_slices
 from albireo.machine.table.shape import K, R, TableShape
 from albireo.machine.table.table import Table
 from albireo.model.instant import LogTime
+
+F = TypeVar("F", bound="TableFold[Any, Any]")
+
+
+class Tables(Protocol):
+    """The folds of all tables."""
+
+    def of(self, which: type[F]) -> F:
+        """The fold of a table."""
 
 
 class TableFold(ABC, Generic[K, R]):
@@ -22,6 +31,9 @@ class TableFold(ABC, Generic[K, R]):
 
     def __init__(self) -> None:
         self.table: Table[K, R] = Table(self.shape)
+
+    def among(self, tables: Tables) -> None:
+        """Know the others. Those that are declared before this one have folded each record when it comes here."""
 
     def __len__(self) -> int:
         return len(self.table)

@@ -1,0 +1,1 @@
+"""`albireo topic`: topics and who subscribes to them."""

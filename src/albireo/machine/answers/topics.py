@@ -1,0 +1,197 @@
+"""Answers about topics: which there are, and to declare, end, subscribe and unsubscribe.
+
+Each change is a record of its own, and answered once both members have it. While one is on its way, another one about
+the same topic or subscription is put off: what it would find is not decided yet.
+"""
+
+from itertools import islice
+from typing import Final, Protocol
+
+from albireo.codec.message import AnyMessage
+from albireo.codec.questions.topics import (
+    SUBSCRIBE,
+    TOPIC_CREATE,
+    TOPIC_DELETE,
+    TOPIC_READERS,
+    TOPICS,
+    UNSUBSCRIBE,
+    ReadersAsked,
+    SubscribeAsked,
+    TopicAsked,
+    TopicReader,
+    TopicsAsked,
+)
+from albireo.codec.record import Audited, Stream
+from albireo.codec.topic_records import Subscribed, TopicDeclared, TopicDropped, TopicRecord, Unsubscribed
+from albireo.machine.access.judge import AccessJudge
+from albireo.machine.desk.roles import RoleNeeded, check_role
+from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.topics.subscriptions import Cursors, Subscriptions
+from albireo.machine.fold.topics.topics import Topics
+from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.handling import handled
+from albireo.machine.kernel.turn import NotAnswered, Question, Turn, answer_to
+from albireo.machine.orders.places import Places
+from albireo.model.access import AccessRole
+from albireo.model.position import Position
+from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.topic import SUBSCRIPTIONS_MAX, TOPICS_MAX, Subscription, Topic, is_wild
+
+READERS_TOLD: Final = 1_000
+
+
+class TopicRoot(Protocol):
+    """The root machine, as far as these answers need it."""
+
+    config: RootConfig
+    folds: Folds
+    folded_to: Position
+    access: AccessJudge
+
+    def after(self, sequence: int, to: bytes, message: AnyMessage, turn: Turn) -> None:
+        """Say `message` once everything up to `sequence` is committed."""
+
+
+class TopicAnswers:
+    """The part of the answers that is about topics."""
+
+    def __init__(self, root: TopicRoot, _: Places) -> None:
+        self._root = root
+        self._under_way: dict[object, int] = {}
+        """Sequence up to which records about a topic (by name) or a subscription are appended and not folded."""
+        self.handlers = (
+            handled(TOPIC_CREATE, self._create),
+            handled(TOPIC_DELETE, self._delete),
+            handled(TOPICS, self._topics),
+            handled(TOPIC_READERS, self._readers),
+            handled(SUBSCRIBE, self._subscribe),
+            handled(UNSUBSCRIBE, self._unsubscribe),
+        )
+
+    def _topics(self, question: Question, asked: TopicsAsked, turn: Turn) -> None:
+        found = (one for one in self._root.folds.of(Topics) if one.topic_id > asked.after)
+        turn.answer(question, asked.told((one.topic_id, one) for one in found))
+
+    def _readers(self, question: Question, asked: ReadersAsked, turn: Turn) -> None:
+        folds, topic = self._root.folds, self._known(asked.name)
+        cursors, subscriptions = folds.of(Cursors), folds.of(Subscriptions)
+        told = [
+            TopicReader(subscription=one, unread=cursors.unread(number, topic.topic_id) or 0)
+            for number in islice(sorted(cursors.readers(topic.topic_id)), READERS_TOLD)
+            if (one := subscriptions.find(number)) is not None
+        ]
+        turn.answer(question, told)
+
+    def _create(self, question: Question, asked: TopicAsked, turn: Turn) -> None:
+        self._settled(asked.name)
+        topics = self._root.folds.of(Topics)
+        if (known := topics.named(asked.name)) is not None:
+            turn.answer(question, known)
+            return
+        if len(topics) + len(self._under_way) >= TOPICS_MAX:
+            raise NotAnswered(Refusal(RefusalCode.FULL, f"there are {TOPICS_MAX} topics", "delete one first"))
+        since_ns = question.moment.wall
+        end = turn.record(Stream.STATE, [TopicDeclared(name=asked.name, since_ns=since_ns)])
+        topic = Topic(topic_id=end, name=asked.name, since_ns=since_ns)
+        self._done(question, asked, "topic_created", asked.name, topic, turn)
+
+    def _delete(self, question: Question, asked: TopicAsked, turn: Turn) -> None:
+        self._settled(asked.name)
+        topic = self._known(asked.name)
+        records: list[TopicRecord] = [TopicDropped(topic_id=topic.topic_id)]
+        records += [Unsubscribed(subscription_id=one.subscription_id) for one in self._ended_by(topic)]
+        turn.record(Stream.STATE, records)
+        self._done(question, asked, "topic_deleted", asked.name, topic, turn)
+
+    def _ended_by(self, topic: Topic) -> list[Subscription]:
+        """Subscriptions that mean this topic and, by a name of their own, no other one that there is."""
+        folds = self._root.folds
+        topics = folds.of(Topics)
+        return [
+            one
+            for one in folds.of(Subscriptions).to(topic.name)
+            if not any(is_wild(name) or (name != topic.name and topics.named(name)) for name in one.patterns)
+        ]
+
+    def _subscribe(self, question: Question, asked: SubscribeAsked, turn: Turn) -> None:
+        self._settled(asked.subscriber)
+        subscriptions, topics = self._root.folds.of(Subscriptions), self._root.folds.of(Topics)
+        self._check_owner(question, asked, turn)
+        if (known := subscriptions.of(asked.subscriber, asked.patterns)) is not None:
+            turn.answer(question, known)
+            return
+        for name in asked.patterns:
+            if not is_wild(name) and topics.named(name) is None:
+                raise NotAnswered(_unknown(name))
+        if len(subscriptions) + len(self._under_way) >= SUBSCRIPTIONS_MAX:
+            raise NotAnswered(
+                Refusal(RefusalCode.FULL, f"there are {SUBSCRIPTIONS_MAX} subscriptions", "end one first")
+            )
+        began = {"since_ns": question.moment.wall, "principal": question.principal}
+        record = Subscribed(subscriber=asked.subscriber, patterns=asked.patterns, **began)  # type: ignore[arg-type]
+        end = turn.record(Stream.STATE, [record])
+        told = Subscription(subscription_id=end, subscriber=asked.subscriber, patterns=asked.patterns, **began)  # type: ignore[arg-type]
+        self._done(question, asked, "subscribed", asked.subscriber, told, turn)
+
+    def _unsubscribe(self, question: Question, asked: SubscribeAsked, turn: Turn) -> None:
+        self._settled(asked.subscriber)
+        self._check_owner(question, asked, turn)
+        known = self._root.folds.of(Subscriptions).of(asked.subscriber, asked.patterns)
+        if known is None:
+            cause = f"{asked.subscriber!r} has no subscription to {', '.join(asked.patterns)}"
+            raise NotAnswered(Refusal(RefusalCode.UNKNOWN_NAME, cause, "`albireo topic show NAME` lists them"))
+        turn.record(Stream.STATE, [Unsubscribed(subscription_id=known.subscription_id)])
+        self._done(question, asked, "unsubscribed", asked.subscriber, known, turn)
+
+    def _check_owner(self, question: Question, asked: SubscribeAsked, turn: Turn) -> None:
+        """Refuse the name of a subscriber that belongs to another principal, save to an admin."""
+        owner = self._root.folds.of(Subscriptions).owner(asked.subscriber)
+        if owner not in (None, question.principal):
+            subject = f"subscriber {asked.subscriber} of {owner}"
+            check_role(
+                self._root.access,
+                question,
+                RoleNeeded(self._root.config.node, subject, asked.user, AccessRole.ADMIN),
+                turn,
+            )
+
+    def _known(self, name: str) -> Topic:
+        topic = self._root.folds.of(Topics).named(name)
+        if topic is None:
+            raise NotAnswered(_unknown(name))
+        return topic
+
+    def _settled(self, key: str) -> None:
+        """Refuse while records about this topic or subscriber are on their way."""
+        folded = self._root.folded_to.sequence
+        self._under_way = {one: end for one, end in self._under_way.items() if end > folded}
+        if key in self._under_way:
+            raise NotAnswered(Refusal(RefusalCode.NOT_YET, f"{key!r} is being changed", "ask again"))
+
+    def _done(
+        self,
+        question: Question,
+        asked: TopicAsked | SubscribeAsked,
+        action: str,
+        subject: str,
+        told: Topic | Subscription,
+        turn: Turn,
+    ) -> None:
+        """Put on record who did it, and answer once that is committed."""
+        detail = (
+            asked.reason if isinstance(asked, TopicAsked) else f"{', '.join(asked.patterns)} {asked.reason}".strip()
+        )
+        entry = Audited(
+            at_ns=question.moment.wall,
+            user=asked.user,
+            action=action,
+            subject=subject,
+            detail=detail,
+            principal=question.principal,
+        )
+        self._under_way[subject] = end = turn.record(Stream.AUDIT, [entry])
+        self._root.after(end, question.sender, answer_to(question.request_id, told), turn)
+
+
+def _unknown(name: str) -> Refusal:
+    return Refusal(RefusalCode.UNKNOWN_TOPIC, f"there is no topic {name!r}", "`albireo topic list` lists them")
