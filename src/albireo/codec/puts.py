@@ -9,7 +9,7 @@
 A message is the producer's bytes as they came; its identity is its position in the log. CORE and the passive member
 read the head only. A transaction is one such body: it is in the log as a whole, or not at all.
 
-Spec: design/topics.md; ADR-0243.
+Spec: ADR-0243.
 """
 
 import struct

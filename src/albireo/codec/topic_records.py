@@ -1,6 +1,6 @@
 """Records of topics and subscriptions (stream STATE). They are part of `codec.record.Record`.
 
-Spec: design/topics.md; ADR-0243.
+Spec: ADR-0243.
 """
 
 import msgspec

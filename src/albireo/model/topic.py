@@ -3,9 +3,11 @@
 A name is levels with a dot between them: `plant.events`. A pattern of a subscription has `*` for any one level, and `>`
 at its end for one level or more. Names and patterns are compared by their characters, nothing is folded.
 
-Spec: design/topics.md; ADR-0243.
+Spec: ADR-0243.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import msgspec
@@ -98,14 +100,13 @@ def is_wild(pattern: str) -> bool:
     return ANY_LEVEL in pattern or ALL_BELOW in pattern
 
 
-def is_meant(pattern: str, name: str) -> bool:
-    """True: the pattern means the topic of this name."""
-    wanted, levels = pattern.split("."), name.split(".")
-    if wanted[-1] == ALL_BELOW:
-        wanted.pop()
-        if len(levels) <= len(wanted):
-            return False
-        levels = levels[: len(wanted)]
-    return len(wanted) == len(levels) and all(
-        want in (ANY_LEVEL, level) for want, level in zip(wanted, levels, strict=True)
-    )
+def prefix_of(pattern: str) -> str:
+    """Characters with which every name begins that the pattern means."""
+    return re.split(r"[*>]", pattern, maxsplit=1)[0]
+
+
+def matcher(patterns: Iterable[str]) -> re.Pattern[str]:
+    """An expression that matches, as a whole, the names of the topics that one of these patterns means."""
+    levels = {ANY_LEVEL: r"[^.]+", ALL_BELOW: r".+"}
+    found = ([levels.get(level, re.escape(level)) for level in one.split(".")] for one in patterns)
+    return re.compile("|".join(map(r"\.".join, found)))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albireo.model.topic import Cursor, TopicName, TopicPattern, is_meant
+from albireo.model.topic import Cursor, TopicName, TopicPattern, matcher, prefix_of
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,9 @@ from albireo.model.topic import Cursor, TopicName, TopicPattern, is_meant
     ],
 )
 def test_a_pattern_means_names_level_by_level(pattern: str, name: str, meant: bool) -> None:
-    assert is_meant(msgspec.convert(pattern, TopicPattern), msgspec.convert(name, TopicName)) is meant
+    matches = matcher(["nothing", msgspec.convert(pattern, TopicPattern)])
+    assert bool(matches.fullmatch(msgspec.convert(name, TopicName))) is meant
+    assert not meant or name.startswith(prefix_of(pattern))
 
 
 @pytest.mark.parametrize("name", ["", ".", "a.", ".a", "a..b", "a.*", ">", "a\n", "\x00", "a\x85b", "x" * 201, "a>b"])

@@ -7,6 +7,7 @@ numbers, less what is done above the cursor, and both members get the same by th
     absent --Subscribed--> there --Unsubscribed--> gone
 """
 
+import re
 from typing import Final
 
 from albireo.codec.frame import FrameHeader
@@ -15,7 +16,7 @@ from albireo.codec.topic_records import Subscribed, TopicDeclared, TopicDropped,
 from albireo.machine.fold.topics.topics import Topics
 from albireo.machine.table.fold import TableFold, Tables
 from albireo.machine.table.shape import TableShape
-from albireo.model.topic import SUBSCRIPTIONS_MAX, Cursor, Subscription, is_meant, is_wild
+from albireo.model.topic import SUBSCRIPTIONS_MAX, Cursor, Subscription, is_wild, matcher
 
 SUBSCRIPTIONS: Final = TableShape(
     "subscriptions", Subscription, lambda one: one.subscription_id, SUBSCRIPTIONS_MAX, is_shown_above=False
@@ -40,8 +41,8 @@ class Subscriptions(TableFold[int, Subscription]):
         super().__init__()
         self._by_name: dict[str, set[int]] = {}
         """Subscriptions that have a name for a pattern, by that name."""
-        self._wild: set[int] = set()
-        """Those that have a pattern with wildcards."""
+        self._wild: dict[int, re.Pattern[str]] = {}
+        """Expressions for the names that those mean which have a pattern with wildcards."""
         self._ids: dict[tuple[str, tuple[str, ...]], int] = {}
         self._of_subscriber: dict[str, set[int]] = {}
 
@@ -56,18 +57,18 @@ class Subscriptions(TableFold[int, Subscription]):
                 if (gone := self.table.remove(subscription_id, sequence)) is not None:
                     self._ids.pop((gone.subscriber, gone.patterns), None)
                     self._of_subscriber[gone.subscriber].discard(subscription_id)
-                    self._wild.discard(subscription_id)
+                    self._wild.pop(subscription_id, None)
                     for name in gone.patterns:
                         self._by_name.get(name, set()).discard(subscription_id)
 
     def _note(self, one: Subscription) -> None:
         self._ids[one.subscriber, one.patterns] = one.subscription_id
         self._of_subscriber.setdefault(one.subscriber, set()).add(one.subscription_id)
-        for pattern in one.patterns:
-            if is_wild(pattern):
-                self._wild.add(one.subscription_id)
-            else:
-                self._by_name.setdefault(pattern, set()).add(one.subscription_id)
+        if any(map(is_wild, one.patterns)):
+            self._wild[one.subscription_id] = matcher(one.patterns)
+        else:
+            for name in one.patterns:
+                self._by_name.setdefault(name, set()).add(one.subscription_id)
 
     def of(self, subscriber: str, patterns: tuple[str, ...]) -> Subscription | None:
         """The subscription of a subscriber to these patterns."""
@@ -81,17 +82,13 @@ class Subscriptions(TableFold[int, Subscription]):
     def to(self, name: str) -> list[Subscription]:
         """Subscriptions that mean the topic of this name, by rising id."""
         found = set(self._by_name.get(name, ()))
-        found.update(each for each in self._wild if _means(self.table.get(each), name))
+        found.update(each for each, matches in self._wild.items() if matches.fullmatch(name))
         return [one for each in sorted(found) if (one := self.table.get(each)) is not None]
 
     def restore(self, section: bytes) -> None:
         super().restore(section)
         for one in self:
             self._note(one)
-
-
-def _means(one: Subscription | None, name: str) -> bool:
-    return one is not None and any(is_meant(pattern, name) for pattern in one.patterns)
 
 
 class Cursors(TableFold[str, Cursor]):

@@ -5,6 +5,7 @@
 Messages to a topic that is gone are counted nowhere: whoever put them did so behind its end, and nobody subscribes.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from albireo.codec.topic_records import TopicDeclared, TopicDropped
 from albireo.machine.table.fold import TableFold, Tables
 from albireo.machine.table.shape import TableShape
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.topic import TOPICS_MAX, Topic, is_meant, is_wild
+from albireo.model.topic import TOPICS_MAX, Topic, is_wild, matcher, prefix_of
 
 MISSING_TOLD: Final = 10
 TOPICS: Final = TableShape("topics", Topic, lambda one: one.topic_id, TOPICS_MAX, is_shown_above=False)
@@ -31,6 +32,8 @@ class Topics(TableFold[int, Topic]):
     def __init__(self) -> None:
         super().__init__()
         self._ids: dict[str, int] = {}
+        self._names: list[str] = []
+        """Names in their order, so that those with one beginning stand together."""
 
     def named(self, name: str) -> Topic | None:
         """The topic of this name."""
@@ -38,20 +41,26 @@ class Topics(TableFold[int, Topic]):
 
     def meant(self, patterns: Sequence[str]) -> list[Topic]:
         """Topics that one of these patterns means, by rising id."""
-        found = {topic.topic_id: topic for one in patterns if (topic := self.named(one)) is not None}
-        if wild := [one for one in patterns if is_wild(one)]:
-            found |= {one.topic_id: one for one in self if any(is_meant(pattern, one.name) for pattern in wild)}
-        return [found[topic_id] for topic_id in sorted(found)]
+        names = {one for one in patterns if one in self._ids}
+        for pattern in filter(is_wild, patterns):
+            prefix, matches = prefix_of(pattern), matcher([pattern]).fullmatch
+            first = bisect_left(self._names, prefix)
+            last = bisect_left(self._names, f"{prefix[:-1]}/", first) if prefix else None  # "/" comes behind ".".
+            names.update(filter(matches, self._names[first:last]))
+        found = (self.named(one) for one in names)
+        return sorted((one for one in found if one is not None), key=lambda one: one.topic_id)
 
     def fold(self, record: TopicDeclared | TopicDropped | PutHead, sequence: int, header: FrameHeader) -> None:
         match record:
             case TopicDeclared(name=name, since_ns=since_ns):
                 if name not in self._ids:
                     self._ids[name] = sequence
+                    insort(self._names, name)
                     self.table.put(Topic(topic_id=sequence, name=name, since_ns=since_ns), sequence)
             case TopicDropped(topic_id=topic_id):
                 if (gone := self.table.remove(topic_id, sequence)) is not None:
                     del self._ids[gone.name]
+                    del self._names[bisect_left(self._names, gone.name)]
             case PutHead(runs=runs):
                 for run in runs:
                     if (known := self.table.get(run.topic_id)) is not None:
@@ -62,6 +71,7 @@ class Topics(TableFold[int, Topic]):
     def restore(self, section: bytes) -> None:
         super().restore(section)
         self._ids = {one.name: one.topic_id for one in self}
+        self._names = sorted(self._ids)
 
 
 def judge_puts(tables: Tables, content: Any) -> Refusal | None:
