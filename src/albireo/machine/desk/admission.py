@@ -130,7 +130,9 @@ class Admission:
         if draft is None:
             self._refuse(sender, producer_id, sequence, _MALFORMED, turn, wanted=sequence)
             return False
-        refusal = contents.judge(self._tables, draft.content) if contents and contents.judge else None
+        if contents and contents.judge:
+            known = self.producers.get(producer_id)
+            refusal = contents.judge(self._tables, draft.content, "" if known is None else known.principal)
         if refusal is not None:
             self._refuse(sender, producer_id, sequence, refusal, turn, wanted=sequence)
             return False

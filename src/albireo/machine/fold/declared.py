@@ -7,7 +7,7 @@ watches a table through the other, so that a further stream, or table, is one mo
 from collections.abc import Mapping
 from typing import Any, Final
 
-from albireo.codec import puts, record, samples
+from albireo.codec import record, samples
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import FrameHeader
 from albireo.codec.record import GapFound, Kind, Record, Stream
@@ -18,8 +18,9 @@ from albireo.machine.fold.contents import Body, Content, Contents
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.origins import read_envelope
 from albireo.machine.fold.people.sessions import SessionFold
+from albireo.machine.fold.topics.puts import PUTS
 from albireo.machine.fold.topics.subscriptions import Cursors, Subscriptions
-from albireo.machine.fold.topics.topics import Topics, judge_puts
+from albireo.machine.fold.topics.topics import Topics
 from albireo.machine.table.fold import TableFold
 from albireo.machine.table.told import AnyShape
 from albireo.model.instant import WALL_NS_MAX
@@ -29,7 +30,6 @@ from albireo.model.value import ValueType
 RECORD_COST: Final = 25
 BATCH_COST: Final = 60
 SAMPLES_PER_COST: Final = 10
-PUTS_COST: Final = 80
 ENVELOPED_BYTES_PER_COST: Final = 128
 """An envelope costs by its size, for it does not say how many frames are inside: reading one takes 4 to 5 us."""
 
@@ -89,17 +89,8 @@ _ENVELOPES: Final = Contents(
     goes_up=True,
 )
 
-_PUTS: Final = Contents(
-    stream=Stream.PUTS,
-    kind=Kind.PUTS,
-    read=lambda header, body: (puts.decode_head(body),),
-    cost=lambda header: PUTS_COST,
-    check=lambda body, record_count: (puts.check_puts(body, record_count),),
-    judge=judge_puts,
-)
-
 CONTENTS: Final[dict[tuple[int, int], Contents]] = {
-    (one.stream, one.kind): one for one in (*map(_samples, ValueType), *map(_records, _OF_RECORDS), _ENVELOPES, _PUTS)
+    (one.stream, one.kind): one for one in (*map(_samples, ValueType), *map(_records, _OF_RECORDS), _ENVELOPES, PUTS)
 }
 """Declarations by stream and kind."""
 

@@ -7,19 +7,17 @@ Messages to a topic that is gone are counted nowhere: whoever put them did so be
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from albireo.codec.frame import FrameHeader
 from albireo.codec.puts import PutHead
 from albireo.codec.topic_records import TopicDeclared, TopicDropped
-from albireo.machine.table.fold import TableFold, Tables
+from albireo.machine.table.fold import TableFold
 from albireo.machine.table.shape import TableShape
-from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.topic import TOPICS_MAX, Topic, is_wild, matcher, prefix_of
 
-MISSING_TOLD: Final = 10
 TOPICS: Final = TableShape("topics", Topic, lambda one: one.topic_id, TOPICS_MAX, is_shown_above=False)
 
 
@@ -72,14 +70,3 @@ class Topics(TableFold[int, Topic]):
         super().restore(section)
         self._ids = {one.name: one.topic_id for one in self}
         self._names = sorted(self._ids)
-
-
-def judge_puts(tables: Tables, content: Any) -> Refusal | None:
-    """Refuse messages to topics that there are not."""
-    (head,) = content
-    topics = tables.of(Topics)
-    missing = sorted({run.topic_id for run in head.runs if run.topic_id not in topics})
-    if not missing:
-        return None
-    cause = f"there is no topic with the id {', '.join(map(str, missing[:MISSING_TOLD]))}, or it is gone"
-    return Refusal(RefusalCode.UNKNOWN_TOPIC, cause, "look at `albireo topic list`, and open it anew by its name")

@@ -6,7 +6,16 @@ import msgspec
 import pytest
 
 from albireo.codec.frame import Frame, body_crc
-from albireo.codec.message import Answer, Append, Appended, AppendEntry, AppendRefused, Ask, ProducerWelcome
+from albireo.codec.message import (
+    Answer,
+    Append,
+    Appended,
+    AppendEntry,
+    AppendRefused,
+    Ask,
+    ProducerHello,
+    ProducerWelcome,
+)
 from albireo.codec.puts import CursorMoved, decode_head, encode_puts, record_count_of
 from albireo.codec.record import Audited, Kind, Stream
 from albireo.codec.topic_records import TopicDeclared
@@ -167,6 +176,36 @@ def test_the_name_of_a_subscriber_belongs_to_its_principal() -> None:
     assert said("mes-1", "subscribe") == said("mes-1", "unsubscribe") == RefusalCode.ACCESS
     assert said("boss", "unsubscribe") == ""
     assert said("mes-1", "subscribe") == "", "nobody has the name any more"
+
+
+def test_nobody_moves_the_cursor_of_another_principal_save_the_node_itself() -> None:
+    world = World()
+    topic = created(world)
+    world.step(KeysListed({one: RoleGrant(AccessRole.OPERATE) for one in ("anna@desk", "mes-1")}))
+    asked: dict[str, object] = {"subscriber": "billing", "patterns": [EVENTS]}
+    world.letter(b"x", Ask(request_id=1, what="subscribe", arguments=asked), principal="anna@desk")
+    world.sync()
+    (answer,) = world.take(Answer)
+    assert isinstance(answer, Answer)
+    number = msgspec.convert(answer.result, Subscription).subscription_id
+    put(world, hello(world), 1, [(topic.topic_id, [b"x"] * 4)])
+
+    def moved(principal: str, low: int) -> str:
+        """Code of the refusal of a producer of this principal."""
+        sender = principal.encode()
+        world.letter(sender, ProducerHello(producer=f"reader_{low}", items=(), run=1), principal=principal)
+        world.sync()
+        (welcome,) = world.take(ProducerWelcome)
+        assert isinstance(welcome, ProducerWelcome)
+        body = encode_puts(welcome.producer_id, 1, [], [CursorMoved(number, topic.topic_id, low)])
+        entry = AppendEntry(Stream.PUTS, Kind.PUTS, 1, body_crc(body))
+        world.letter(sender, Append(entries=(entry,)), [body], principal=principal)
+        world.sync()
+        return "".join(one.refusal.code for one in world.take(AppendRefused) if isinstance(one, AppendRefused))
+
+    assert moved("mes-1", 4) == RefusalCode.NOT_OWNER and unread(world)["billing"] == 4
+    assert moved("anna@desk", 1) == "" and unread(world)["billing"] == 3
+    assert moved("local:0", 2) == "" and unread(world)["billing"] == 2
 
 
 def test_topics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
