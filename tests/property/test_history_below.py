@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.parts.history_below import Historian, damage_newest, is_whole, rows, sites
@@ -26,6 +26,7 @@ STEPS = st.one_of(
 @pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.lists(STEPS, max_size=30))
+@example([("takes", 0, 0), ("killed", 0, 1), ("damaged", 0, 0)])
 def test_each_history_has_exactly_its_rows_once(steps: list[tuple[str, int, int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)

@@ -101,6 +101,18 @@ def test_a_history_that_begins_is_not_taken_for_a_damaged_one(tmp_path: Path) ->
     assert files.seen[-1] > 0 and set(files.seen[:-1]) == {0}
 
 
+def test_a_damage_right_after_the_first_seal_puts_the_files_aside_and_deletes_none(tmp_path: Path) -> None:
+    log = MemoryLog()
+    log.samples([(1, DAY_ZERO, 1.5, 0)], DAY_ZERO)
+    store = sealed(tmp_path, log)
+    kept = {entry.path for entry in store.manifest.files}
+    (store.root / MANIFEST_NAME).write_text("{}")
+    with pytest.raises(HistoryDamaged):
+        read_manifest(store.root)
+    _, report = HistoryStore.open(tmp_path, "root")
+    assert report.quarantine and {path for path in kept if (tmp_path / report.quarantine / path).exists()} == kept
+
+
 def test_files_have_exactly_the_published_schema_and_order(tmp_path: Path) -> None:
     log = MemoryLog()
     chance = random.Random(1)

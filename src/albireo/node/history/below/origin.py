@@ -69,7 +69,8 @@ class OriginHistory:
     def has_news(self) -> bool:
         """There is something to seal."""
         store = self.store.manifest
-        return self.hot.rows > 0 or self.hot.position != store.position or store.generation == 0 or self.lacks
+        is_sealed = store.enclosed is not None and store.enclosed.upto != BEGINNING  # Else it fell back to its begin.
+        return self.hot.rows > 0 or self.hot.position != store.position or not is_sealed or self.lacks
 
     @property
     def lacks(self) -> bool:

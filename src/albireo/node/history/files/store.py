@@ -361,7 +361,7 @@ class HistoryStore:
             retired=tuple(one for one in changed.retired if one not in old),
         )
         try:
-            if self.manifest.generation:
+            if self.manifest.log_id:  # One of no log lists nothing: who fell back to it would forget all files.
                 self._appear(self._write_aside(PREVIOUS_NAME, encode_manifest(self.manifest)), PREVIOUS_NAME)
             aside = self._write_aside(MANIFEST_NAME, encode_manifest(newest))
         except OSError:
