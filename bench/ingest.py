@@ -24,7 +24,8 @@ from albireo.codec.frame import frames
 from albireo.codec.message import Appended, AppendRefused, FeedAlive, FeedAnswer, FeedData, ProducerWelcome
 from albireo.codec.record import Stream
 from albireo.machine.feed.follower import Digested, Follower, FollowerConfig, LinkUp, Received, TellLeader
-from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig, SendToCore
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer, SendToCore
 from albireo.model.instant import MS, SECOND, TimePassed
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.position import Position

@@ -43,7 +43,8 @@ from albireo.machine.kernel.events import (
 )
 from albireo.machine.kernel.events import Event as RootEvent
 from albireo.machine.kernel.turn import Moment, Turn
-from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer
 from albireo.machine.root.root import Root
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime

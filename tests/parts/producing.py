@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 
 from albireo.client import NotDelivered, SampleProducer, connect
-from albireo.machine.producer.producer import ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
 from albireo.model.item import DataItem
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.lines import LineTo

@@ -38,7 +38,8 @@ from albireo.machine.kernel.events import (
     WakeUpEnded,
 )
 from albireo.machine.kernel.turn import Moment
-from albireo.machine.producer.producer import Offered, ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.producer import Offered
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, Effects, Heard, PairSender, SayTo, Superseded
 from albireo.machine.root.root import Root

@@ -64,6 +64,7 @@ from albireo.codec.record import (
     SessionRoleChanged,
     Stream,
 )
+from albireo.codec.topic_records import Subscribed, TopicDeclared, TopicDropped, Unsubscribed
 from albireo.machine.fold.folds import Folds
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
 from albireo.machine.history.trace import AggregateSettings
@@ -87,6 +88,13 @@ LIFE = Life(1, 1)
 NAME = MessageName("root", "root/a", LIFE, 1)
 END = MessageEnd(outcome=MessageOutcome.VERIFIED, read_back=1, ended_ns=1)
 EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
+    TopicDeclared: (Stream.STATE, TopicDeclared(name="plant.events", since_ns=1)),
+    TopicDropped: (Stream.STATE, TopicDropped(topic_id=1)),
+    Subscribed: (
+        Stream.STATE,
+        Subscribed(subscriber="billing", principal="mes-1", patterns=("plant.>", "a.b"), since_ns=1),
+    ),
+    Unsubscribed: (Stream.STATE, Unsubscribed(subscription_id=1)),
     ItemDeclared: (
         Stream.STATE,
         ItemDeclared(item_id=ItemId(1), node="root", item=DataItem(name="co", value_type=ValueType.INT64)),

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from albireo.codec import record, samples
 from albireo.codec.message import Appended, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import Kind
-from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig, SendToCore
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer, SendToCore
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position

@@ -28,7 +28,7 @@ from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.client.topics import LoopTopics
 from albireo.codec.questions.messages import InboxMessage
 from albireo.machine.feed.viewing import StateChange
-from albireo.machine.producer.producer import ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
 from albireo.model.item import DataItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch

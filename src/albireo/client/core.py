@@ -26,7 +26,7 @@ from albireo.client.way import Target
 from albireo.codec.questions.kind import Nothing
 from albireo.codec.questions.node import STATUS
 from albireo.machine.feed.follower import FollowerConfig
-from albireo.machine.producer.producer import ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.runtime.errors import NodeSilent, RuntimeFault
@@ -73,6 +73,9 @@ class ClientCore:
         self._unique = f"{self.user}-{secrets.token_hex(4)}"
         self._producers: list[Desk] = []
         self._closing = threading.Lock()
+        self._putter: Desk | None = None
+        self.topic_ids: dict[str, int] = {}
+        """Ids of topics by name, as they were last asked for."""
         self._live: dict[str, StateView] = {}
         """Live views by node below; "": of the node that is asked."""
         self.engine = Engine(f"albireo-client-{self._unique}")
@@ -133,6 +136,13 @@ class ClientCore:
     def _left(self, reader: Watching | StateInbox) -> None:
         for live in self._live.values():
             live.leave(reader)
+
+    def putter(self) -> Desk:
+        """The producer that puts to topics under the name of this client; begun at the first call."""
+        with self._closing:
+            if self._putter is None:
+                self._putter = self.desk(f"put.{self.user}", (), None)
+            return self._putter
 
     def desk(self, name: str, items: Sequence[DataItem], config: ProducerConfig | None) -> Desk:
         """A new producer."""

@@ -25,21 +25,33 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
 
 from albireo.client.engine import Engine, log
-from albireo.client.errors import ClientClosed, ClientError, NameTaken, NotDelivered, ProducerRefused, QueueFull
+from albireo.client.errors import (
+    ClientClosed,
+    ClientError,
+    NameTaken,
+    NotDelivered,
+    ProducerRefused,
+    QueueFull,
+    refused,
+)
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
 from albireo.machine.producer.batch_queue import queued_bytes
-from albireo.machine.producer.producer import Offered, ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.flight import Batch
+from albireo.machine.producer.producer import Offered
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, BatchRefused, Effects, Heard, PairSender, SayTo, Superseded
 from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.item import DataItem
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
 from albireo.runtime.actor.tuning import show_large_block
@@ -84,12 +96,12 @@ class Offers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._batches: deque[tuple[SampleBatch, int]] = deque()
+        self._batches: deque[tuple[Batch, int]] = deque()
         self._bytes = 0
         self.count = 0
         """Number of the last batch offered."""
 
-    def put(self, batches: Sequence[SampleBatch], room_bytes: int) -> tuple[int, bool]:
+    def put(self, batches: Sequence[Batch], room_bytes: int) -> tuple[int, bool]:
         """Take batches; the number of the last one, and whether nothing waited before.
 
         Raises:
@@ -105,7 +117,7 @@ class Offers:
             self.count += len(batches)
             return self.count, was_empty
 
-    def take(self, room_bytes: int) -> tuple[SampleBatch, ...]:
+    def take(self, room_bytes: int) -> tuple[Batch, ...]:
         """The oldest batches, as many as there is room for."""
         taken = []
         with self._lock:
@@ -145,6 +157,8 @@ class ProducerPart:
         self._collect_at: Instant | None = None
         self._failed: ClientError | None = None
         self._waiting: list[tuple[int, Future[None]]] = []
+        self._promised: dict[int, Future[Acknowledged]] = {}
+        """Who waits for the receipt of one batch, by its number."""
 
     # For the engine's thread.
 
@@ -168,6 +182,14 @@ class ProducerPart:
             raise error
         else:
             self._waiting.append((number, future))
+
+    def offer_for(self, batch: Batch, future: "Future[Acknowledged]") -> None:
+        """Offer a batch, and give its receipt to this future, or NodeRefused. Raises QueueFull."""
+        if (error := self.last_error()) is not None:
+            raise error
+        number, _ = self.offers.put([batch], self.machine.room_bytes)
+        self._promised[number] = future
+        self.collect()
 
     def last_error(self) -> ClientError | None:
         """Why this producer does nothing any more; None: it goes on."""
@@ -206,8 +228,11 @@ class ProducerPart:
         self._failed = self._failed or error
         self.inbox.fail(error)
         waiting, self._waiting = self._waiting, []
+        promised, self._promised = self._promised, {}
         for _, future in waiting:
             future.set_exception(error)
+        for receipt in promised.values():
+            receipt.set_exception(error)
 
     def _perform(self, effects: Effects) -> None:
         for effect in effects:
@@ -223,6 +248,7 @@ class ProducerPart:
         if isinstance(receipt, BatchRefused):
             log.warning("producer %s: batch %d is refused", self.name, receipt.batch)
         self.done = max(self.done, receipt.batch)
+        self._keep_promises(receipt)
         self.inbox.put(receipt)
         ended = [future for number, future in self._waiting if number <= self.done]
         self._waiting = [one for one in self._waiting if one[0] > self.done]
@@ -230,6 +256,17 @@ class ProducerPart:
             future.set_result(None)
         if self.offers.is_waiting:
             self.collect()
+
+    def _keep_promises(self, receipt: Acknowledged | BatchRefused) -> None:
+        if isinstance(receipt, BatchRefused):
+            if (future := self._promised.pop(receipt.batch, None)) is not None:
+                future.set_exception(refused("put", receipt.refusal or _NOT_TAKEN))
+            return
+        for number in [one for one in self._promised if one <= receipt.batch]:
+            self._promised.pop(number).set_result(receipt)
+
+
+_NOT_TAKEN: Final = Refusal(RefusalCode.MALFORMED, "the batch was not taken")
 
 
 class Desk:
@@ -285,6 +322,12 @@ class Desk:
             self.part.await_batch(number, future)
 
         self._engine.hand_over(work, future)
+        return future
+
+    def deliver(self, batch: Batch) -> "Future[Acknowledged]":
+        """Offer one batch; ends with its receipt, or with NodeRefused, QueueFull or why nothing is sent any more."""
+        future: Future[Acknowledged] = Future()
+        self._engine.hand_over(partial(self.part.offer_for, batch, future), future)
         return future
 
     def settle(self, timeout_s: float) -> None:

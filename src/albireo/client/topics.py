@@ -1,24 +1,32 @@
 """Topics of a client: which there are, and to declare, end, subscribe and unsubscribe."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 
 from albireo.client.conversation import Conversation, all_rows, asks, patterns_of
 from albireo.client.conversed import AnyClient, LoopClient, ThreadClient, conversed
+from albireo.client.errors import NodeRefused, OutcomeUnknown
 from albireo.client.orders import ACTION_S
+from albireo.codec.puts import encode_unnumbered
 from albireo.codec.questions.topics import (
     SUBSCRIBE,
+    TOPIC,
     TOPIC_CREATE,
     TOPIC_DELETE,
     TOPIC_READERS,
     TOPICS,
     UNSUBSCRIBE,
-    ReadersAsked,
     SubscribeAsked,
     TopicAsked,
+    TopicNamed,
     TopicReader,
     TopicsAsked,
 )
+from albireo.machine.producer.flight import PutOffer
+from albireo.machine.producer.sending import Acknowledged
+from albireo.model.refusal import RefusalCode
 from albireo.model.topic import Subscription, Topic
+from albireo.runtime.clock import wall_ns
 
 
 class TopicMethods(AnyClient):
@@ -47,7 +55,7 @@ class TopicMethods(AnyClient):
     @conversed
     def readers(self, name: str) -> Conversation[list[TopicReader]]:
         """Subscriptions that get the messages of a topic, and how many each has still to read."""
-        return asks(TOPIC_READERS, ReadersAsked(name=name))
+        return asks(TOPIC_READERS, TopicNamed(name=name))
 
     @conversed
     def subscribe(
@@ -75,10 +83,69 @@ class TopicMethods(AnyClient):
             subscriber=subscriber, patterns=tuple(patterns_of(patterns)), user=self.user, reason=reason
         )
 
+    def _offered(self, name: str, bodies: Sequence[bytes]) -> "Conversation[Future[Acknowledged]]":
+        """Put messages to the topic that has this name now; ends with what will be the receipt."""
+        ids = self._core.topic_ids
+        if name not in ids:
+            ids[name] = (yield from asks(TOPIC, TopicNamed(name=name))).topic_id
+        batch = PutOffer(encode_unnumbered([(ids[name], bodies)]), len(bodies), wall_ns())
+        return self._core.putter().deliver(batch)
+
+    def _is_made_anew(self, name: str, error: NodeRefused) -> bool:
+        """True: the topic is gone whose id was known, so nothing was put, and one of its name may be there."""
+        return error.code == RefusalCode.UNKNOWN_TOPIC and self._core.topic_ids.pop(name, None) is not None
+
 
 class ThreadTopics(TopicMethods, ThreadClient):
     """`Client.topics`."""
 
+    def put(self, name: str, body: bytes) -> Acknowledged:
+        """Put a message to a topic: it is on the disks of both members when this returns, once. See `put_many`."""
+        return self.put_many(name, [body])
+
+    def put_many(self, name: str, bodies: Sequence[bytes]) -> Acknowledged:
+        """Put messages to a topic, as one batch: all of them, or none.
+
+        What is put comes under the name of the client (`connect(name=...)`), one program at a time: by it a batch that
+        is sent again through a takeover is known, and taken once.
+
+        Returns:
+            The receipt; its position is at or behind the last message.
+        Raises:
+            NodeRefused: there is no such topic. NameTaken: another program puts under this name since.
+            OutcomeUnknown: no answer came in time; it may still be taken.
+        """
+        try:
+            return self.converse(self._offered(name, bodies)).result(ACTION_S)
+        except NodeRefused as error:
+            if not self._is_made_anew(name, error):
+                raise
+            return self.put_many(name, bodies)
+        except TimeoutError as error:
+            raise _unknown() from error
+
 
 class LoopTopics(TopicMethods, LoopClient):
     """`AsyncClient.topics`."""
+
+    async def put(self, name: str, body: bytes) -> Acknowledged:
+        """Put a message to a topic, as `Client.topics.put` does."""
+        return await self.put_many(name, [body])
+
+    async def put_many(self, name: str, bodies: Sequence[bytes]) -> Acknowledged:
+        """Put messages to a topic, as `Client.topics.put_many` does."""
+        import asyncio  # A program of threads does without it.
+
+        try:
+            receipt = await self.converse(self._offered(name, bodies))
+            return await asyncio.wait_for(asyncio.wrap_future(receipt), ACTION_S)
+        except NodeRefused as error:
+            if not self._is_made_anew(name, error):
+                raise
+            return await self.put_many(name, bodies)
+        except TimeoutError as error:
+            raise _unknown() from error
+
+
+def _unknown() -> OutcomeUnknown:
+    return OutcomeUnknown("put", f"no answer within {ACTION_S:g} s")

@@ -94,7 +94,16 @@ def encode_puts(
     moves: Sequence[CursorMoved] = (),
     extras: Mapping[int, Extra] | None = None,
 ) -> bytes:
-    """A body.
+    """A body. Arguments: as `encode_unnumbered`."""
+    return PRODUCER.pack(producer_id, producer_sequence) + encode_unnumbered(messages, moves, extras)
+
+
+def encode_unnumbered(
+    messages: Sequence[tuple[int, Sequence[bytes]]],
+    moves: Sequence[CursorMoved] = (),
+    extras: Mapping[int, Extra] | None = None,
+) -> bytes:
+    """All of a body but the numbers of its producer.
 
     Args:
         messages: topic id and bodies of each run.
@@ -105,9 +114,7 @@ def encode_puts(
     head = _head_encoder.encode(PutHead(runs, tuple(moves), len(said)))
     flat = [body for _, bodies in messages for body in bodies]
     lengths = np.fromiter(map(len, flat), np.dtype("<u4"), len(flat)).tobytes()
-    return b"".join(
-        (PRODUCER.pack(producer_id, producer_sequence), _HEAD_BYTES.pack(len(head)), head, lengths, said, *flat)
-    )
+    return b"".join((_HEAD_BYTES.pack(len(head)), head, lengths, said, *flat))
 
 
 def record_count_of(head: PutHead) -> int:

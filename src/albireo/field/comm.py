@@ -42,7 +42,8 @@ from albireo.field.kinds import Surroundings, create_adapter, settings_of
 from albireo.field.role import BOUNDED_BY_TIME, AdapterRole
 from albireo.field.told import ToldSide
 from albireo.field.voter_line import VoterLine
-from albireo.machine.producer.producer import Event, LinkOpened, Offered, Producer, ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.producer import Event, LinkOpened, Offered, Producer
 from albireo.machine.producer.starts import RANDOM_BITS, run_of_start
 from albireo.model.instant import MS, SECOND, Instant, TimePassed, WallTime, soonest
 from albireo.model.item import DataItem

@@ -10,7 +10,8 @@ from albireo.codec.message import Appended, AppendRefused, ProducerWelcome
 from albireo.field.contract import Arrivals
 from albireo.field.dead_band import DeadBand
 from albireo.field.told import ToldSide
-from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.item import DataItem
 from albireo.model.position import Position

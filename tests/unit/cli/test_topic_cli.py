@@ -30,6 +30,10 @@ def test_topics_are_declared_shown_and_ended(tmp_path: Path) -> None:
         assert one["patterns"] == ["plant.events", "plant.doors.>"]
         (reader,) = run("show", "plant.events")["readers"]
         assert (reader["subscription"], reader["unread"]) == (one, 0)
+        assert run("put", "plant.events", "door open")["messages"] == 1
+        piped = CliRunner().invoke(cli, ["topic", "put", "plant.events", "--data", str(tmp_path)], input="a\nb\n\n")
+        assert "3 messages are put" in piped.output
+        assert run("show", "plant.events")["readers"][0]["unread"] == 4
         run("unsubscribe", "plant.events", "plant.doors.>", "--subscriber", "billing")
         assert run("show", "plant.events")["readers"] == []
         run("delete", "plant.events")

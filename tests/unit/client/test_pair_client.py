@@ -44,8 +44,9 @@ from albireo.machine.fold.producers import Producers
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import Turn
 from albireo.machine.producer.asking import AnswerCame, GivenUp, NodeAsker, NotSaid, QuestionAsked, Unanswered
+from albireo.machine.producer.config import ProducerConfig
 from albireo.machine.producer.flight import MESSAGE_BYTES
-from albireo.machine.producer.producer import Offered, ProducerConfig
+from albireo.machine.producer.producer import Offered
 from albireo.machine.producer.seeking import (
     AskRole,
     Chose,
@@ -447,7 +448,7 @@ def test_a_batch_that_no_node_can_take_is_reported_and_the_rest_goes_on() -> Non
     one.step(Heard(0, welcome(0, 2)), at(0))
     one.step(Offered(batches=(numbers(1), numbers(2), numbers(3))), at(0))
     effects = one.step(Heard(0, AppendRefused(producer_id=3, producer_sequence=2, refusal=no("malformed"))), at(1))
-    assert BatchRefused(2) in effects
+    assert 2 in [one.batch for one in effects if isinstance(one, BatchRefused)]
     one.step(Heard(0, welcome(1, 2)), at(2))
     assert one.step(Heard(0, appended(3, 2)), at(3))[0] == Acknowledged(3, Position(2, 3), "local", members=(0,))
 

@@ -13,7 +13,7 @@ from albireo.client import Acknowledged, NameTaken, QueueFull, SampleProducer
 from albireo.codec import record, samples
 from albireo.codec.record import Kind
 from albireo.machine.producer.batch_queue import queued_bytes
-from albireo.machine.producer.producer import ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType

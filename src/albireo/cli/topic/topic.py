@@ -1,11 +1,16 @@
 """`albireo topic`: declare, list and end topics, and subscribe to them."""
 
+import sys
+from typing import Final
+
 import click
 
 from albireo.cli.display import time_text
 from albireo.cli.output import Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
 
+BATCH_MAX: Final = 1_000
+"""Messages in one batch."""
 _PATTERNS = click.argument("patterns", nargs=-1, required=True)
 _SUBSCRIBER = click.option("--subscriber", required=True, help="Name under which messages are kept and read.")
 _REASON = click.option("--reason", default="", help="Why; it is kept in the audit journal.")
@@ -72,6 +77,24 @@ def delete(name: str, reason: str, user: str, place: Place) -> Output:
     with node_client(place, user) as client:
         topic = client.topics.delete(name, reason)
     return Output(topic, f"the topic {topic.name} is gone, and with it {topic.count} messages")
+
+
+@command.command()
+@click.argument("name")
+@click.argument("text", required=False)
+@user_option
+@place_option
+@printed
+def put(name: str, text: str | None, user: str, place: Place) -> Output:
+    """Put TEXT, or each line of standard input, to the topic NAME: on the disks of both members when this returns."""
+    bodies = [text.encode()] if text is not None else sys.stdin.buffer.read().splitlines()
+    if not bodies:
+        raise click.UsageError("give a TEXT, or lines on standard input")
+    with node_client(place, user) as client:
+        for first in range(0, len(bodies), BATCH_MAX):
+            receipt = client.topics.put_many(name, bodies[first : first + BATCH_MAX])
+    told = {"topic": name, "messages": len(bodies), "position": str(receipt.position), "members": receipt.members}
+    return Output(told, f"{len(bodies)} {'message is' if len(bodies) == 1 else 'messages are'} put to {name}")
 
 
 @command.command()

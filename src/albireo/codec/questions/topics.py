@@ -24,8 +24,8 @@ class TopicsAsked(InPieces, frozen=True, kw_only=True):
     """Arguments of `topics`, besides those of a piece."""
 
 
-class ReadersAsked(Asked, frozen=True, kw_only=True):
-    """Arguments of `topic_readers`."""
+class TopicNamed(Asked, frozen=True, kw_only=True):
+    """Arguments of `topic` and `topic_readers`."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
 
@@ -66,6 +66,15 @@ TOPIC_DELETE: Final = QuestionKind(
     meaning="end a topic, with its messages and the subscriptions that name no other one",
     told="the topic as it was, once it is committed that it is gone",
 )
+TOPIC: Final = QuestionKind(
+    name="topic",
+    shape=TopicNamed,
+    answer=Topic,
+    answerer=Answerer.CORE,
+    meaning="one topic by its name",
+    told="the topic with how many messages it was put",
+    is_reading=True,
+)
 TOPICS: Final = QuestionKind(
     name="topics",
     shape=TopicsAsked,
@@ -77,7 +86,7 @@ TOPICS: Final = QuestionKind(
 )
 TOPIC_READERS: Final = QuestionKind(
     name="topic_readers",
-    shape=ReadersAsked,
+    shape=TopicNamed,
     answer=list[TopicReader],
     answerer=Answerer.CORE,
     meaning="who has how much of a topic still to read",
@@ -103,4 +112,4 @@ UNSUBSCRIBE: Final = QuestionKind(
     meaning="end a subscription; that of another principal needs admin",
     told="the subscription as it was, once it is committed that it is over",
 )
-KINDS: Final = (TOPIC_CREATE, TOPIC_DELETE, TOPICS, TOPIC_READERS, SUBSCRIBE, UNSUBSCRIBE)
+KINDS: Final = (TOPIC_CREATE, TOPIC_DELETE, TOPIC, TOPICS, TOPIC_READERS, SUBSCRIBE, UNSUBSCRIBE)

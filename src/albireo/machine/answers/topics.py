@@ -10,14 +10,15 @@ from typing import Final, Protocol
 from albireo.codec.message import AnyMessage
 from albireo.codec.questions.topics import (
     SUBSCRIBE,
+    TOPIC,
     TOPIC_CREATE,
     TOPIC_DELETE,
     TOPIC_READERS,
     TOPICS,
     UNSUBSCRIBE,
-    ReadersAsked,
     SubscribeAsked,
     TopicAsked,
+    TopicNamed,
     TopicReader,
     TopicsAsked,
 )
@@ -62,17 +63,21 @@ class TopicAnswers:
         self.handlers = (
             handled(TOPIC_CREATE, self._create),
             handled(TOPIC_DELETE, self._delete),
+            handled(TOPIC, self._topic),
             handled(TOPICS, self._topics),
             handled(TOPIC_READERS, self._readers),
             handled(SUBSCRIBE, self._subscribe),
             handled(UNSUBSCRIBE, self._unsubscribe),
         )
 
+    def _topic(self, question: Question, asked: TopicNamed, turn: Turn) -> None:
+        turn.answer(question, self._known(asked.name))
+
     def _topics(self, question: Question, asked: TopicsAsked, turn: Turn) -> None:
         found = (one for one in self._root.folds.of(Topics) if one.topic_id > asked.after)
         turn.answer(question, asked.told((one.topic_id, one) for one in found))
 
-    def _readers(self, question: Question, asked: ReadersAsked, turn: Turn) -> None:
+    def _readers(self, question: Question, asked: TopicNamed, turn: Turn) -> None:
         folds, topic = self._root.folds, self._known(asked.name)
         cursors, subscriptions = folds.of(Cursors), folds.of(Subscriptions)
         told = [

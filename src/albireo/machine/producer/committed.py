@@ -8,7 +8,7 @@ by then; their times and counts, which are kept here, go into the gap record tha
 from array import array
 from typing import Final
 
-from albireo.machine.producer.flight import Flight, Loss
+from albireo.machine.producer.flight import Flight, Loss, times_of
 
 REASON: Final = "committed_lost"
 BODIES_MAX: Final = 65_536
@@ -31,7 +31,7 @@ class CommittedFlights:
     def committed(self, flight: Flight) -> None:
         """`flight` is committed, and so are all flights before it."""
         if self._began_ns is None:
-            self._began_ns = int(flight.batches[0].source_ns[0]) if flight.batches else flight.last_ns
+            self._began_ns = times_of(flight.batches[0])[0] if flight.batches else flight.last_ns
         if self._rows and flight.sequence != self._next:
             self._forget(0)  # Another program used the name meanwhile.
             self._is_whole = False

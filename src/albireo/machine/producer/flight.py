@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from albireo.codec import record, samples
 from albireo.codec.crc import crc32c
 from albireo.codec.message import AppendEntry
-from albireo.codec.record import GapFound, Kind, Stream
+from albireo.codec.record import PRODUCER, GapFound, Kind, Stream
 from albireo.model.samples import SampleBatch
 
 MESSAGE_BYTES: Final = 512 * 1024
@@ -43,6 +43,27 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class PutOffer(msgspec.Struct, frozen=True, eq=False):
+    """Messages to topics that are offered together: they are one batch, and become one body."""
+
+    unnumbered: bytes
+    """The body without the producer's numbers (codec.puts)."""
+    count: int
+    """Records of its frame."""
+    at_ns: int
+    """Wall time at which it was offered."""
+
+
+Batch = SampleBatch | PutOffer
+
+
+def times_of(batch: Batch) -> tuple[int, int]:
+    """Times of the first and the last row."""
+    if isinstance(batch, PutOffer):
+        return batch.at_ns, batch.at_ns
+    return int(batch.source_ns[0]), int(batch.source_ns[-1])
+
+
 class Flight(msgspec.Struct, eq=False):
     """A numbered body that CORE may already have."""
 
@@ -52,23 +73,28 @@ class Flight(msgspec.Struct, eq=False):
     last_ns: int
     batch: int
     """Number of the last offered batch in this body, counted from 1; 0: the body is a gap record."""
-    batches: Sequence[SampleBatch] = ()
+    batches: Sequence[Batch] = ()
     """Batches that the body was made of: each is sent by itself if CORE refuses the body."""
 
 
-def flight_of(
-    batches: Sequence[SampleBatch], last: int, producer_id: int, sequence: int, ids: NDArray[np.uint32]
-) -> Flight:
-    """The rows of all batches as one body.
+def flight_of(batches: Sequence[Batch], last: int, producer_id: int, sequence: int, ids: NDArray[np.uint32]) -> Flight:
+    """The rows of all batches as one body; of puts there is one.
 
     Args:
         last: number of the last batch.
         ids: item ids by row of the hello.
     """
-    body = samples.encode_body(producer_id, sequence, *batches, ids=ids)
-    count = sum(map(len, batches))
-    entry = AppendEntry(int(Stream.SAMPLES), int(batches[0].value_type), count, crc32c(body))
-    return Flight(sequence, entry, body, int(batches[-1].source_ns[-1]), last, batches)
+    last_ns = times_of(batches[-1])[1]
+    if isinstance(batches[0], PutOffer):
+        (put,) = batches
+        assert isinstance(put, PutOffer)
+        body = PRODUCER.pack(producer_id, sequence) + put.unnumbered
+        entry = AppendEntry(int(Stream.PUTS), int(Kind.PUTS), put.count, crc32c(body))
+        return Flight(sequence, entry, body, last_ns, last, batches)
+    rows = [one for one in batches if isinstance(one, SampleBatch)]
+    body = samples.encode_body(producer_id, sequence, *rows, ids=ids)
+    entry = AppendEntry(int(Stream.SAMPLES), int(rows[0].value_type), sum(map(len, rows)), crc32c(body))
+    return Flight(sequence, entry, body, last_ns, last, batches)
 
 
 def flight_of_loss(loss: Loss, producer: str, producer_id: int, sequence: int, ids: NDArray[np.uint32]) -> Flight:

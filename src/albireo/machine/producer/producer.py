@@ -38,38 +38,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome
+from albireo.codec.record import Stream
 from albireo.machine.producer.batch_queue import BatchFates, BatchQueue, queued_bytes
 from albireo.machine.producer.committed import CommittedFlights
-from albireo.machine.producer.flight import MESSAGE_BYTES, Flight, Loss, batch_to, flight_of, flight_of_loss, messages
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.flight import (
+    MESSAGE_BYTES,
+    Batch,
+    Flight,
+    Loss,
+    PutOffer,
+    batch_to,
+    flight_of,
+    flight_of_loss,
+    messages,
+    times_of,
+)
 from albireo.machine.producer.renaming import renamed, renumber
-from albireo.model.instant import SECOND, Instant, TimePassed
+from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import DataItem
-from albireo.model.refusal import RefusalCode
-from albireo.model.samples import SampleBatch
+from albireo.model.refusal import Refusal, RefusalCode
 
 PARTLY_FILLED_MAX: Final = 2
 """Messages under way: the node works on one, and has another when that is done."""
+FOR_GOOD: Final = frozenset({RefusalCode.MALFORMED, RefusalCode.UNKNOWN_TOPIC, RefusalCode.NOT_OWNER})
+"""Refusals of a batch that would be refused again."""
 WORTH_SENDING_BYTES: Final = 384 << 10
 """From this size on waiting batches leave without waiting for an answer (ADR-0125)."""
-
-
-class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Bounds of one producer."""
-
-    queue_bytes_max: int = 32 << 20
-    """Waiting and in flight together. At 400 items and 10 Hz, all of them moving, four minutes without CORE."""
-    answer_timeout_ns: int = 2 * SECOND
-    """Silence after which hello is said again; doubles up to `answer_timeout_ns_max` while nothing comes."""
-    answer_timeout_ns_max: int = 15 * SECOND
-    """A slow disk must not be answered with more load."""
-    admission_pause_ns: int = 1 * SECOND
-    """Wait after a refusal for want of room; then one batch is sent to ask again."""
-
-    def __post_init__(self) -> None:
-        if self.queue_bytes_max < MESSAGE_BYTES:
-            raise ValueError(f"queue_bytes_max must hold at least one message of {MESSAGE_BYTES} bytes")
-        if not 0 < self.answer_timeout_ns <= self.answer_timeout_ns_max or self.admission_pause_ns <= 0:
-            raise ValueError("0 < answer_timeout_ns <= answer_timeout_ns_max and admission_pause_ns > 0")
 
 
 class LinkOpened(msgspec.Struct, frozen=True):
@@ -80,7 +75,7 @@ class Offered(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """Result of one poll, gaps before samples. `item_id` of the batches holds row numbers of the hello's items."""
 
     losses: tuple[Loss, ...] = ()
-    batches: tuple[SampleBatch, ...] = ()
+    batches: tuple[Batch, ...] = ()
 
 
 class SendToCore(msgspec.Struct, frozen=True, eq=False):
@@ -227,7 +222,7 @@ class Producer:
         # Another life than before: the log does not know that one any more, so it has none of its batches.
         is_same_life = before is None or before.producer_id == event.producer_id
         lost = self._gone.take_lost(event.last_sequence if is_same_life else 0)
-        if lost is not None:
+        if lost is not None and self._hello.items:  # Of messages to topics no record says that they are gone.
             self._put_first(self._said(lost))
         if not self._in_flight:
             self._next_sequence = event.last_sequence + 1
@@ -295,8 +290,8 @@ class Producer:
                     self._answer_due = None
                     self._is_probing = True
                 return []
-            case RefusalCode.MALFORMED if event.producer_sequence > 0:
-                return self._give_up(event.producer_sequence, now)
+            case code if code in FOR_GOOD and event.producer_sequence > 0:
+                return self._give_up(event.producer_sequence, event.refusal, now)
             case _:
                 return self._greet(now)
 
@@ -309,8 +304,8 @@ class Producer:
         self._resent_from = wanted
         return self._resend(wanted, now)
 
-    def _give_up(self, sequence: int, now: Instant) -> list[SendToCore]:
-        """CORE can't take this body: later bodies move up by one number, and a gap record says what is lost."""
+    def _give_up(self, sequence: int, refusal: Refusal, now: Instant) -> list[SendToCore]:
+        """CORE can't take this body: later bodies move up by one number, and a gap record tells of samples."""
         flight = next((one for one in self._in_flight if one.sequence == sequence), None)
         if flight is None:
             return []
@@ -318,10 +313,12 @@ class Producer:
             return self._take_apart(flight, now)
         if flight.batch:
             self.batches.lost.append(flight.batch)
+            self.batches.refusals[flight.batch] = refusal
             self.dropped += flight.entry.record_count
-            self._waiting.add(
-                Loss(reason="refused", from_ns=flight.last_ns, to_ns=flight.last_ns, lost=flight.entry.record_count)
-            )
+            if flight.entry.stream == Stream.SAMPLES:
+                self._waiting.add(
+                    Loss(reason="refused", from_ns=flight.last_ns, to_ns=flight.last_ns, lost=flight.entry.record_count)
+                )
         self._in_flight.remove(flight)
         self._in_flight_bytes -= len(flight.body)
         self._renumber(min(sequence, self._in_flight[0].sequence) if self._in_flight else sequence)
@@ -355,13 +352,14 @@ class Producer:
         while self.queue_bytes > self._config.queue_bytes_max and self._waiting:
             self._overflow = self._grown(self._waiting.take())
 
-    def _grown(self, oldest: SampleBatch | Loss) -> Loss:
+    def _grown(self, oldest: Batch | Loss) -> Loss:
         """The pending overflow, extended by one more batch (or gap record)."""
         if isinstance(oldest, Loss):
             first, last, lost = oldest.from_ns, oldest.to_ns, oldest.lost or 0
         else:
-            first, last, lost = self._last_numbered_ns or int(oldest.source_ns[0]), int(oldest.source_ns[-1]), 0
-            lost = len(oldest)
+            first, last = times_of(oldest)
+            first = self._last_numbered_ns or first
+            lost = oldest.count if isinstance(oldest, PutOffer) else len(oldest)
             self.dropped += lost
             self.batches.left += 1
             self.batches.lost.append(self.batches.left)
@@ -408,7 +406,7 @@ class Producer:
         self.batches.left += len(head)
         return self._encoded(head, self.batches.left)
 
-    def _encoded(self, batches: Sequence[SampleBatch], last: int) -> Flight:
+    def _encoded(self, batches: Sequence[Batch], last: int) -> Flight:
         assert self._welcome is not None
         sequence = self._next_sequence
         self._next_sequence += 1

@@ -32,8 +32,10 @@ from albireo.codec.message import (
     Successor,
 )
 from albireo.machine.producer.batch_queue import queued_bytes
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.flight import Batch
 from albireo.machine.producer.producer import Event as ProducerEvent
-from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer
 from albireo.machine.producer.seeking import (
     AskRole,
     Chose,
@@ -50,7 +52,6 @@ from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.samples import SampleBatch
 
 
 class Heard(msgspec.Struct, frozen=True, eq=False):
@@ -85,9 +86,12 @@ class Acknowledged(msgspec.Struct, frozen=True):
 
 
 class BatchRefused(msgspec.Struct, frozen=True):
-    """Effect: the node can't take this batch, now or ever (too large, no valid samples). A gap stands in its place."""
+    """Effect: the node can't take this batch, now or ever (too large, no valid samples, no such topic). A gap stands in
+    the place of samples."""
 
     batch: int
+    refusal: Refusal | None = None
+    """Word of the node; None: it did not say so, as the batch never left."""
 
 
 class Superseded(msgspec.Struct, frozen=True):
@@ -170,7 +174,7 @@ class PairSender:
         """Welcomes so far: one at first, and one more for each change of the member."""
         return self._producer.greetings
 
-    def has_room(self, batches: Sequence[SampleBatch]) -> bool:
+    def has_room(self, batches: Sequence[Batch]) -> bool:
         """The batches may be offered now; otherwise wait for an acknowledgement."""
         return sum(map(queued_bytes, batches)) <= self.room_bytes
 
@@ -280,7 +284,8 @@ class PairSender:
             done.append(Acknowledged(batch, event.position, event.durability, event.members, cuttable))
         lost = self._producer.batches.lost
         while lost:
-            done.append(BatchRefused(lost.popleft()))
+            number = lost.popleft()
+            done.append(BatchRefused(number, self._producer.batches.refusals.pop(number, None)))
         if self.successor is not None:
             done.append(Superseded(self.successor))
         chosen = self._seeker.chosen

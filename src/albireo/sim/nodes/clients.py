@@ -35,7 +35,8 @@ from albireo.machine.feed.follower import (
     TellLeader,
 )
 from albireo.machine.feed.roaming import Fed, Roaming
-from albireo.machine.producer.producer import Offered, ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.producer import Offered
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, BatchRefused, Heard, PairSender, SayTo, Superseded
 from albireo.model.instant import MS, Instant, TimePassed

@@ -25,7 +25,8 @@ from albireo.codec.message import (
 from albireo.field.contract import Written
 from albireo.field.orders import WriteOrders
 from albireo.field.role import AdapterRole
-from albireo.machine.producer.producer import Event, LinkOpened, Offered, Producer, ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.producer import Event, LinkOpened, Offered, Producer
 from albireo.model.command import Outcome
 from albireo.model.instant import SECOND, Instant, TimePassed, WallTime, soonest
 from albireo.model.item import DataItem

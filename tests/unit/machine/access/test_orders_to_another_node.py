@@ -80,7 +80,7 @@ HERE: Final[dict[str, dict[str, object]]] = {
     **{what: {"name": NAME, "lease": 1} for what in ("take", "give_back")},
     "ticket": {"door": "desk"},
     "topics": {},
-    **{what: {"name": "plant.events"} for what in ("topic_create", "topic_delete", "topic_readers")},
+    **{what: {"name": "plant.events"} for what in ("topic", "topic_create", "topic_delete", "topic_readers")},
     **{what: {"subscriber": "billing", "patterns": ("plant.>",)} for what in ("subscribe", "unsubscribe")},
     "tickets_shown": {"door": "desk", "endpoint": "tcp://127.0.0.1:7800", "needs": "view"},
     "forget": {"items": (ITEM,)},

@@ -20,7 +20,8 @@ from albireo.machine.diagnostics.own import TABLE_FILL_HIGH
 from albireo.machine.fold.folds import Folds
 from albireo.machine.kernel.events import Deposed, Measured
 from albireo.machine.kernel.turn import Moment
-from albireo.machine.producer.producer import LinkOpened, Producer, ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.producer import LinkOpened, Producer
 from albireo.model import quality
 from albireo.model.instant import MS, Instant, TimePassed, WallTime
 from albireo.model.item import AlarmSettings, DataItem

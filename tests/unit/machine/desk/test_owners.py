@@ -9,7 +9,8 @@ from albireo.codec.frame import body_crc
 from albireo.codec.message import Append, Appended, AppendEntry, AppendRefused, ProducerHello, ProducerWelcome
 from albireo.codec.record import Audited, GapFound, Kind, Stream
 from albireo.machine.desk.owners import NAME_CHARS_MAX, Owners
-from albireo.machine.producer.producer import LinkOpened, Producer, ProducerConfig
+from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.producer import LinkOpened, Producer
 from albireo.model.instant import Instant, TimePassed
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.samples import SampleBatch

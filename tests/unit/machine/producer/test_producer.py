@@ -8,15 +8,9 @@ from albireo.codec import record, samples
 from albireo.codec.message import Append, Appended, AppendRefused, ProducerHello, ProducerWelcome, Successor
 from albireo.codec.record import GapFound, Kind, Stream
 from albireo.machine.producer import committed
+from albireo.machine.producer.config import ProducerConfig
 from albireo.machine.producer.flight import MESSAGE_BYTES, Loss
-from albireo.machine.producer.producer import (
-    WORTH_SENDING_BYTES,
-    LinkOpened,
-    Offered,
-    Producer,
-    ProducerConfig,
-    SendToCore,
-)
+from albireo.machine.producer.producer import WORTH_SENDING_BYTES, LinkOpened, Offered, Producer, SendToCore
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.position import Position

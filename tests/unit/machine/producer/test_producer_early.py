@@ -8,8 +8,9 @@ import numpy as np
 from albireo.codec.message import Append, Appended, ProducerHello, ProducerWelcome, RoleTold
 from albireo.codec.record import GapFound, Kind, decode_producer, decode_records
 from albireo.codec.samples import decode_body
+from albireo.machine.producer.config import ProducerConfig
 from albireo.machine.producer.flight import Loss
-from albireo.machine.producer.producer import LinkOpened, Offered, Producer, ProducerConfig, SendToCore
+from albireo.machine.producer.producer import LinkOpened, Offered, Producer, SendToCore
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, Heard, PairSender, SayTo
 from albireo.model.instant import SECOND, Instant, TimePassed
