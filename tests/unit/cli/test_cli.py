@@ -202,7 +202,7 @@ def test_completion_scripts_name_the_command(shell: str) -> None:
 
 @pytest.mark.slow
 def test_the_names_of_commands_complete_without_importing_them() -> None:
-    environment = {"COMP_WORDS": "albireo to", "COMP_CWORD": "1", "_ALBIREO_COMPLETE": "bash_complete"}
+    environment = {"COMP_WORDS": "albireo topo", "COMP_CWORD": "1", "_ALBIREO_COMPLETE": "bash_complete"}
     code = "from albireo.cli import main; main()"
     ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert ran.stdout.split() == ["plain,topology"]
