@@ -1,6 +1,7 @@
-"""Conversed: what a client can be asked is written once, as methods that return the conversation which they hold.
+"""Conversed methods: each question that a client asks is written once, for threads and for coroutines.
 
-The two kinds of client differ in how they converse: one blocks the thread that calls it, the other is awaited.
+Such a method returns a conversation. The two kinds of client differ in how they hold it: one blocks the thread that
+calls it, the other is awaited.
 
 Decision: ADR-0241.
 """
@@ -82,7 +83,7 @@ class LoopClient(AnyClient):
 
 
 class Conversed(Protocol[_Given, _WantedSo]):
-    """A method that is written once, as a type checker sees it: it returns, or it is awaited."""
+    """A conversed method, as a type checker sees it: threads get the value, coroutines await it."""
 
     @overload
     def __get__(self, client: ThreadClient, owner: type | None = ...) -> Callable[_Given, _WantedSo]: ...

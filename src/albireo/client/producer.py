@@ -262,7 +262,7 @@ class ProducerPart:
             if (future := self._promised.pop(receipt.batch, None)) is not None:
                 future.set_exception(refused("put", receipt.refusal or _NOT_TAKEN))
             return
-        for number in [one for one in self._promised if one <= receipt.batch]:
+        while self._promised and (number := next(iter(self._promised))) <= receipt.batch:  # They are in their order.
             self._promised.pop(number).set_result(receipt)
 
 

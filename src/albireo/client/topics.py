@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from typing import Final
 
 from albireo.client.conversation import Conversation, all_rows, asks, patterns_of
 from albireo.client.conversed import AnyClient, LoopClient, ThreadClient, conversed
@@ -22,11 +23,16 @@ from albireo.codec.questions.topics import (
     TopicReader,
     TopicsAsked,
 )
-from albireo.machine.producer.flight import PutOffer
+from albireo.machine.producer.flight import MESSAGE_BYTES, PutOffer
 from albireo.machine.producer.sending import Acknowledged
 from albireo.model.refusal import RefusalCode
 from albireo.model.topic import Subscription, Topic
 from albireo.runtime.clock import wall_ns
+
+PUT_BYTES_MAX: Final = MESSAGE_BYTES
+"""Most bytes of the messages of one batch, with their lengths. The smallest segment, 1 MiB, holds it."""
+LENGTH_BYTES: Final = 4
+"""Bytes that a batch takes for a message beside the message."""
 
 
 class TopicMethods(AnyClient):
@@ -85,6 +91,10 @@ class TopicMethods(AnyClient):
 
     def _offered(self, name: str, bodies: Sequence[bytes]) -> "Conversation[Future[Acknowledged]]":
         """Put messages to the topic that has this name now; ends with what will be the receipt."""
+        size_bytes = sum(map(len, bodies)) + LENGTH_BYTES * len(bodies)
+        if not bodies or size_bytes > PUT_BYTES_MAX:
+            limits = f"put one or more, of {PUT_BYTES_MAX:,} bytes together, each with {LENGTH_BYTES} for its length"
+            raise ValueError(f"{len(bodies):,} messages of {size_bytes:,} bytes are no batch: {limits}")
         ids = self._core.topic_ids
         if name not in ids:
             ids[name] = (yield from asks(TOPIC, TopicNamed(name=name))).topic_id
@@ -112,7 +122,8 @@ class ThreadTopics(TopicMethods, ThreadClient):
         Returns:
             The receipt; its position is at or behind the last message.
         Raises:
-            NodeRefused: there is no such topic. NameTaken: another program puts under this name since.
+            ValueError: there are no messages, or more than 512 KiB of them. NodeRefused: there is no such topic.
+            NameTaken: another program puts under this name since.
             OutcomeUnknown: no answer came in time; it may still be taken.
         """
         try:

@@ -1,7 +1,7 @@
 """Status: a node in one look, as its CORE answers and `albireo status --json` prints it.
 
-Times without a unit in their name are none; `_ms` are ages or lengths in ms, `_ns` wall times in ns, 0 where it never
-was. None means that nobody knows.
+A field that ends in `_ms` is an age or a length in ms. One that ends in `_ns` is a wall time in ns; 0 means that it
+never happened. None means that nobody knows.
 """
 
 import msgspec

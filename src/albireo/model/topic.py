@@ -18,6 +18,8 @@ from albireo.model.bounded import Count, Name, Signed
 TOPICS_MAX: Final = 10_000
 """Most topics of a node."""
 SUBSCRIPTIONS_MAX: Final = 100_000
+CURSORS_MAX: Final = 200_000
+"""Most topics of subscriptions, each topic counted for each subscription that means it."""
 PATTERNS_MAX: Final = 16
 """Most patterns of one subscription."""
 DONE_MAX: Final = 1_000

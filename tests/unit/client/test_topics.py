@@ -32,6 +32,9 @@ def test_what_is_put_is_unread_by_who_subscribed_before(tmp_path: Path) -> None:
                 client.topics.put(EVENTS, b"too early")
             assert refused.value.code == RefusalCode.UNKNOWN_TOPIC
             client.topics.create(EVENTS)
+            for no_batch in ([], [b"x" * 300_000] * 2):
+                with pytest.raises(ValueError, match="no batch: put one"):
+                    client.topics.put_many(EVENTS, no_batch)
             client.topics.put(EVENTS, b"before")
             client.topics.subscribe(EVENTS, subscriber="billing")
             receipt = client.topics.put_many(EVENTS, [b"door open", b"", b"x" * 100_000])

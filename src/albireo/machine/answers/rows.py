@@ -43,7 +43,7 @@ class RowsRoot(Protocol):
 
 
 class RowAnswers:
-    """The part of the answers that lists rows. Each list is told by whose they are: None means this node."""
+    """The part of the answers that lists rows: those of another node by its mirror, those of this node without one."""
 
     def __init__(self, root: RowsRoot, places: Places) -> None:
         self._root = root

@@ -4,6 +4,7 @@ Each change is a record of its own, and answered once both members have it. Whil
 the same topic or subscription is put off: what it would find is not decided yet.
 """
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Final, Protocol
 
@@ -36,9 +37,11 @@ from albireo.machine.orders.places import Places
 from albireo.model.access import AccessRole
 from albireo.model.position import Position
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.topic import SUBSCRIPTIONS_MAX, TOPICS_MAX, Subscription, Topic, is_wild
+from albireo.model.topic import CURSORS_MAX, SUBSCRIPTIONS_MAX, TOPICS_MAX, Subscription, Topic, is_wild
 
 READERS_TOLD: Final = 1_000
+_Subject = tuple[str, str]
+"""Kind and name of what a change is about: a `topic`, a `subscriber`, or the topic that is `subscribed` to."""
 
 
 class TopicRoot(Protocol):
@@ -58,8 +61,8 @@ class TopicAnswers:
 
     def __init__(self, root: TopicRoot, _: Places) -> None:
         self._root = root
-        self._under_way: dict[object, int] = {}
-        """Sequence up to which records about a topic (by name) or a subscription are appended and not folded."""
+        self._under_way: dict[_Subject, int] = {}
+        """Sequence of the last record about a subject that is appended and may not be folded yet."""
         self.handlers = (
             handled(TOPIC_CREATE, self._create),
             handled(TOPIC_DELETE, self._delete),
@@ -74,7 +77,8 @@ class TopicAnswers:
         turn.answer(question, self._known(asked.name))
 
     def _topics(self, question: Question, asked: TopicsAsked, turn: Turn) -> None:
-        found = (one for one in self._root.folds.of(Topics) if one.topic_id > asked.after)
+        after = asked.after
+        found = (one for one in self._root.folds.of(Topics) if one.topic_id > after)
         turn.answer(question, asked.told((one.topic_id, one) for one in found))
 
     def _readers(self, question: Question, asked: TopicNamed, turn: Turn) -> None:
@@ -88,25 +92,30 @@ class TopicAnswers:
         turn.answer(question, told)
 
     def _create(self, question: Question, asked: TopicAsked, turn: Turn) -> None:
-        self._settled(asked.name)
+        subject = ("topic", asked.name)
+        self._settled(subject)
         topics = self._root.folds.of(Topics)
         if (known := topics.named(asked.name)) is not None:
             turn.answer(question, known)
             return
         if len(topics) + len(self._under_way) >= TOPICS_MAX:
             raise NotAnswered(Refusal(RefusalCode.FULL, f"there are {TOPICS_MAX} topics", "delete one first"))
+        self._check_room(len(self._root.folds.of(Subscriptions).to(asked.name)))
         since_ns = question.moment.wall
         end = turn.record(Stream.STATE, [TopicDeclared(name=asked.name, since_ns=since_ns)])
         topic = Topic(topic_id=end, name=asked.name, since_ns=since_ns)
-        self._done(question, asked, "topic_created", asked.name, topic, turn)
+        self._done(question, asked, "topic_created", [subject], topic, turn)
 
     def _delete(self, question: Question, asked: TopicAsked, turn: Turn) -> None:
-        self._settled(asked.name)
+        subject = ("topic", asked.name)
+        readers = self._root.folds.of(Subscriptions).to(asked.name)
+        named = {name for one in readers for name in one.patterns}
+        self._settled(subject, ("subscribed", asked.name), *(("topic", name) for name in sorted(named)))
         topic = self._known(asked.name)
         records: list[TopicRecord] = [TopicDropped(topic_id=topic.topic_id)]
         records += [Unsubscribed(subscription_id=one.subscription_id) for one in self._ended_by(topic)]
         turn.record(Stream.STATE, records)
-        self._done(question, asked, "topic_deleted", asked.name, topic, turn)
+        self._done(question, asked, "topic_deleted", [subject], topic, turn)
 
     def _ended_by(self, topic: Topic) -> list[Subscription]:
         """Subscriptions that mean this topic and, by a name of their own, no other one that there is."""
@@ -119,34 +128,43 @@ class TopicAnswers:
         ]
 
     def _subscribe(self, question: Question, asked: SubscribeAsked, turn: Turn) -> None:
-        self._settled(asked.subscriber)
+        names = [one for one in asked.patterns if not is_wild(one)]
+        subject = ("subscriber", asked.subscriber)
+        self._settled(subject, *(("topic", one) for one in names))
         subscriptions, topics = self._root.folds.of(Subscriptions), self._root.folds.of(Topics)
         self._check_owner(question, asked, turn)
         if (known := subscriptions.of(asked.subscriber, asked.patterns)) is not None:
             turn.answer(question, known)
             return
-        for name in asked.patterns:
-            if not is_wild(name) and topics.named(name) is None:
-                raise NotAnswered(_unknown(name))
+        for name in names:
+            self._known(name)
         if len(subscriptions) + len(self._under_way) >= SUBSCRIPTIONS_MAX:
             raise NotAnswered(
                 Refusal(RefusalCode.FULL, f"there are {SUBSCRIPTIONS_MAX} subscriptions", "end one first")
             )
+        self._check_room(len(topics.meant(asked.patterns)))
         began = {"since_ns": question.moment.wall, "principal": question.principal}
         record = Subscribed(subscriber=asked.subscriber, patterns=asked.patterns, **began)  # type: ignore[arg-type]
         end = turn.record(Stream.STATE, [record])
         told = Subscription(subscription_id=end, subscriber=asked.subscriber, patterns=asked.patterns, **began)  # type: ignore[arg-type]
-        self._done(question, asked, "subscribed", asked.subscriber, told, turn)
+        self._done(question, asked, "subscribed", [subject, *(("subscribed", one) for one in names)], told, turn)
 
     def _unsubscribe(self, question: Question, asked: SubscribeAsked, turn: Turn) -> None:
-        self._settled(asked.subscriber)
+        subject = ("subscriber", asked.subscriber)
+        self._settled(subject)
         self._check_owner(question, asked, turn)
         known = self._root.folds.of(Subscriptions).of(asked.subscriber, asked.patterns)
         if known is None:
             cause = f"{asked.subscriber!r} has no subscription to {', '.join(asked.patterns)}"
             raise NotAnswered(Refusal(RefusalCode.UNKNOWN_NAME, cause, "`albireo topic show NAME` lists them"))
         turn.record(Stream.STATE, [Unsubscribed(subscription_id=known.subscription_id)])
-        self._done(question, asked, "unsubscribed", asked.subscriber, known, turn)
+        self._done(question, asked, "unsubscribed", [subject], known, turn)
+
+    def _check_room(self, more: int) -> None:
+        """Refuse so many more cursors: patterns and topics multiply."""
+        if len(self._root.folds.of(Cursors)) + more > CURSORS_MAX:
+            cause = f"{CURSORS_MAX} topics of subscriptions are kept, counting each topic for each subscription"
+            raise NotAnswered(Refusal(RefusalCode.FULL, cause, "end a subscription, or use narrower patterns"))
 
     def _check_owner(self, question: Question, asked: SubscribeAsked, turn: Turn) -> None:
         """Refuse the name of a subscriber that belongs to another principal, save to an admin."""
@@ -166,19 +184,20 @@ class TopicAnswers:
             raise NotAnswered(_unknown(name))
         return topic
 
-    def _settled(self, key: str) -> None:
-        """Refuse while records about this topic or subscriber are on their way."""
+    def _settled(self, *subjects: _Subject) -> None:
+        """Refuse while a record about one of these is on its way."""
         folded = self._root.folded_to.sequence
         self._under_way = {one: end for one, end in self._under_way.items() if end > folded}
-        if key in self._under_way:
-            raise NotAnswered(Refusal(RefusalCode.NOT_YET, f"{key!r} is being changed", "ask again"))
+        for one in subjects:
+            if one in self._under_way:
+                raise NotAnswered(Refusal(RefusalCode.NOT_YET, f"{one[1]!r} is being changed", "ask again"))
 
     def _done(
         self,
         question: Question,
         asked: TopicAsked | SubscribeAsked,
         action: str,
-        subject: str,
+        subjects: Sequence[_Subject],
         told: Topic | Subscription,
         turn: Turn,
     ) -> None:
@@ -190,11 +209,12 @@ class TopicAnswers:
             at_ns=question.moment.wall,
             user=asked.user,
             action=action,
-            subject=subject,
+            subject=subjects[0][1],
             detail=detail,
             principal=question.principal,
         )
-        self._under_way[subject] = end = turn.record(Stream.AUDIT, [entry])
+        end = turn.record(Stream.AUDIT, [entry])
+        self._under_way |= dict.fromkeys(subjects, end)
         self._root.after(end, question.sender, answer_to(question.request_id, told), turn)
 
 

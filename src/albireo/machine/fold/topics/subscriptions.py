@@ -16,13 +16,13 @@ from albireo.codec.topic_records import Subscribed, TopicDeclared, TopicDropped,
 from albireo.machine.fold.topics.topics import Topics
 from albireo.machine.table.fold import TableFold, Tables
 from albireo.machine.table.shape import TableShape
-from albireo.model.topic import SUBSCRIPTIONS_MAX, Cursor, Subscription, is_wild, matcher
+from albireo.model.topic import CURSORS_MAX, SUBSCRIPTIONS_MAX, Cursor, Subscription, is_wild, matcher
 
 SUBSCRIPTIONS: Final = TableShape(
     "subscriptions", Subscription, lambda one: one.subscription_id, SUBSCRIPTIONS_MAX, is_shown_above=False
 )
 CURSORS: Final = TableShape(
-    "cursors", Cursor, lambda one: key_of(one.subscription_id, one.topic_id), SUBSCRIPTIONS_MAX, is_shown_above=False
+    "cursors", Cursor, lambda one: key_of(one.subscription_id, one.topic_id), CURSORS_MAX, is_shown_above=False
 )
 
 
@@ -56,10 +56,10 @@ class Subscriptions(TableFold[int, Subscription]):
             case Unsubscribed(subscription_id=subscription_id):
                 if (gone := self.table.remove(subscription_id, sequence)) is not None:
                     self._ids.pop((gone.subscriber, gone.patterns), None)
-                    self._of_subscriber[gone.subscriber].discard(subscription_id)
+                    _take_out(self._of_subscriber, gone.subscriber, subscription_id)
                     self._wild.pop(subscription_id, None)
                     for name in gone.patterns:
-                        self._by_name.get(name, set()).discard(subscription_id)
+                        _take_out(self._by_name, name, subscription_id)
 
     def _note(self, one: Subscription) -> None:
         self._ids[one.subscriber, one.patterns] = one.subscription_id
@@ -89,6 +89,14 @@ class Subscriptions(TableFold[int, Subscription]):
         super().restore(section)
         for one in self:
             self._note(one)
+
+
+def _take_out(sets: dict[str, set[int]], key: str, one: int) -> None:
+    """Take a number out of a set, and the set out if nothing is left: names come and go without end."""
+    if (found := sets.get(key)) is not None:
+        found.discard(one)
+        if not found:
+            del sets[key]
 
 
 class Cursors(TableFold[str, Cursor]):

@@ -146,6 +146,38 @@ def test_changes_of_one_topic_wait_for_each_other() -> None:
     assert len(world.records(TopicDeclared)) == 1
 
 
+def test_a_topic_and_a_subscriber_of_one_name_are_two_things() -> None:
+    world = World()
+    created(world, "billing")
+    created(world, "other")
+    world.letter(b"cli", Ask(1, "subscribe", {"subscriber": "billing", "patterns": ["other"]}))
+    world.letter(b"cli", Ask(2, "topic_delete", {"name": "billing"}))
+    world.sync()
+    assert [one.refusal for one in world.take(Answer) if isinstance(one, Answer)] == [None, None]
+
+
+@pytest.mark.parametrize("first", ["subscribe", "other"])
+def test_a_topic_is_not_deleted_while_who_reads_it_is_not_decided(first: str) -> None:
+    world = World()
+    created(world)
+    created(world, "other")
+    asked: dict[str, object] = {"subscriber": "billing", "patterns": [EVENTS, "other"]}
+    if first == "subscribe":
+        world.letter(b"cli", Ask(1, "subscribe", asked))
+    else:
+        subscribed(world, "billing", EVENTS, "other")
+        world.letter(b"cli", Ask(1, "topic_delete", {"name": "other"}))
+    world.letter(b"cli", Ask(2, "topic_delete", {"name": EVENTS}))
+    (refused,) = world.take(Answer)
+    assert isinstance(refused, Answer) and refused.request_id == 2
+    assert "is being changed" in refused_with(refused)
+    world.sync()
+    world.take(Answer)
+    for name in (EVENTS, "other")[: 2 if first == "subscribe" else 1]:
+        world.ask("topic_delete", name=name)
+    assert world.root.folds.of(Subscriptions).owner("billing") is None
+
+
 def test_a_subscription_ends_when_its_subscriber_says_so() -> None:
     world = World()
     created(world)
@@ -217,6 +249,17 @@ def test_topics_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "there are 2 topics" in refused_with(world.ask("topic_create", name="b"))
     subscribed(world, "billing", ">")
     assert "there are 1 subscriptions" in refused_with(world.ask("subscribe", subscriber="x", patterns=[">"]))
+
+
+def test_topics_times_subscriptions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "CURSORS_MAX", 3)
+    world = World()
+    created(world)
+    created(world, "a")
+    subscribed(world, "billing", ">")
+    assert "narrower" in refused_with(world.ask("subscribe", subscriber="x", patterns=[">"]))
+    subscribed(world, "x", "a")
+    assert "narrower" in refused_with(world.ask("topic_create", name="b"))
 
 
 def test_the_passive_member_and_a_restart_have_the_same_from_the_heads_alone() -> None:
