@@ -28,6 +28,9 @@ from albireo.model.position import Epochs, Position
 from albireo.model.refusal import Refusal
 from albireo.model.value import Value
 
+ENDS_MAX: Final = 256
+"""Most batches of messages of which one receipt says where they stand."""
+
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """Base of all messages: each subclass names its tag."""
@@ -126,6 +129,8 @@ class Appended(Message, frozen=True, tag="appended"):
     uncommitted: bounded.Count = 0
     """Number of batches, of a stream whose durability is `local`, that are on this member's disk and may be cut by a
     takeover; the producer keeps them. Another receipt follows once all are committed."""
+    ends: Annotated[tuple[bounded.Count, ...], Meta(max_length=ENDS_MAX)] = ()
+    """Sequence of the last record of each of the last batches that this receipt is for, if they are puts."""
 
 
 class Successor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -241,6 +246,10 @@ class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
     of: bounded.Name = ""
     """Mode `state`: node below whose state is wanted; empty: that of the node itself."""
     in_pieces: bool = False
+    subscription_id: bounded.Count = 0
+    """Said to the actor `topics`: subscription whose messages are wanted."""
+    not_before: Position = Position()
+    """The same: position that it has to have come to before it serves: what was acknowledged up to there is done."""
 
 
 class FeedAnswer(FeedMessage, frozen=True, tag="feed_answer"):
@@ -306,6 +315,12 @@ class FeedAck(FeedMessage, frozen=True, tag="feed_ack"):
     durable: Position
     credit_bytes: bounded.Signed
     pieces: bounded.Count = 0
+
+
+class FeedDone(FeedMessage, frozen=True, tag="feed_done"):
+    """The actor `topics` to a consumer: what it acknowledged up to here is on record, and never given to it again."""
+
+    durable: Position
 
 
 class FeedAlive(FeedMessage, frozen=True, tag="feed_alive"):
@@ -374,7 +389,7 @@ class Logged(Message, frozen=True, tag="log"):
 AnyMessage = (
     Started | AliveAsked | AliveAnswered | StopAsked | Stopped
     | ProducerHello | ProducerWelcome | Append | Appended | AppendRefused | WriteOrder | WriteDone
-    | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive
+    | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive | FeedDone
     | ChildHello | ParentHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
     | VoteMessage | PeerMessage | RoleTold | RoleAsked | WritesEnded
     | TreeMessage | StoredAsked | StoredGiven | RegisterMessage

@@ -14,6 +14,8 @@ Spec: ADR-0243.
 
 import struct
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from itertools import pairwise
 from typing import Annotated, Final
 
 import msgspec
@@ -22,18 +24,20 @@ from msgspec import Meta
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.record import PRODUCER
-from albireo.model.bounded import Count, Name, Number32
-from albireo.model.topic import Ranges
+from albireo.model.bounded import INT64_MAX, Count, Name, Number32
+from albireo.model.topic import KEY_BYTES_MAX, Ranges
 
 RUNS_MAX: Final = 1_000
 """Most runs of a batch."""
-MOVES_MAX: Final = 10_000
-KEY_BYTES_MAX: Final = 1_024
+MOVES_MAX: Final = 1_000
+KEYS_PUT_MAX: Final = 1_000
+"""Most keys of a batch in its head."""
 HEADERS_MAX: Final = 64
 _HEAD_BYTES: Final = struct.Struct("<I")
 _HEAD_AT: Final = PRODUCER.size + _HEAD_BYTES.size
 
 Body = bytes | memoryview
+Key = Annotated[bytes, Meta(max_length=KEY_BYTES_MAX)]
 
 
 class PutRun(msgspec.Struct, frozen=True, array_like=True):
@@ -52,6 +56,43 @@ class CursorMoved(msgspec.Struct, frozen=True, array_like=True):
     topic_id: Count
     low: Count
     done: Ranges = ()
+    since: Count | None = None
+    """Number behind which nothing may be done yet, else nothing of the batch is taken; None: whatever is done."""
+    consumer: Count = 0
+    """Consumer of a shared subscription whose all of `done` must be, else nothing is taken; 0: whoever has it."""
+
+
+class LeaseStep(IntEnum):
+    """Change of a lease."""
+
+    GIVEN = 0
+    EXTENDED = 1
+    GIVEN_BACK = 2
+    """It failed with the messages."""
+    RELEASED = 3
+    """It did not get to them."""
+
+
+class LeaseMoved(msgspec.Struct, frozen=True, array_like=True):
+    """Messages of a shared subscription are a consumer's from now on, or not any more."""
+
+    subscription_id: Count
+    topic_id: Count
+    ranges: Ranges
+    consumer: Annotated[int, Meta(ge=1, le=INT64_MAX)]
+    step: LeaseStep = LeaseStep.GIVEN
+
+
+class KeyPut(msgspec.Struct, frozen=True, array_like=True):
+    """Key of a message to a topic that keeps the last message of each."""
+
+    index: Count
+    """Index of the message in its batch."""
+    key: Key
+    since: Count | None = None
+    """Version that the key must have, else nothing of the batch is taken; None: any."""
+    is_deleted: bool = False
+    """The key is to be gone."""
 
 
 class PutHead(msgspec.Struct, frozen=True, array_like=True):
@@ -60,6 +101,9 @@ class PutHead(msgspec.Struct, frozen=True, array_like=True):
     runs: Annotated[tuple[PutRun, ...], Meta(max_length=RUNS_MAX)] = ()
     moves: Annotated[tuple[CursorMoved, ...], Meta(max_length=MOVES_MAX)] = ()
     extras_bytes: Number32 = 0
+    keys: Annotated[tuple[KeyPut, ...], Meta(max_length=KEYS_PUT_MAX)] = ()
+    """By rising index."""
+    leases: Annotated[tuple[LeaseMoved, ...], Meta(max_length=MOVES_MAX)] = ()
 
     @property
     def count(self) -> int:
@@ -70,8 +114,13 @@ class PutHead(msgspec.Struct, frozen=True, array_like=True):
 class Extra(msgspec.Struct, frozen=True, array_like=True):
     """Key and headers of a message."""
 
-    key: Annotated[bytes, Meta(max_length=KEY_BYTES_MAX)] | None = None
+    key: Key | None = None
     headers: Annotated[dict[Name, Annotated[str, Meta(max_length=10_000)]], Meta(max_length=HEADERS_MAX)] = {}
+    is_deleted: bool = False
+    """The message says that its key is gone."""
+
+
+_NOTHING: Final = Extra()
 
 
 class PutBatch(msgspec.Struct, frozen=True, eq=False):
@@ -93,17 +142,10 @@ def encode_puts(
     messages: Sequence[tuple[int, Sequence[bytes]]],
     moves: Sequence[CursorMoved] = (),
     extras: Mapping[int, Extra] | None = None,
+    keys: Sequence[KeyPut] = (),
+    leases: Sequence[LeaseMoved] = (),
 ) -> bytes:
-    """A body. Arguments: as `encode_unnumbered`."""
-    return PRODUCER.pack(producer_id, producer_sequence) + encode_unnumbered(messages, moves, extras)
-
-
-def encode_unnumbered(
-    messages: Sequence[tuple[int, Sequence[bytes]]],
-    moves: Sequence[CursorMoved] = (),
-    extras: Mapping[int, Extra] | None = None,
-) -> bytes:
-    """All of a body but the numbers of its producer.
+    """A body.
 
     Args:
         messages: topic id and bodies of each run.
@@ -111,10 +153,11 @@ def encode_unnumbered(
     """
     said = _head_encoder.encode(dict(extras)) if extras else b""
     runs = tuple(PutRun(topic_id, len(bodies), sum(map(len, bodies))) for topic_id, bodies in messages)
-    head = _head_encoder.encode(PutHead(runs, tuple(moves), len(said)))
+    head = _head_encoder.encode(PutHead(runs, tuple(moves), len(said), tuple(keys), tuple(leases)))
     flat = [body for _, bodies in messages for body in bodies]
     lengths = np.fromiter(map(len, flat), np.dtype("<u4"), len(flat)).tobytes()
-    return b"".join((_HEAD_BYTES.pack(len(head)), head, lengths, said, *flat))
+    numbers = PRODUCER.pack(producer_id, producer_sequence)
+    return b"".join((numbers, _HEAD_BYTES.pack(len(head)), head, lengths, said, *flat))
 
 
 def record_count_of(head: PutHead) -> int:
@@ -150,24 +193,24 @@ def check_puts(body: Body, record_count: int) -> PutHead:
     Raises:
         DecodeError: the head lies about counts, bytes or records, or what stands beside the messages is malformed.
     """
-    return _taken_apart(memoryview(body), record_count)[0]
+    return taken_apart(memoryview(body), record_count)[0]
 
 
 def decode_puts(body: Body, record_count: int) -> PutBatch:
     """The whole batch; messages are views of the body. Raises DecodeError, as `check_puts`."""
-    head, extras, lengths, begin = _taken_apart(memoryview(body), record_count)
+    head, extras, lengths, begin = taken_apart(memoryview(body), record_count)
     ends = begin + np.cumsum(lengths, dtype=np.int64)
     view = memoryview(body)
     bodies = [view[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
     return PutBatch(head, bodies, extras)
 
 
-def _taken_apart(
+def taken_apart(
     view: memoryview, record_count: int
 ) -> tuple[PutHead, Mapping[int, Extra], np.ndarray[tuple[int], np.dtype[np.uint32]], int]:
     head, at = _decoded_head(view)
     count = head.count
-    if record_count != record_count_of(head) or not (head.runs or head.moves):
+    if record_count != record_count_of(head) or not (head.runs or head.moves or head.leases):
         raise DecodeError(_HEAD_AT, f"puts of {count} messages in {record_count} records")
     begin = at + 4 * count + head.extras_bytes
     if begin > len(view):
@@ -188,4 +231,12 @@ def _taken_apart(
             raise DecodeError(at + 4 * count, f"puts: {error}") from error
         if not all(0 <= index < count for index in extras):
             raise DecodeError(at + 4 * count, "puts: a key, or headers, of no message")
+    if head.keys:
+        places = [one.index for one in head.keys]
+        if places[-1] >= count or any(second <= first for first, second in pairwise(places)):
+            raise DecodeError(_HEAD_AT, "puts: keys out of order, or of no message")
+        known = extras
+        extras = dict(known)
+        for one in head.keys:
+            extras[one.index] = Extra(one.key, known.get(one.index, _NOTHING).headers, one.is_deleted)
     return head, extras, lengths, begin

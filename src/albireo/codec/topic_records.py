@@ -6,7 +6,8 @@ Spec: ADR-0243.
 import msgspec
 
 from albireo.model.bounded import Count, Name, Signed
-from albireo.model.topic import Patterns, SubscriberName, TopicName
+from albireo.model.topic import UNTIL_READ, Patterns, SubscriberName, TopicName, TopicPolicy
+from albireo.model.topic_lease import Sharing
 
 
 class TopicDeclared(msgspec.Struct, frozen=True, kw_only=True, tag="topic"):
@@ -14,6 +15,22 @@ class TopicDeclared(msgspec.Struct, frozen=True, kw_only=True, tag="topic"):
 
     name: TopicName
     since_ns: Signed
+    policy: TopicPolicy = UNTIL_READ
+
+
+class TopicChanged(msgspec.Struct, frozen=True, kw_only=True, tag="topic_changed"):
+    """A topic has another policy from here on. Stream STATE."""
+
+    topic_id: Count
+    policy: TopicPolicy
+    gone: Count = 0
+    """Number up to which nothing was kept before."""
+
+
+class TopicPurged(msgspec.Struct, frozen=True, kw_only=True, tag="topic_purged"):
+    """All messages that a topic was put before this record are gone. Stream STATE."""
+
+    topic_id: Count
 
 
 class TopicDropped(msgspec.Struct, frozen=True, kw_only=True, tag="topic_dropped"):
@@ -29,6 +46,9 @@ class Subscribed(msgspec.Struct, frozen=True, kw_only=True, tag="subscribed"):
     principal: Name
     patterns: Patterns
     since_ns: Signed
+    is_from_first: bool = False
+    """It gets what is kept, too."""
+    sharing: Sharing | None = None
 
 
 class Unsubscribed(msgspec.Struct, frozen=True, kw_only=True, tag="unsubscribed"):
@@ -37,4 +57,4 @@ class Unsubscribed(msgspec.Struct, frozen=True, kw_only=True, tag="unsubscribed"
     subscription_id: Count
 
 
-TopicRecord = TopicDeclared | TopicDropped | Subscribed | Unsubscribed
+TopicRecord = TopicDeclared | TopicDropped | TopicChanged | TopicPurged | Subscribed | Unsubscribed

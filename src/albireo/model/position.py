@@ -13,7 +13,7 @@ from msgspec import Meta
 from albireo.model.bounded import Count, Word
 
 
-class Position(msgspec.Struct, frozen=True, order=True, array_like=True):
+class Position(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
     """One record of a log, or with sequence 0 the place before the first."""
 
     epoch: Count = 0

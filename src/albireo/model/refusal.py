@@ -74,6 +74,7 @@ class RefusalCode(StrEnum):
     BUSY = "busy", _passing("too much of this kind is under way")
     NOT_YET = "not_yet", _passing("it waits for something that comes by itself")
     BEHIND = "behind", _passing("this member knows less than the follower, or may not say more, as it does not lead")
+    HELD_UP = "held_up", _passing("somebody has to read first: there is no room for more")
     NO_ANSWER = "no_answer", _passing("whoever had to be asked for it does not answer")
     DISK_FAILED = "disk_failed", RefusalKind("the disk does not take, or give, what is needed")
     # Whatever is named.
@@ -88,6 +89,7 @@ class RefusalCode(StrEnum):
     # State of what is named.
     NOT_WRITABLE = "not_writable", _unknown("the item takes no such order: writes, forces or selections", exit_code=1)
     NOT_POSSIBLE = "not_possible", RefusalKind("whatever is named is in a state in which this can't be done")
+    CHANGED = "changed", RefusalKind("what the request builds on has changed meanwhile: it is to be read again")
     IN_USE = "in_use", RefusalKind("something else still needs what is named")
     FULL = "full", RefusalKind("a table has no room for one more")
     ENDED = "ended", RefusalKind("it has ended already")

@@ -181,7 +181,7 @@ class FaceConfig(Config, frozen=True, kw_only=True):
 
     name: AdapterName
     kind: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
-    """Kind of face: `chp`, or one that another distribution offers."""
+    """Kind of face: `chp`, `pubsub`, or one that another distribution offers."""
     label: Label = ""
     description: Description = ""
     member: Literal["", "primary", "backup"] = ""

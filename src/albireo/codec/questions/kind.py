@@ -50,6 +50,8 @@ class Answerer(Enum):
     """History of this machine, which programs beside it ask."""
     HANDED_ON = "`history`, by `core`"
     """History of the member that acts; CORE hands the question on, and the answer back."""
+    TOPICS = "`topics`, by `core`"
+    """Actor `topics` of the member that acts; CORE hands the question on, and the answer back."""
     BOOT = "`boot`"
     """Boot of this machine."""
 
@@ -59,7 +61,12 @@ class Answerer(Enum):
         return _PARTS.get(self, "core")
 
 
-_PARTS = {Answerer.HISTORY: "history", Answerer.HANDED_ON: "history", Answerer.BOOT: "boot"}
+_PARTS = {
+    Answerer.HISTORY: "history",
+    Answerer.HANDED_ON: "history",
+    Answerer.TOPICS: "topics",
+    Answerer.BOOT: "boot",
+}
 
 
 class QuestionKind(msgspec.Struct, Generic[ShapeT, AnswerT], frozen=True, kw_only=True, eq=False):

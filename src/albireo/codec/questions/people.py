@@ -13,8 +13,8 @@ from albireo.model.order_text import OrderText
 from albireo.model.topology import ADAPTER_NAME_PATTERN
 from albireo.model.tree.session import SessionRow
 
-VISITORS_MAX: Final = 500
-"""Most visitors of one door, and most tickets in one question."""
+SHOWN_MAX: Final = 500
+"""Most tickets in one question of a door: CORE's turn is short."""
 
 
 class SessionsAsked(InPieces, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class TicketsShown(Asked, frozen=True, kw_only=True):
     door: Annotated[str, Meta(pattern=ADAPTER_NAME_PATTERN)]
     endpoint: Annotated[str, Meta(max_length=512)]
     needs: Name
-    shown: Annotated[tuple[ShownTicket, ...], Meta(max_length=VISITORS_MAX)] = ()
+    shown: Annotated[tuple[ShownTicket, ...], Meta(max_length=SHOWN_MAX)] = ()
 
 
 class TicketJudged(msgspec.Struct, frozen=True):

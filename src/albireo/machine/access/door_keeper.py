@@ -3,22 +3,23 @@
     outside --`ticket_show`--> shown --CORE: good--> inside --CORE: over, or silent for SILENT_NS--> outside
                                shown --CORE: a reason--> outside
 
-One question to CORE has everybody who is inside or has shown a ticket. It is asked each ASK_NS, and when somebody shows
-one: at once, or when the one before is answered, so that nobody who shows tickets all the time keeps CORE from
-answering. Only the digest of a ticket is kept. A visitor is a link and the principal that it has proven:
-another principal that takes the name of a link is outside.
+Each ASK_NS CORE is asked about everybody who is inside or has shown a ticket, in questions of SHOWN_MAX; and when
+somebody shows one: at once, or when the question before is answered, so that nobody who shows tickets all the time
+keeps CORE from answering. Only the digest of a ticket is kept. A visitor is a link and the principal that it has
+proven: another principal that takes the name of a link is outside.
 
 Not done here: sockets (runtime/actor/ticket_door.py); judging a ticket (tickets.py). Spec: ADR-0232.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer, AnyMessage, Ask
-from albireo.codec.questions.people import TICKETS_SHOWN, VISITORS_MAX, TicketJudged
+from albireo.codec.questions.people import SHOWN_MAX, TICKETS_SHOWN, TicketJudged
 from albireo.codec.ticket import decode_ticket, digest_of
 from albireo.machine.producer.asking import UNASKED
 from albireo.model.access import AccessRole
@@ -28,6 +29,10 @@ from albireo.model.refusal import Refusal, RefusalCode
 SHOW: Final = "ticket_show"
 """Question by which a visitor shows its ticket; its argument is `ticket`."""
 ASK_NS: Final = SECOND
+VISITORS_MAX: Final = 10_000
+"""Most visitors of one door."""
+QUIET_NS: Final = 60 * SECOND
+"""Time without a word after which a visitor gives way to another one, where there is no room."""
 SILENT_NS: Final = 10 * SECOND
 """Time without an answer of CORE after which nobody is inside: a session may be over."""
 ANOTHER: Final = "ask CORE for another one (`ticket`), and show it"
@@ -73,6 +78,8 @@ class DoorKeeper:
         self._door = door
         self._told = {"door": door, "endpoint": endpoint, "needs": needs.word}
         self._visitors: dict[Visitor, Entrance] = {}
+        """Those who were judged last stand last."""
+        self._spoke_at: dict[Visitor, Instant] = {}
         self._number = 0
         self._asked: list[tuple[Visitor, Entrance]] = []
         """Tickets in the last question, in its order."""
@@ -95,22 +102,24 @@ class DoorKeeper:
         if isinstance(message, Ask) and message.what == SHOW:
             return False, self._shown((sender, principal), message, now)
         if self.inside(sender, principal) is not None:
+            self._spoke_at[sender, principal] = now
             return True, ()
         refusal = _no_good(f"{self._door} lets in who shows a ticket")
         return False, [_refused(sender, message.request_id, refusal)] if isinstance(message, Ask) else ()
 
     def _shown(self, visitor: Visitor, ask: Ask, now: Instant) -> Effects:
         text = ask.arguments.get("ticket")
-        refusal = self._refusal(text, visitor)
+        refusal = self._refusal(text, visitor, now)
         if refusal is not None or not isinstance(text, str):
             return [_refused(visitor[0], ask.request_id, refusal)]
         before = self._visitors.get(visitor)
         is_inside = before is not None and before.is_inside
+        self._spoke_at[visitor] = now
         self._visitors[visitor] = Entrance(decode_ticket(text).number, digest_of(text), ask.request_id, is_inside)
         self._is_shown = True
         return () if self._is_awaited else self._ask(now)
 
-    def _refusal(self, text: object, visitor: Visitor) -> Refusal | None:
+    def _refusal(self, text: object, visitor: Visitor, now: Instant) -> Refusal | None:
         """Reason why a ticket is none of this door, as it says itself; None: CORE has to judge it."""
         try:
             ticket = decode_ticket(text if isinstance(text, str) else "")
@@ -120,9 +129,17 @@ class DoorKeeper:
             return _no_good(f"this is a ticket of the node {ticket.node}, and the door is one of {self._node}")
         if ticket.door != self._door:
             return _no_good(f"this is a ticket for the door {ticket.door}, and here is {self._door}")
-        if visitor not in self._visitors and len(self._visitors) >= VISITORS_MAX:
+        if visitor not in self._visitors and len(self._visitors) >= VISITORS_MAX and not self._makes_room(now):
             return Refusal(RefusalCode.BUSY, f"{VISITORS_MAX} are at this door", "come again later")
         return None
+
+    def _makes_room(self, now: Instant) -> bool:
+        """Forget the visitor that has been quiet for the longest time, if that is long."""
+        quiet = min(self._visitors, key=self._spoke_at.__getitem__)
+        if now - self._spoke_at[quiet] < QUIET_NS:
+            return False
+        del self._visitors[quiet], self._spoke_at[quiet]
+        return True
 
     def answered(self, answer: Answer, now: Instant) -> Effects:
         """Take CORE's word on the tickets of the last question."""
@@ -143,6 +160,7 @@ class DoorKeeper:
     def _judged(self, visitor: Visitor, entrance: Entrance, word: TicketJudged) -> Effects:
         if word.reason:
             return [self._out(visitor, word.reason)]
+        del self._visitors[visitor]
         self._visitors[visitor] = Entrance(
             entrance.number, entrance.digest, UNASKED, is_inside=True, session_id=word.session_id, role=word.role
         )
@@ -159,13 +177,16 @@ class DoorKeeper:
         return [*gone, *self._ask(now)] if now >= self._ask_at else gone
 
     def _out(self, visitor: Visitor, cause: str) -> DoorSays:
+        del self._spoke_at[visitor]
         return _refused(visitor[0], self._visitors.pop(visitor).request_id, _no_good(cause))
 
     def _ask(self, now: Instant) -> Effects:
-        self._ask_at = Instant(now + ASK_NS)
+        self._ask_at = Instant(now + ASK_NS // -(-max(1, len(self._visitors)) // SHOWN_MAX))
         self._number += 1
-        self._is_awaited, self._is_shown = True, False
-        self._asked = list(self._visitors.items())
+        new = [one for one in self._visitors.items() if one[1].request_id != UNASKED]
+        others = (one for one in self._visitors.items() if one[1].request_id == UNASKED)
+        self._asked = [*new[:SHOWN_MAX], *islice(others, max(0, SHOWN_MAX - len(new)))]
+        self._is_awaited, self._is_shown = True, len(new) > SHOWN_MAX
         shown = [(one.number, one.digest, principal) for (_, principal), one in self._asked]
         ask = Ask(request_id=self._number, what=TICKETS_SHOWN.name, arguments={**self._told, "shown": shown})
         return [DoorSays(b"", ask)]

@@ -10,13 +10,14 @@ let in, so whoever lost session or role is out within a second.
 Invariants
     secret:   the text leaves once, to whoever asked; its digest is kept, and compared in constant time.
     random:   each secret follows from a key of this run of CORE, which was drawn and handed in, and is used once.
-    bounded:  tickets of one session, all of them, and doors.
+    bounded:  tickets, and doors; where there is no room, a ticket of the session that has most gives way.
 
 Not decided here: who is present (orders/session), who has which role (judge.py), who spoke (runtime/link).
 Spec: ADR-0232.
 """
 
 import hmac
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -25,13 +26,11 @@ import msgspec
 from albireo.codec.ticket import Ticket, digest_of, encode_ticket
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
-from albireo.model.tree.session import SESSIONS_MAX
 
 TICKET_NS: Final = 600 * SECOND
 """Time for which a ticket lets in; whoever is in shows another one before."""
-OF_SESSION_MAX: Final = 8
-"""Most tickets of a session that are good; another one takes the place of its oldest."""
-TICKETS_MAX: Final = SESSIONS_MAX * OF_SESSION_MAX
+TICKETS_MAX: Final = 20_000
+"""Most tickets that are remembered: all clients of one key on one machine are one session, so it may need many."""
 DOORS_MAX: Final = 64
 CLOSED_NS: Final = 10 * SECOND
 """Silence after which a door counts as closed: an open one speaks each second."""
@@ -89,13 +88,13 @@ class Tickets:
         Args:
             is_present: says of the id of a session whether it goes on.
         """
-        own = [number for number, one in self._given.items() if one.session_id == session_id]
-        for number in own[: max(0, len(own) - OF_SESSION_MAX + 1)]:
-            del self._given[number]
         if len(self._given) >= TICKETS_MAX:
             self._given = {
                 number: one for number, one in self._given.items() if now < one.until and is_present(one.session_id)
             }
+        if len(self._given) >= TICKETS_MAX:
+            ((most, _),) = Counter(one.session_id for one in self._given.values()).most_common(1)
+            del self._given[next(number for number, one in self._given.items() if one.session_id == most)]
         self._number += 1
         secret = hmac.digest(self._key, self._number.to_bytes(8), "sha256")
         text = encode_ticket(Ticket(self._node, door, self._number, secret))

@@ -8,26 +8,51 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from albireo.codec.message import AnyMessage
+from albireo.codec.questions.kind import Nothing
 from albireo.codec.questions.topics import (
+    STORE_KEY,
+    STORE_KEYS,
     SUBSCRIBE,
+    SUBSCRIPTION,
     TOPIC,
+    TOPIC_CHANGE,
     TOPIC_CREATE,
     TOPIC_DELETE,
+    TOPIC_PURGE,
     TOPIC_READERS,
+    TOPIC_TABLES,
     TOPICS,
     UNSUBSCRIBE,
+    StoreKeyAsked,
+    StoreKeysAsked,
+    StoreKeyTold,
     SubscribeAsked,
+    SubscriptionAsked,
+    SubscriptionTold,
     TopicAsked,
     TopicNamed,
+    TopicPolicyAsked,
     TopicReader,
     TopicsAsked,
+    TopicTablesTold,
 )
 from albireo.codec.record import Audited, Stream
-from albireo.codec.topic_records import Subscribed, TopicDeclared, TopicDropped, TopicRecord, Unsubscribed
+from albireo.codec.topic_records import (
+    Subscribed,
+    TopicChanged,
+    TopicDeclared,
+    TopicDropped,
+    TopicPurged,
+    TopicRecord,
+    Unsubscribed,
+)
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.desk.roles import RoleNeeded, check_role
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.topics.keys import TopicKeys
 from albireo.machine.fold.topics.subscriptions import Cursors, Subscriptions
 from albireo.machine.fold.topics.topics import Topics
 from albireo.machine.kernel.config import RootConfig
@@ -37,7 +62,16 @@ from albireo.machine.orders.places import Places
 from albireo.model.access import AccessRole
 from albireo.model.position import Position
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.topic import CURSORS_MAX, SUBSCRIPTIONS_MAX, TOPICS_MAX, Subscription, Topic, is_wild
+from albireo.model.topic import (
+    CURSORS_MAX,
+    SUBSCRIPTIONS_MAX,
+    TOPICS_MAX,
+    Subscription,
+    Topic,
+    TopicPolicy,
+    is_wild,
+    matcher,
+)
 
 READERS_TOLD: Final = 1_000
 _Subject = tuple[str, str]
@@ -66,44 +100,76 @@ class TopicAnswers:
         self.handlers = (
             handled(TOPIC_CREATE, self._create),
             handled(TOPIC_DELETE, self._delete),
+            handled(TOPIC_CHANGE, self._change),
+            handled(TOPIC_PURGE, self._purge),
             handled(TOPIC, self._topic),
             handled(TOPICS, self._topics),
             handled(TOPIC_READERS, self._readers),
+            handled(TOPIC_TABLES, self._tables),
+            handled(STORE_KEY, self._store_key),
+            handled(STORE_KEYS, self._store_keys),
+            handled(SUBSCRIPTION, self._subscription),
             handled(SUBSCRIBE, self._subscribe),
             handled(UNSUBSCRIBE, self._unsubscribe),
         )
 
     def _topic(self, question: Question, asked: TopicNamed, turn: Turn) -> None:
-        turn.answer(question, self._known(asked.name))
+        turn.answer(question, _told(self._known(asked.name)))
 
     def _topics(self, question: Question, asked: TopicsAsked, turn: Turn) -> None:
         after = asked.after
         found = (one for one in self._root.folds.of(Topics) if one.topic_id > after)
-        turn.answer(question, asked.told((one.topic_id, one) for one in found))
+        turn.answer(question, asked.told((one.topic_id, _told(one)) for one in found))
 
     def _readers(self, question: Question, asked: TopicNamed, turn: Turn) -> None:
         folds, topic = self._root.folds, self._known(asked.name)
         cursors, subscriptions = folds.of(Cursors), folds.of(Subscriptions)
         told = [
-            TopicReader(subscription=one, unread=cursors.unread(number, topic.topic_id) or 0)
+            TopicReader(
+                subscription=one,
+                unread=cursors.unread(number, topic.topic_id) or 0,
+                leased=cursors.leased(number, topic.topic_id),
+            )
             for number in islice(sorted(cursors.readers(topic.topic_id)), READERS_TOLD)
             if (one := subscriptions.find(number)) is not None
         ]
         turn.answer(question, told)
 
-    def _create(self, question: Question, asked: TopicAsked, turn: Turn) -> None:
+    def _store_key(self, question: Question, asked: StoreKeyAsked, turn: Turn) -> None:
+        topic = self._known_store(asked.name)
+        turn.answer(question, StoreKeyTold(entry=self._root.folds.of(TopicKeys).entry(topic.topic_id, asked.key)))
+
+    def _store_keys(self, question: Question, asked: StoreKeysAsked, turn: Turn) -> None:
+        topic, after = self._known_store(asked.name), asked.after
+        rows = self._root.folds.of(TopicKeys).entries(topic.topic_id)
+        found = (one for one in rows if one.number > after and one.key.startswith(asked.prefix))
+        turn.answer(question, asked.told((one.number, one) for one in found))
+
+    def _known_store(self, name: str) -> Topic:
+        topic = self._known(name)
+        if not topic.policy.last_value:
+            raise NotAnswered(Refusal(RefusalCode.BAD_VALUE, f"the topic {name!r} is no key-value store"))
+        return topic
+
+    def _tables(self, question: Question, _: Nothing, turn: Turn) -> None:
+        folds = [self._root.folds.of(one) for one in (Topics, Subscriptions, Cursors, TopicKeys)]
+        sections = {one.shape.name: one.table.snapshot() for one in folds}
+        turn.answer(question, TopicTablesTold(position=self._root.folded_to, sections=sections))
+
+    def _create(self, question: Question, asked: TopicPolicyAsked, turn: Turn) -> None:
         subject = ("topic", asked.name)
         self._settled(subject)
         topics = self._root.folds.of(Topics)
         if (known := topics.named(asked.name)) is not None:
-            turn.answer(question, known)
+            turn.answer(question, _told(known))
             return
+        _check(asked.policy)
         if len(topics) + len(self._under_way) >= TOPICS_MAX:
             raise NotAnswered(Refusal(RefusalCode.FULL, f"there are {TOPICS_MAX} topics", "delete one first"))
         self._check_room(len(self._root.folds.of(Subscriptions).to(asked.name)))
         since_ns = question.moment.wall
-        end = turn.record(Stream.STATE, [TopicDeclared(name=asked.name, since_ns=since_ns)])
-        topic = Topic(topic_id=end, name=asked.name, since_ns=since_ns)
+        end = turn.record(Stream.STATE, [TopicDeclared(name=asked.name, since_ns=since_ns, policy=asked.policy)])
+        topic = Topic(topic_id=end, name=asked.name, since_ns=since_ns, policy=asked.policy)
         self._done(question, asked, "topic_created", [subject], topic, turn)
 
     def _delete(self, question: Question, asked: TopicAsked, turn: Turn) -> None:
@@ -115,7 +181,26 @@ class TopicAnswers:
         records: list[TopicRecord] = [TopicDropped(topic_id=topic.topic_id)]
         records += [Unsubscribed(subscription_id=one.subscription_id) for one in self._ended_by(topic)]
         turn.record(Stream.STATE, records)
-        self._done(question, asked, "topic_deleted", [subject], topic, turn)
+        self._done(question, asked, "topic_deleted", [subject], _told(topic), turn)
+
+    def _change(self, question: Question, asked: TopicPolicyAsked, turn: Turn) -> None:
+        subject = ("topic", asked.name)
+        self._settled(subject)
+        topic = self._known(asked.name)
+        _check(asked.policy)
+        if asked.policy.last_value != topic.policy.last_value:
+            cause = "a topic begins as a key-value store, or never becomes one"
+            raise NotAnswered(Refusal(RefusalCode.BAD_VALUE, cause, "create another topic"))
+        gone = self._root.folds.of(Cursors).kept_from(topic, self._root.folds.log_time_ms)
+        turn.record(Stream.STATE, [TopicChanged(topic_id=topic.topic_id, policy=asked.policy, gone=gone)])
+        self._done(question, asked, "topic_changed", [subject], replace(_told(topic), policy=asked.policy), turn)
+
+    def _purge(self, question: Question, asked: TopicAsked, turn: Turn) -> None:
+        subject = ("topic", asked.name)
+        self._settled(subject)
+        topic = self._known(asked.name)
+        turn.record(Stream.STATE, [TopicPurged(topic_id=topic.topic_id)])
+        self._done(question, asked, "topic_purged", [subject], _told(topic), turn)
 
     def _ended_by(self, topic: Topic) -> list[Subscription]:
         """Subscriptions that mean this topic and, by a name of their own, no other one that there is."""
@@ -134,8 +219,15 @@ class TopicAnswers:
         subscriptions, topics = self._root.folds.of(Subscriptions), self._root.folds.of(Topics)
         self._check_owner(question, asked, turn)
         if (known := subscriptions.of(asked.subscriber, asked.patterns)) is not None:
+            if known.sharing != asked.sharing:
+                how = "is not shared" if known.sharing is None else f"is shared with {known.sharing.told}"
+                cause = f"{asked.subscriber!r} has this subscription already, and it {how}"
+                raise NotAnswered(
+                    Refusal(RefusalCode.BAD_VALUE, cause, "end it first, or subscribe under another name")
+                )
             turn.answer(question, known)
             return
+        self._check_sharing(asked)
         for name in names:
             self._known(name)
         if len(subscriptions) + len(self._under_way) >= SUBSCRIPTIONS_MAX:
@@ -144,21 +236,55 @@ class TopicAnswers:
             )
         self._check_room(len(topics.meant(asked.patterns)))
         began = {"since_ns": question.moment.wall, "principal": question.principal}
-        record = Subscribed(subscriber=asked.subscriber, patterns=asked.patterns, **began)  # type: ignore[arg-type]
+        record = Subscribed(
+            subscriber=asked.subscriber,
+            patterns=asked.patterns,
+            is_from_first=asked.is_from_first,
+            sharing=asked.sharing,
+            **began,  # type: ignore[arg-type]
+        )
         end = turn.record(Stream.STATE, [record])
-        told = Subscription(subscription_id=end, subscriber=asked.subscriber, patterns=asked.patterns, **began)  # type: ignore[arg-type]
+        told = Subscription(
+            subscription_id=end,
+            subscriber=asked.subscriber,
+            patterns=asked.patterns,
+            sharing=asked.sharing,
+            **began,  # type: ignore[arg-type]
+        )
         self._done(question, asked, "subscribed", [subject, *(("subscribed", one) for one in names)], told, turn)
 
-    def _unsubscribe(self, question: Question, asked: SubscribeAsked, turn: Turn) -> None:
+    def _check_sharing(self, asked: SubscribeAsked) -> None:
+        """Refuse dead letters that make no sense, or would come back."""
+        if asked.sharing is None or not (asked.sharing.problem() or asked.sharing.dead_letters):
+            return
+        if problem := asked.sharing.problem():
+            raise NotAnswered(Refusal(RefusalCode.BAD_VALUE, problem, "give both, or neither"))
+        target = asked.sharing.dead_letters
+        if self._root.folds.of(Topics).named(target) is None:
+            raise NotAnswered(_unknown(target))
+        if matcher(asked.patterns).fullmatch(target):
+            cause = f"dead letters would go to {target!r}, to which this subscription is"
+            raise NotAnswered(Refusal(RefusalCode.BAD_VALUE, cause, "name another topic, or narrower patterns"))
+
+    def _unsubscribe(self, question: Question, asked: SubscriptionAsked, turn: Turn) -> None:
         subject = ("subscriber", asked.subscriber)
         self._settled(subject)
         self._check_owner(question, asked, turn)
+        known = self._subscribed(asked)
+        turn.record(Stream.STATE, [Unsubscribed(subscription_id=known.subscription_id)])
+        self._done(question, asked, "unsubscribed", [subject], known, turn)
+
+    def _subscription(self, question: Question, asked: SubscriptionAsked, turn: Turn) -> None:
+        told = SubscriptionTold(subscription=self._subscribed(asked), committed=turn.log.committed)
+        turn.answer(question, told)
+
+    def _subscribed(self, asked: SubscriptionAsked) -> Subscription:
         known = self._root.folds.of(Subscriptions).of(asked.subscriber, asked.patterns)
         if known is None:
             cause = f"{asked.subscriber!r} has no subscription to {', '.join(asked.patterns)}"
-            raise NotAnswered(Refusal(RefusalCode.UNKNOWN_NAME, cause, "`albireo topic show NAME` lists them"))
-        turn.record(Stream.STATE, [Unsubscribed(subscription_id=known.subscription_id)])
-        self._done(question, asked, "unsubscribed", [subject], known, turn)
+            remedy = "subscribe first; `albireo topic show NAME` lists who has"
+            raise NotAnswered(Refusal(RefusalCode.UNKNOWN_NAME, cause, remedy))
+        return known
 
     def _check_room(self, more: int) -> None:
         """Refuse so many more cursors: patterns and topics multiply."""
@@ -166,7 +292,7 @@ class TopicAnswers:
             cause = f"{CURSORS_MAX} topics of subscriptions are kept, counting each topic for each subscription"
             raise NotAnswered(Refusal(RefusalCode.FULL, cause, "end a subscription, or use narrower patterns"))
 
-    def _check_owner(self, question: Question, asked: SubscribeAsked, turn: Turn) -> None:
+    def _check_owner(self, question: Question, asked: SubscriptionAsked, turn: Turn) -> None:
         """Refuse the name of a subscriber that belongs to another principal, save to an admin."""
         owner = self._root.folds.of(Subscriptions).owner(asked.subscriber)
         if owner not in (None, question.principal):
@@ -195,7 +321,7 @@ class TopicAnswers:
     def _done(
         self,
         question: Question,
-        asked: TopicAsked | SubscribeAsked,
+        asked: TopicAsked | SubscriptionAsked,
         action: str,
         subjects: Sequence[_Subject],
         told: Topic | Subscription,
@@ -216,6 +342,16 @@ class TopicAnswers:
         end = turn.record(Stream.AUDIT, [entry])
         self._under_way |= dict.fromkeys(subjects, end)
         self._root.after(end, question.sender, answer_to(question.request_id, told), turn)
+
+
+def _told(topic: Topic) -> Topic:
+    """A topic without that of it which only folds need."""
+    return replace(topic, marks=())
+
+
+def _check(policy: TopicPolicy) -> None:
+    if problem := policy.problem():
+        raise NotAnswered(Refusal(RefusalCode.BAD_VALUE, problem, "leave one of the two out, or make keep_s shorter"))
 
 
 def _unknown(name: str) -> Refusal:

@@ -24,7 +24,8 @@ from typing import Final
 import msgspec
 
 from albireo.codec.frame import Frame
-from albireo.codec.message import Answer, AnyMessage, Appended, AppendRefused
+from albireo.codec.message import ENDS_MAX, Answer, AnyMessage, Appended, AppendRefused
+from albireo.codec.record import Stream
 from albireo.machine.desk.pending import PendingFrame
 from albireo.machine.desk.role import Role
 from albireo.machine.fold.producers import Producers
@@ -119,15 +120,18 @@ class Receipts:
                 last_words.append((sender, message))
             else:
                 turn.send(sender, message)
-        batches = {
-            draft.producer_id: Batch(draft.producer_sequence, frame.header.last)
-            for frame, draft in frames
-            if draft is not None and draft.producer_id != OWN_PRODUCER
-        }
+        batches: dict[int, Batch] = {}
+        ends: dict[int, list[int]] = {}
+        for frame, draft in frames:
+            if draft is not None and draft.producer_id != OWN_PRODUCER:
+                batches[draft.producer_id] = Batch(draft.producer_sequence, frame.header.last)
+                if draft.stream == Stream.PUTS:
+                    ends.setdefault(draft.producer_id, []).append(frame.header.last_sequence)
         for producer_id, batch in batches.items():
             whom = self._sender_of(producer_id)
             if whom is not None and not (self._told and self._is_told(producer_id, batch)):
-                turn.send(whom, self._role.receipt(producer_id, batch.producer_sequence, batch.position))
+                told = tuple(ends.get(producer_id, ())[-ENDS_MAX:])
+                turn.send(whom, self._role.receipt(producer_id, batch.producer_sequence, batch.position, ends=told))
         for sender, refused in last_words:
             turn.send(sender, refused)
 

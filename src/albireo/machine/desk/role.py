@@ -111,7 +111,14 @@ class Role(RootPart):
         self.permit = None
         return self.suspend(cause)
 
-    def receipt(self, producer_id: int, producer_sequence: int, position: Position, uncommitted: int = 0) -> Appended:
+    def receipt(
+        self,
+        producer_id: int,
+        producer_sequence: int,
+        position: Position,
+        uncommitted: int = 0,
+        ends: tuple[int, ...] = (),
+    ) -> Appended:
         """Receipt for a batch: which members have it, and how many batches up to it are not committed."""
         members = (self.config.member,) if uncommitted else self.members
         if self.config.private_streams and members:
@@ -123,6 +130,7 @@ class Role(RootPart):
             durability="both" if len(members) > 1 else "local",
             members=members,
             uncommitted=uncommitted,
+            ends=ends,
         )
 
     def may_write(self, now: Instant) -> bool:

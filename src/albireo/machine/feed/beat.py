@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from itertools import islice
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from albireo.model.instant import MS, Instant
 
@@ -11,21 +11,26 @@ ALIVE_PER_TURN: Final = 64
 """Most life signs of one beat: each is answered, so a thousand at once would be a long turn at both ends."""
 
 
-class Beat:
+_Who = TypeVar("_Who")
+
+
+class Beat(Generic[_Who]):
     """The machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, period_ns: int | None = None) -> None:
+        """`period_ns`: time between two life signs for one follower; none: `ALIVE_NS`."""
+        self._period_ns = ALIVE_NS if period_ns is None else period_ns
         self.at = Instant(0)
         """When the next beat is due."""
         self._part = 0
-        self._new: dict[bytes, None] = {}
+        self._new: dict[_Who, None] = {}
 
-    def added(self, to: bytes, now: Instant) -> None:
+    def added(self, to: _Who, now: Instant) -> None:
         """A new follower hears at once whether there is anything for it."""
         self._new[to] = None
         self.at = now
 
-    def due(self, now: Instant, followers: Collection[bytes]) -> list[bytes]:
+    def due(self, now: Instant, followers: Collection[_Who]) -> list[_Who]:
         """Followers that hear a life sign now; none between two beats."""
         if now < self.at:
             return []
@@ -35,5 +40,5 @@ class Beat:
         told += [to for to in self._new if to in followers and to not in told]
         self._new.clear()
         self._part += 1
-        self.at = Instant(now + ALIVE_NS // parts)
+        self.at = Instant(now + self._period_ns // parts)
         return told

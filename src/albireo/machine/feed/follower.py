@@ -58,6 +58,12 @@ class FollowerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Bytes of this capacity that are used at first; it goes with what the link carries (window.py). 0: all."""
     max_wait_ms: int = 0
     """Longest time for which the leader may keep few records back, to send them in one piece."""
+    subscription_id: int = 0
+    """Subscription whose messages are wanted of the actor `topics`."""
+    not_before: Position = BEGINNING
+    """Position that the actor has to have come to before it serves."""
+    silence_ns: int = 0
+    """Time without a message of the leader after which hello is said again; 0: SILENCE_NS."""
 
 
 class FollowPhase(Enum):
@@ -206,6 +212,8 @@ class Follower:
             of=self.config.of,
             in_pieces=self.config.mode == "state",
             channel=self.config.channel,
+            subscription_id=self.config.subscription_id,
+            not_before=self.config.not_before,
         )
         return [TellLeader(hello)]
 
@@ -231,7 +239,7 @@ class Follower:
     def _alive(self, sent: Position, now: Instant) -> list[Effect]:
         if sent > self.position:
             return self._missed(sent, now)
-        self._ask_at = Instant(now + SILENCE_NS)
+        self._ask_at = Instant(now + (self.config.silence_ns or SILENCE_NS))
         return [self._ack()]  # An acknowledgement can get lost too, and credit with it.
 
     def _missed(self, previous: Position, now: Instant) -> list[Effect]:
@@ -250,7 +258,7 @@ class Follower:
         if answer.verdict != "resume" and not is_other_log and self._is_stale(history.epoch):
             return [Noted("stale_epoch", f"{answer.verdict} of epoch {history.epoch}")]
         self.phase = FollowPhase.FOLLOWING
-        self._ask_at = Instant(now + SILENCE_NS)
+        self._ask_at = Instant(now + (self.config.silence_ns or SILENCE_NS))
         self.log_id = answer.log_id
         self.history = history
         self.epoch = history.epoch if is_other_log else max(self.epoch, history.epoch)
@@ -281,7 +289,7 @@ class Follower:
         self.epoch = max(self.epoch, data.epoch)
         self.position = self.position if goes_on else last
         self.committed = max(self.committed, last)
-        self._ask_at = Instant(now + SILENCE_NS)
+        self._ask_at = Instant(now + (self.config.silence_ns or SILENCE_NS))
         self._undigested.append((last, size_bytes))
         self._undigested_bytes += size_bytes
         self._window.took(size_bytes, now)

@@ -197,7 +197,7 @@ class Leader:
         self.is_catching_up = is_catching_up
         """This log itself is far behind the holder's. A follower that may wait must not take the CPU from that: it gets
         one chunk per rest, however much is new."""
-        self._beat = Beat()
+        self._beat: Beat[bytes] = Beat()
         self._pulls = 0
         self._named = {one.name: one for one in named}
         self._named_durable = dict.fromkeys(self._named, 0)
@@ -209,7 +209,7 @@ class Leader:
         """Answer a hello; from then on the follower is served, unless the verdict is refused or behind. It takes the
         place of the same principal's follower of that name."""
         named = self._named.get(hello.follower)
-        verdict, position, refusal = _verdict(hello, facts, may_rewind=facts.is_acting or named is not None)
+        verdict, position, refusal = verdict_of(hello, facts, may_rewind=facts.is_acting or named is not None)
         if verdict not in ("refused", "behind"):
             who = (principal, hello.follower)
             for other in [f.to for f in self.followers.values() if (f.principal, f.hello.follower) == who]:
@@ -339,7 +339,7 @@ class Leader:
         return self._named_durable[name]
 
 
-def _verdict(hello: FeedHello, facts: LogFacts, *, may_rewind: bool) -> tuple[str, Position, Refusal | None]:
+def verdict_of(hello: FeedHello, facts: LogFacts, *, may_rewind: bool) -> tuple[str, Position, Refusal | None]:
     if (bad := bad_follower(hello)) is not None:
         return "refused", Position(), bad
     if hello.mode not in ("log", "state"):

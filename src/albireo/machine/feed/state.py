@@ -90,7 +90,7 @@ class StateFeed:
         self._tick_at = Instant(0)
         self._round_at = Instant(0)
         self._round_cost_ns = 0
-        self._beat = Beat()
+        self._beat: Beat[bytes] = Beat()
         self.credit_cut = 0
         """Number of times that a follower gave credit out of bounds."""
 

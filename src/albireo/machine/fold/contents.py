@@ -34,7 +34,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Checks all of a batch of so many records that a producer appends, and returns the same part; raises DecodeError.
     None: CORE alone appends it."""
     judge: Callable[[Tables, Content, str], Refusal | None] | None = None
-    """Reason why CORE can't take a checked batch of this principal as the committed records stand; None: each is."""
+    """Reason why CORE can't take a checked batch of this principal; if there is none, the batch is appended next. As a
+    field None: each is taken."""
     may_be_private: bool = False
     """The payload may stay with the member that took it, and a reference stand for it (ADR-0130)."""
     goes_up: bool = False

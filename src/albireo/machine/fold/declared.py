@@ -18,6 +18,7 @@ from albireo.machine.fold.contents import Body, Content, Contents
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.origins import read_envelope
 from albireo.machine.fold.people.sessions import SessionFold
+from albireo.machine.fold.topics.keys import TopicKeys
 from albireo.machine.fold.topics.puts import PUTS
 from albireo.machine.fold.topics.subscriptions import Cursors, Subscriptions
 from albireo.machine.fold.topics.topics import Topics
@@ -123,7 +124,15 @@ def read(header: FrameHeader, body: Body) -> Content:
     return contents.read(header, body)
 
 
-FOLDS: tuple[type[TableFold[Any, Any]], ...] = (Forces, SessionFold, Selections, Topics, Subscriptions, Cursors)
+FOLDS: tuple[type[TableFold[Any, Any]], ...] = (
+    Forces,
+    SessionFold,
+    Selections,
+    Topics,
+    Subscriptions,
+    Cursors,
+    TopicKeys,
+)
 
 
 def shapes() -> Mapping[str, AnyShape]:

@@ -237,6 +237,8 @@ class Folds:
         """Nothing is appended above the committed records: a new tenure begins."""
         self.producers.forget_pending()
         self.cases.drop_pending()
+        for one in self._tables.values():
+            one.forget_pending()
 
     def deadline(self) -> LogTime | None:
         """Log time at which a fold changes although no record comes."""

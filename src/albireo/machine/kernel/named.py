@@ -2,8 +2,8 @@
 
 A log without bounds for a follower that never comes would fill the disk. So a follower is declared before it is known:
 what it lacks stays up to so many bytes and so long, long before that it is a case, and beyond it the records go. When
-it comes after that it is told SNAPSHOT, which is its gap. Only the history has no bounds: it is a part of the node,
-which rather stops to take records than lose one that it acknowledged.
+it comes after that it is told SNAPSHOT, which is its gap. Only the history and the actor `topics` have no
+bounds: they are parts of the node, which rather stops to take records than lose one that it acknowledged.
 
 Spec: design/log-and-feed.md, Feed; ADR-0237.
 """
@@ -33,6 +33,8 @@ class NamedFollower(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 HISTORY: Final = NamedFollower(name="history")
+TOPICS: Final = NamedFollower(name="topics")
+"""It has no bounds either: what it lacks are messages that were acknowledged to whoever put them."""
 
 
 def above(node: str, bytes_max: int = 8 << 30, days: float = 30.0, bytes_per_s: int = 0) -> NamedFollower:

@@ -4,13 +4,16 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from albireo.codec.puts import RUNS_MAX
 from albireo.machine.producer.flight import Batch, Loss, PutOffer, times_of
 from albireo.model.refusal import Refusal
-from albireo.model.samples import SampleBatch, Strings
+from albireo.model.samples import Strings
 
 BATCH_OVERHEAD_BYTES: Final = 1_024
 """Memory of a waiting batch beside its rows: five arrays and their objects."""
 ROW_BYTES: Final = 32
+ALIKE_MAX: Final = RUNS_MAX
+"""Most batches that become one body: each may bring a topic of its own."""
 LOST_KEPT: Final = 65_536
 """Numbers of lost batches that are kept: more than one step can lose."""
 
@@ -20,7 +23,7 @@ def queued_bytes(one: Batch | Loss) -> int:
     if isinstance(one, Loss):
         return BATCH_OVERHEAD_BYTES
     if isinstance(one, PutOffer):
-        return BATCH_OVERHEAD_BYTES + len(one.unnumbered)
+        return BATCH_OVERHEAD_BYTES + one.size_bytes
     text = len(one.value.data) if isinstance(one.value, Strings) else 0
     return BATCH_OVERHEAD_BYTES + ROW_BYTES * len(one) + text
 
@@ -39,8 +42,14 @@ class BatchFates:
         self.lost: deque[int] = deque(maxlen=LOST_KEPT)
         """Latest batches that are never committed, for whoever takes them off: CORE could not take them, or the queue
         was full. A gap record stands in the place of each that had samples."""
+        self.ends: dict[int, int] = {}
+        """Sequences of the last messages of committed batches, by number, for whoever takes them off."""
         self.refusals: dict[int, Refusal] = {}
         """Words of CORE about those that it could not take, by number, for the same."""
+
+    def take_ends(self) -> dict[int, int]:
+        ends, self.ends = self.ends, {}
+        return ends
 
 
 class BatchQueue:
@@ -73,19 +82,25 @@ class BatchQueue:
         return one
 
     def take_alike(self, bytes_max: int) -> Sequence[Batch] | Loss:
-        """Take the first entry, however large, and those behind it of its value type that fit into `bytes_max`."""
+        """Take the first entry, however large, and those behind it that are alike and fit into `bytes_max`."""
         left = bytes_max - self.first_bytes
         first = self.take()
         if isinstance(first, Loss):
             return first
-        if isinstance(first, PutOffer):
-            return [first]
         found = [first]
-        while self._entries:
+        while self._entries and len(found) < ALIKE_MAX:
             one, size_bytes = self._entries[0]
             left -= size_bytes
-            if not isinstance(one, SampleBatch) or one.value_type is not first.value_type or left < 0:
+            if isinstance(one, Loss) or not _is_alike(one, first) or left < 0:
                 break
             found.append(one)
             self.take()
         return found
+
+
+def _is_alike(one: Batch, first: Batch) -> bool:
+    """True: both may become one body. See `PutOffer.stands_alone`."""
+    if isinstance(one, PutOffer) or isinstance(first, PutOffer):
+        are_puts = isinstance(one, PutOffer) and isinstance(first, PutOffer)
+        return are_puts and not (one.stands_alone or first.stands_alone)  # type: ignore[union-attr]
+    return one.value_type is first.value_type

@@ -43,12 +43,14 @@ from albireo.machine.producer.batch_queue import BatchFates, BatchQueue, queued_
 from albireo.machine.producer.committed import CommittedFlights
 from albireo.machine.producer.config import ProducerConfig
 from albireo.machine.producer.flight import (
+    FOR_GOOD,
     MESSAGE_BYTES,
     Batch,
     Flight,
     Loss,
     PutOffer,
     batch_to,
+    ends_of,
     flight_of,
     flight_of_loss,
     messages,
@@ -61,8 +63,6 @@ from albireo.model.refusal import Refusal, RefusalCode
 
 PARTLY_FILLED_MAX: Final = 2
 """Messages under way: the node works on one, and has another when that is done."""
-FOR_GOOD: Final = frozenset({RefusalCode.MALFORMED, RefusalCode.UNKNOWN_TOPIC, RefusalCode.NOT_OWNER})
-"""Refusals of a batch that would be refused again."""
 WORTH_SENDING_BYTES: Final = 384 << 10
 """From this size on waiting batches leave without waiting for an answer (ADR-0125)."""
 
@@ -123,6 +123,8 @@ class Producer:
         self.greetings = 0
         """Welcomes since the start: one at first, and one more for each time CORE came back."""
         self.batches = BatchFates()
+        self.held_up: Refusal | None = None
+        """Why nothing is taken for the time being; None: it is."""
         self.last_word: AppendRefused | None = None
         """Word of CORE that refuses this producer for good: it does nothing more. None: no such word came."""
 
@@ -253,6 +255,7 @@ class Producer:
             self._gone.committed(committed)
             self.batches.committed = max(self.batches.committed, committed.batch)
             self.batches.acknowledged = max(self.batches.acknowledged, committed.batch)
+            self.batches.ends |= ends_of(committed, event)
             progressed = True
         if event.uncommitted and self._in_flight and event.producer_sequence > self._answered:
             self._answered = event.producer_sequence
@@ -264,6 +267,7 @@ class Producer:
             return self._greet(now)
         if self._is_greeting or not progressed:
             return []
+        self.held_up = None
         self._resent_from = 0
         self._answer_timeout_ns = self._config.answer_timeout_ns
         self._answer_due = Instant(now + self._answer_timeout_ns) if self._in_flight else None
@@ -284,7 +288,8 @@ class Producer:
         match event.refusal.code:
             case RefusalCode.GAP if self._in_flight and event.producer_id == self._welcome.producer_id:
                 return self._resend_from(event.wanted, now)
-            case RefusalCode.NOT_RECORDING:
+            case RefusalCode.NOT_RECORDING | RefusalCode.HELD_UP:
+                self.held_up = event.refusal
                 if self._resume_at is None:
                     self._resume_at = Instant(now + self._config.admission_pause_ns)
                     self._answer_due = None

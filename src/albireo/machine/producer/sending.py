@@ -17,7 +17,7 @@ Invariants
 Spec: design/pair.md, What may be promised; design/log-and-feed.md, Producers, Lives.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -83,6 +83,10 @@ class Acknowledged(msgspec.Struct, frozen=True):
     may_be_cut: bool = False
     """A takeover may still cut the batch (the stream's durability is `local`). This sender then sends it again: it is
     lost only if the program dies as well."""
+    ends: Mapping[int, int] = {}
+    """Sequences of the last records of batches of messages, by number of the batch; a takeover may leave some out."""
+    is_exact: bool = False
+    """True: `position` is that of the last record of this batch, and not of a later one."""
 
 
 class BatchRefused(msgspec.Struct, frozen=True):
@@ -153,6 +157,11 @@ class PairSender:
     def last_word(self) -> AppendRefused | None:
         """Word of the pair that refuses this producer for good; None: no such word came."""
         return self._producer.last_word
+
+    @property
+    def held_up(self) -> Refusal | None:
+        """Why nothing is taken for the time being; None: it is."""
+        return self._producer.held_up
 
     @property
     def batches_offered(self) -> int:
@@ -281,7 +290,8 @@ class PairSender:
         batch = self._producer.batches.acknowledged
         if isinstance(event, Appended) and batch > before:
             cuttable = event.uncommitted > 0
-            done.append(Acknowledged(batch, event.position, event.durability, event.members, cuttable))
+            told = (event.position, event.durability, event.members, cuttable)
+            done.append(Acknowledged(batch, *told, self._producer.batches.take_ends()))
         lost = self._producer.batches.lost
         while lost:
             number = lost.popleft()

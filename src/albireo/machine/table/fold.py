@@ -51,6 +51,9 @@ class TableFold(ABC, Generic[K, R]):
     def fold(self, record: Any, sequence: int, header: FrameHeader) -> None:
         """Fold a committed record, one of `records`."""
 
+    def forget_pending(self) -> None:
+        """Nothing is appended above the committed records: a new tenure begins."""
+
     def deadline(self) -> LogTime | None:
         """Log time at which something is due although no record comes; None: nothing is."""
         return None

@@ -8,15 +8,22 @@ numbers, less what is done above the cursor, and both members get the same by th
 """
 
 import re
+from collections.abc import Sequence
+from heapq import heappop, heappush
 from typing import Final
 
 from albireo.codec.frame import FrameHeader
-from albireo.codec.puts import PutHead
+from albireo.codec.puts import CursorMoved, LeaseMoved, LeaseStep, PutHead
+from albireo.codec.record import Marked
 from albireo.codec.topic_records import Subscribed, TopicDeclared, TopicDropped, Unsubscribed
 from albireo.machine.fold.topics.topics import Topics
 from albireo.machine.table.fold import TableFold, Tables
 from albireo.machine.table.shape import TableShape
-from albireo.model.topic import CURSORS_MAX, SUBSCRIPTIONS_MAX, Cursor, Subscription, is_wild, matcher
+from albireo.model.bounded import INT64_MAX
+from albireo.model.instant import MS, LogTime
+from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.topic import CURSORS_MAX, SUBSCRIPTIONS_MAX, Cursor, Subscription, Topic, is_wild, matcher
+from albireo.model.topic_lease import NOBODY
 
 SUBSCRIPTIONS: Final = TableShape(
     "subscriptions", Subscription, lambda one: one.subscription_id, SUBSCRIPTIONS_MAX, is_shown_above=False
@@ -24,6 +31,10 @@ SUBSCRIPTIONS: Final = TableShape(
 CURSORS: Final = TableShape(
     "cursors", Cursor, lambda one: key_of(one.subscription_id, one.topic_id), CURSORS_MAX, is_shown_above=False
 )
+
+
+SAME_FIELDS: Final = ("subscriber", "principal", "patterns", "since_ns", "sharing")
+"""Fields of a subscription that stand in its record."""
 
 
 def key_of(subscription_id: int, topic_id: int) -> str:
@@ -49,7 +60,7 @@ class Subscriptions(TableFold[int, Subscription]):
     def fold(self, record: Subscribed | Unsubscribed, sequence: int, header: FrameHeader) -> None:
         match record:
             case Subscribed():
-                fields = {name: getattr(record, name) for name in Subscribed.__struct_fields__}
+                fields = {name: getattr(record, name) for name in SAME_FIELDS}
                 one = Subscription(subscription_id=sequence, **fields)
                 self.table.put(one, sequence)
                 self._note(one)
@@ -103,7 +114,7 @@ class Cursors(TableFold[str, Cursor]):
     """The fold of cursors; it stands behind those of topics and subscriptions."""
 
     shape = CURSORS
-    records = (TopicDeclared, TopicDropped, Subscribed, Unsubscribed, PutHead)
+    records = (TopicDeclared, TopicDropped, Subscribed, Unsubscribed, PutHead, Marked)
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,23 +122,31 @@ class Cursors(TableFold[str, Cursor]):
         """Subscriptions that have a cursor in a topic."""
         self._of_subscription: dict[int, set[int]] = {}
         """Topics in which a subscription has one."""
+        self._due: list[tuple[int, str]] = []
+        """Log times, in ms, at which leases are over, by cursor, as a heap."""
+        self.expirations = 0
+        """Number of times that leases were over."""
+        self._pending: dict[str, tuple[Cursor, int]] = {}
+        """Cursors as appended batches leave them that are not folded yet, and how many these are."""
 
     def among(self, tables: Tables) -> None:
         self._topics, self._subscriptions = tables.of(Topics), tables.of(Subscriptions)
 
     def fold(
         self,
-        record: TopicDeclared | TopicDropped | Subscribed | Unsubscribed | PutHead,
+        record: TopicDeclared | TopicDropped | Subscribed | Unsubscribed | PutHead | Marked,
         sequence: int,
         header: FrameHeader,
     ) -> None:
+        self.let_go(header.log_time_ms, header.last_sequence)
         match record:
             case TopicDeclared(name=name) if sequence in self._topics:
                 for one in self._subscriptions.to(name):
                     self._put(one.subscription_id, sequence, 0, sequence)
-            case Subscribed(patterns=patterns):
+            case Subscribed(patterns=patterns, is_from_first=is_from_first):
                 for topic in self._topics.meant(patterns):
-                    self._put(sequence, topic.topic_id, topic.count, sequence)
+                    low = self.kept_from(topic, header.log_time_ms) if is_from_first else topic.count
+                    self._put(sequence, topic.topic_id, low, sequence)
             case TopicDropped(topic_id=topic_id):
                 for subscription_id in sorted(self._of_topic.pop(topic_id, ())):
                     self._of_subscription[subscription_id].discard(topic_id)
@@ -136,12 +155,101 @@ class Cursors(TableFold[str, Cursor]):
                 for topic_id in sorted(self._of_subscription.pop(subscription_id, ())):
                     self._of_topic[topic_id].discard(subscription_id)
                     self.table.remove(key_of(subscription_id, topic_id), sequence)
-            case PutHead(moves=moves):
-                for move in moves:
-                    known = self.find(key_of(move.subscription_id, move.topic_id))
-                    there = self._topics.find(move.topic_id)
+            case PutHead(moves=moves, leases=leases):
+                changes: list[CursorMoved | LeaseMoved] = [*moves, *leases]
+                for change in changes:
+                    key = key_of(change.subscription_id, change.topic_id)
+                    known, there = self.find(key), self._topics.find(change.topic_id)
                     if known is not None and there is not None:
-                        self.table.put(known.moved(move.low, move.done, there.count), header.last_sequence)
+                        changed = self._changed(known, change, there.count, header.log_time_ms)
+                        self.table.put(changed, header.last_sequence)
+                        self._note_due(changed, known)
+                    self._not_pending(key)
+
+    def _changed(self, known: Cursor, one: CursorMoved | LeaseMoved, count: int, now_ms: int) -> Cursor:
+        """A cursor behind what a batch says of it."""
+        if isinstance(one, CursorMoved):
+            return known.moved(one.low, one.done, count)
+        if one.step in (LeaseStep.GIVEN_BACK, LeaseStep.RELEASED):
+            return known.given_back(one.ranges, one.consumer, has_failed=one.step is LeaseStep.GIVEN_BACK)
+        subscription = self._subscriptions.find(one.subscription_id)
+        if subscription is None or subscription.sharing is None:
+            return known
+        return known.leased(one.ranges, one.consumer, now_ms + 1_000 * subscription.sharing.lease_s, count)
+
+    def let_go(self, now_ms: int, sequence: int) -> None:
+        """Let messages be given again whose lease is over."""
+        while self._due and self._due[0][0] <= now_ms:
+            _, key = heappop(self._due)
+            if (known := self.find(key)) is not None and known.due_ms is not None and known.due_ms <= now_ms:
+                self.expirations += 1
+                left = known.at(now_ms)
+                self.table.put(left, sequence)
+                self._note_due(left)
+
+    def _note_due(self, cursor: Cursor, before: Cursor | None = None) -> None:
+        due_ms = cursor.due_ms
+        if due_ms is not None and (before is None or before.due_ms != due_ms):
+            heappush(self._due, (due_ms, key_of(cursor.subscription_id, cursor.topic_id)))
+
+    def deadline(self) -> LogTime | None:
+        return LogTime(self._due[0][0] * MS) if self._due else None
+
+    # Appended view.
+
+    def objection(self, move: CursorMoved, *, is_node: bool) -> Refusal | None:
+        """Why a move can't be taken that builds on what is not so.
+
+        Args:
+            is_node: it comes from the node itself, which may move any cursor, however it is read.
+        """
+        if is_node and move.since is None and not move.consumer:
+            return None
+        subscription, topic = self._subscriptions.find(move.subscription_id), self._topics.find(move.topic_id)
+        is_shared = subscription is not None and subscription.sharing is not None
+        if is_shared != bool(move.consumer):
+            cause = "of a shared subscription a consumer acknowledges what it has, of another one all up to a message"
+            return Refusal(RefusalCode.BAD_VALUE, cause, "read it anew: it was made again")
+        if not is_shared:
+            return None if move.since is None else self.conflict(move)
+        key = key_of(move.subscription_id, move.topic_id)
+        known = self._pending[key][0] if key in self._pending else self.find(key)
+        if known is None or topic is None or move.low > topic.gone or not known.has(move.done, move.consumer):
+            cause = "a message that is acknowledged is another consumer's now: its lease was over"
+            return Refusal(RefusalCode.CHANGED, cause, "drop what was made of it; a longer lease_s gives more time")
+        return None
+
+    def conflict(self, move: CursorMoved) -> Refusal | None:
+        """Why a move can't be taken that builds on what was done before it: something behind that is done."""
+        key = key_of(move.subscription_id, move.topic_id)
+        known = self._pending[key][0] if key in self._pending else self.find(key)
+        if known is None:
+            cause = "the subscription is over, or the topic is gone, whose messages are acknowledged"
+            return Refusal(RefusalCode.CHANGED, cause, "subscribe anew")
+        since, low = move.since or 0, max([move.low, *(last for _, last in move.done)])
+        if known.low > since or any(first <= low and last > since for first, last in known.done):
+            cause = f"of the messages {since + 1} to {low} some are acknowledged already"
+            return Refusal(RefusalCode.CHANGED, cause, "read on behind them: another program has acknowledged them")
+        return None
+
+    def appended(self, changes: Sequence[CursorMoved | LeaseMoved]) -> None:
+        """Take note of cursors in a batch that is appended and not folded."""
+        for one in changes:
+            key = key_of(one.subscription_id, one.topic_id)
+            known, count = self._pending.get(key, (self.find(key), 0))
+            if known is not None:
+                self._pending[key] = self._changed(known, one, INT64_MAX, 0), count + 1
+
+    def _not_pending(self, key: str) -> None:
+        if key in self._pending:
+            known, count = self._pending.pop(key)
+            if count > 1:
+                self._pending[key] = known, count - 1
+
+    def forget_pending(self) -> None:
+        self._pending.clear()
+
+    # Committed view.
 
     def _put(self, subscription_id: int, topic_id: int, low: int, sequence: int) -> None:
         one = Cursor(subscription_id=subscription_id, topic_id=topic_id, low=low)
@@ -156,6 +264,15 @@ class Cursors(TableFold[str, Cursor]):
         super().restore(section)
         for one in self:
             self._note(one)
+            self._note_due(one)
+
+    def of(self, subscription_id: int, topic_id: int) -> Cursor | None:
+        """The cursor of a subscription in a topic."""
+        return self.find(key_of(subscription_id, topic_id))
+
+    def topics_of(self, subscription_id: int) -> frozenset[int]:
+        """Topics in which a subscription has a cursor: those that it means."""
+        return frozenset(self._of_subscription.get(subscription_id, ()))
 
     def readers(self, topic_id: int) -> frozenset[int]:
         """Subscriptions that get the messages of a topic."""
@@ -164,4 +281,22 @@ class Cursors(TableFold[str, Cursor]):
     def unread(self, subscription_id: int, topic_id: int) -> int | None:
         """Messages of a topic that are still to be served to a subscription; None: it gets none of that topic."""
         cursor, topic = self.find(key_of(subscription_id, topic_id)), self._topics.find(topic_id)
-        return None if cursor is None or topic is None else topic.count - cursor.low - cursor.done_count
+        if cursor is None or topic is None:
+            return None
+        left = cursor if cursor.low >= topic.gone else cursor.moved(topic.gone, (), topic.count)
+        return topic.count - left.low - left.done_count  # Of a topic with keys: at most.
+
+    def leased(self, subscription_id: int, topic_id: int) -> int:
+        """Messages of a topic that consumers of a shared subscription have."""
+        cursor = self.of(subscription_id, topic_id)
+        return 0 if cursor is None else sum(one.count for one in cursor.leases if one.consumer != NOBODY)
+
+    def kept_from(self, topic: Topic, now_ms: int) -> int:
+        """Number up to which no message of a topic is kept: all have it done, or its policy let it go."""
+        slowest = self.slowest(topic)
+        return topic.kept_from(topic.count if slowest is None else slowest.low, now_ms)
+
+    def slowest(self, topic: Topic) -> Cursor | None:
+        """The cursor in a topic that is behind all others; None: nobody subscribes."""
+        cursors = (self.find(key_of(one, topic.topic_id)) for one in self._of_topic.get(topic.topic_id, ()))
+        return min((one for one in cursors if one is not None), key=lambda one: one.low, default=None)

@@ -7,15 +7,18 @@ Messages to a topic that is gone are counted nowhere: whoever put them did so be
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
+from heapq import heappop, heappush
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from albireo.codec.frame import FrameHeader
 from albireo.codec.puts import PutHead
-from albireo.codec.topic_records import TopicDeclared, TopicDropped
+from albireo.codec.record import Marked
+from albireo.codec.topic_records import TopicChanged, TopicDeclared, TopicDropped, TopicPurged
 from albireo.machine.table.fold import TableFold
 from albireo.machine.table.shape import TableShape
+from albireo.model.instant import MS, LogTime
 from albireo.model.topic import TOPICS_MAX, Topic, is_wild, matcher, prefix_of
 
 TOPICS: Final = TableShape("topics", Topic, lambda one: one.topic_id, TOPICS_MAX, is_shown_above=False)
@@ -25,13 +28,17 @@ class Topics(TableFold[int, Topic]):
     """The fold."""
 
     shape = TOPICS
-    records = (TopicDeclared, TopicDropped, PutHead)
+    records = (TopicDeclared, TopicDropped, TopicChanged, TopicPurged, PutHead, Marked)
 
     def __init__(self) -> None:
         super().__init__()
         self._ids: dict[str, int] = {}
         self._names: list[str] = []
         """Names in their order, so that those with one beginning stand together."""
+        self.gone: dict[int, int] = {}
+        """Number up to which messages are gone, of the topics of which any are by a policy, or purged."""
+        self._due: list[tuple[int, int]] = []
+        """Log times, in ms, at which topics are looked at for messages that are too old, as a heap."""
 
     def named(self, name: str) -> Topic | None:
         """The topic of this name."""
@@ -48,25 +55,66 @@ class Topics(TableFold[int, Topic]):
         found = (self.named(one) for one in names)
         return sorted((one for one in found if one is not None), key=lambda one: one.topic_id)
 
-    def fold(self, record: TopicDeclared | TopicDropped | PutHead, sequence: int, header: FrameHeader) -> None:
+    def is_keyed(self, topic_id: int) -> bool:
+        """True: of the messages of one key the last one is kept."""
+        topic = self.table.get(topic_id)
+        return topic is not None and topic.policy.last_value
+
+    def fold(
+        self,
+        record: TopicDeclared | TopicDropped | TopicChanged | TopicPurged | PutHead | Marked,
+        sequence: int,
+        header: FrameHeader,
+    ) -> None:
+        now_ms = header.log_time_ms
+        self.let_go(now_ms, header.last_sequence)
         match record:
-            case TopicDeclared(name=name, since_ns=since_ns):
+            case TopicDeclared(name=name, since_ns=since_ns, policy=policy):
                 if name not in self._ids:
                     self._ids[name] = sequence
                     insort(self._names, name)
-                    self.table.put(Topic(topic_id=sequence, name=name, since_ns=since_ns), sequence)
+                    self.table.put(Topic(topic_id=sequence, name=name, since_ns=since_ns, policy=policy), sequence)
+            case TopicChanged(topic_id=topic_id, policy=policy, gone=gone):
+                if (known := self.table.get(topic_id)) is not None:
+                    changed = replace(known, policy=policy, gone=max(known.gone, gone), marks=())
+                    self._put(changed.grown(0, 0, now_ms), sequence)
+            case TopicPurged(topic_id=topic_id):
+                if (known := self.table.get(topic_id)) is not None:
+                    self._put(replace(known, gone=known.count, gone_bytes=known.size_bytes, marks=()), sequence)
             case TopicDropped(topic_id=topic_id):
-                if (gone := self.table.remove(topic_id, sequence)) is not None:
-                    del self._ids[gone.name]
-                    del self._names[bisect_left(self._names, gone.name)]
+                if (dropped := self.table.remove(topic_id, sequence)) is not None:
+                    del self._ids[dropped.name]
+                    del self._names[bisect_left(self._names, dropped.name)]
+                    self.gone.pop(topic_id, None)
             case PutHead(runs=runs):
                 for run in runs:
                     if (known := self.table.get(run.topic_id)) is not None:
-                        count, size_bytes = known.count + run.count, known.size_bytes + run.size_bytes
-                        grown = msgspec.structs.replace(known, count=count, size_bytes=size_bytes)
-                        self.table.put(grown, header.last_sequence)
+                        self._put(known.grown(run.count, run.size_bytes, now_ms), header.last_sequence, known)
+
+    def _put(self, topic: Topic, sequence: int, before: Topic | None = None) -> None:
+        self.table.put(topic, sequence)
+        self._note(topic, before)
+
+    def _note(self, topic: Topic, before: Topic | None = None) -> None:
+        if topic.gone:
+            self.gone[topic.topic_id] = topic.gone
+        due_ms = topic.due_ms()
+        if due_ms is not None and (before is None or before.due_ms() != due_ms):
+            heappush(self._due, (due_ms, topic.topic_id))
+
+    def let_go(self, now_ms: int, sequence: int) -> None:
+        """Let messages go that are too old."""
+        while self._due and self._due[0][0] <= now_ms:
+            _, topic_id = heappop(self._due)
+            if (known := self.table.get(topic_id)) is not None:
+                self._put(known.trimmed(now_ms), sequence)
+
+    def deadline(self) -> LogTime | None:
+        return LogTime(self._due[0][0] * MS) if self._due else None
 
     def restore(self, section: bytes) -> None:
         super().restore(section)
         self._ids = {one.name: one.topic_id for one in self}
         self._names = sorted(self._ids)
+        for one in self:
+            self._note(one)
