@@ -31,12 +31,15 @@ from albireo.client.live import Changes
 from albireo.client.nodes import ItemReading
 from albireo.client.producer import SampleProducer
 from albireo.client.target import members_of
+from albireo.client.topic_message import NewMessage, TopicMessage
 from albireo.codec.questions.messages import InboxMessage
 from albireo.codec.questions.people import TicketGiven
 from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.sending import Acknowledged, BatchRefused
 from albireo.model.case import ItemCase
 from albireo.model.command import ItemSelection
+from albireo.model.topic import TopicPolicy, WhenFull
+from albireo.model.topic_lease import Sharing
 from albireo.model.tree.session import SessionRow
 
 if TYPE_CHECKING:
@@ -64,6 +67,7 @@ __all__ = [
     "ItemSelection",
     "KeyNotTrusted",
     "NameTaken",
+    "NewMessage",
     "NodeRefused",
     "NodeUnreachable",
     "NotDelivered",
@@ -76,9 +80,13 @@ __all__ = [
     "SampleProducer",
     "SessionOver",
     "SessionRow",
+    "Sharing",
     "StateChange",
     "TargetRefused",
     "TicketGiven",
+    "TopicMessage",
+    "TopicPolicy",
+    "WhenFull",
     "aconnect",
     "connect",
     "members_of",

@@ -24,8 +24,10 @@ from albireo.client.live import Changes
 from albireo.client.message import messages
 from albireo.client.nodes import by_node, readings
 from albireo.client.producer import CLOSE_S, Desk, Receipts
+from albireo.client.store import AsyncKeyValueStore
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.client.topics import LoopTopics
+from albireo.client.transaction import AsyncTransaction
 from albireo.codec.questions.messages import InboxMessage
 from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.config import ProducerConfig
@@ -91,6 +93,14 @@ class AsyncClient(AskingClient, LoopClient):
     def topics(self) -> LoopTopics:
         """Topics of the node."""
         return LoopTopics(self._core)
+
+    def store(self, name: str) -> AsyncKeyValueStore:
+        """The key-value store of this name; `create` declares it."""
+        return AsyncKeyValueStore(self._core, name)
+
+    def transaction(self) -> AsyncTransaction:
+        """A block whose puts to topics, and acknowledgements of their messages, are done together or not at all."""
+        return AsyncTransaction(self._core)
 
     def producer(
         self, name: str, items: Sequence[DataItem], config: ProducerConfig | None = None

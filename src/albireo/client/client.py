@@ -24,8 +24,10 @@ from albireo.client.message import messages
 from albireo.client.message.file_client import FileClient
 from albireo.client.nodes import by_node, readings
 from albireo.client.producer import CLOSE_S, SampleProducer
+from albireo.client.store import KeyValueStore
 from albireo.client.target import AnyKeys, AnyTarget, target_of
 from albireo.client.topics import ThreadTopics
+from albireo.client.transaction import Transaction
 from albireo.codec.questions.messages import InboxMessage
 from albireo.machine.feed.viewing import StateChange
 from albireo.machine.producer.config import ProducerConfig
@@ -122,6 +124,14 @@ class Client(AskingClient, FileClient):
     def topics(self) -> ThreadTopics:
         """Topics of the node."""
         return ThreadTopics(self._core)
+
+    def store(self, name: str) -> KeyValueStore:
+        """The key-value store of this name; `create` declares it."""
+        return KeyValueStore(self._core, name)
+
+    def transaction(self) -> Transaction:
+        """A block whose puts to topics, and acknowledgements of their messages, are done together or not at all."""
+        return Transaction(self._core)
 
     # Programs.
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -22,13 +23,20 @@ from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, No
 from albireo.client.live import StateInbox, StateView, Watching
 from albireo.client.producer import Desk, ProducerPart
 from albireo.client.questions import NodeReply, Questions, Request, check_listens
+from albireo.client.topic_consumer import ConsumerFront, MessageReading
+from albireo.client.topic_line import TopicLine
+from albireo.client.topic_message import TopicMessage
+from albireo.client.topic_sharing import SharedFront
 from albireo.client.way import Target
 from albireo.codec.questions.kind import Nothing
 from albireo.codec.questions.node import STATUS
+from albireo.codec.questions.topics import SubscriptionTold
 from albireo.machine.feed.follower import FollowerConfig
 from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.sending import Acknowledged
 from albireo.model.item import DataItem
 from albireo.model.position import Position
+from albireo.model.topic import Topic
 from albireo.runtime.errors import NodeSilent, RuntimeFault
 from albireo.runtime.link.lines import LineTo
 
@@ -74,8 +82,11 @@ class ClientCore:
         self._producers: list[Desk] = []
         self._closing = threading.Lock()
         self._putter: Desk | None = None
-        self.topic_ids: dict[str, int] = {}
-        """Ids of topics by name, as they were last asked for."""
+        self.topics: dict[str, Topic] = {}
+        """Topics by name, as they were last asked for."""
+        self._topic_line: TopicLine | None = None
+        self._shared: dict[int, SharedFront] = {}
+        """Readers of shared subscriptions by the ids of their consumers."""
         self._live: dict[str, StateView] = {}
         """Live views by node below; "": of the node that is asked."""
         self.engine = Engine(f"albireo-client-{self._unique}")
@@ -143,6 +154,24 @@ class ClientCore:
             if self._putter is None:
                 self._putter = self.desk(f"put.{self.user}", (), None)
             return self._putter
+
+    def reading(self, known: SubscriptionTold, prefetch_bytes: int, at_once: int) -> MessageReading:
+        """A reader of a subscription; all of a client share one line."""
+        with self._closing:
+            if self._topic_line is None:
+                self._topic_line = self._made(lambda: TopicLine(self.engine, self._questions, self.target))
+        if known.subscription.sharing is None:
+            return ConsumerFront(self.engine, self._topic_line, known, prefetch_bytes)
+        reading = SharedFront(self.engine, self._topic_line, known, at_once)
+        self._shared = {one.consumer: one for one in self._shared.values() if not one.is_closed}
+        self._shared[reading.consumer] = reading
+        return reading
+
+    def acknowledged(self, messages: Sequence[TopicMessage], receipt: Acknowledged) -> None:
+        """A transaction has acknowledged these messages."""
+        for consumer in {one.consumer for one in messages} & self._shared.keys():
+            own, reading = [one for one in messages if one.consumer == consumer], self._shared[consumer]
+            self.engine.post(partial(reading.forget, own, receipt.position.sequence))
 
     def desk(self, name: str, items: Sequence[DataItem], config: ProducerConfig | None) -> Desk:
         """A new producer."""

@@ -66,6 +66,11 @@ class Inbox(ABC, Generic[_Taken]):
             self._error = self._error or error
         self.tell()
 
+    @property
+    def over(self) -> ClientError | None:
+        """Why nothing comes any more; None: more may come."""
+        return self._error
+
     def tell(self) -> None:
         """Wake the reader."""
         with self._lock:

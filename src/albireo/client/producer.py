@@ -30,6 +30,7 @@ from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
+from msgspec import structs
 
 from albireo.client.engine import Engine, log
 from albireo.client.errors import (
@@ -51,6 +52,7 @@ from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Acknowledged, BatchRefused, Effects, Heard, PairSender, SayTo, Superseded
 from albireo.model.instant import MS, Instant, TimePassed
 from albireo.model.item import DataItem
+from albireo.model.position import Position
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.samples import SampleBatch, Strings
 from albireo.model.value import ValueType
@@ -263,7 +265,10 @@ class ProducerPart:
                 future.set_exception(refused("put", receipt.refusal or _NOT_TAKEN))
             return
         while self._promised and (number := next(iter(self._promised))) <= receipt.batch:  # They are in their order.
-            self._promised.pop(number).set_result(receipt)
+            end = receipt.ends.get(number)
+            position = receipt.position if end is None else Position(receipt.position.epoch, end)
+            own = structs.replace(receipt, batch=number, position=position, ends={}, is_exact=end is not None)
+            self._promised.pop(number).set_result(own)
 
 
 _NOT_TAKEN: Final = Refusal(RefusalCode.MALFORMED, "the batch was not taken")

@@ -1,51 +1,60 @@
 """Topics of a client: which there are, and to declare, end, subscribe and unsubscribe."""
 
-from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from albireo.client.conversation import Conversation, all_rows, asks, patterns_of
 from albireo.client.conversed import AnyClient, LoopClient, ThreadClient, conversed
-from albireo.client.errors import NodeRefused, OutcomeUnknown
 from albireo.client.orders import ACTION_S
-from albireo.codec.puts import encode_unnumbered
+from albireo.client.putting import TopicPutting, received, receives
+from albireo.client.topic_consumer import PREFETCH_BYTES, AsyncTopicConsumer, MessageReading, TopicConsumer
+from albireo.client.topic_message import NewMessage, TopicMessage
+from albireo.client.topic_sharing import AT_ONCE
 from albireo.codec.questions.topics import (
     SUBSCRIBE,
-    TOPIC,
+    SUBSCRIPTION,
+    TOPIC_CHANGE,
     TOPIC_CREATE,
     TOPIC_DELETE,
+    TOPIC_PURGE,
     TOPIC_READERS,
     TOPICS,
     UNSUBSCRIBE,
     SubscribeAsked,
+    SubscriptionAsked,
     TopicAsked,
     TopicNamed,
+    TopicPolicyAsked,
     TopicReader,
     TopicsAsked,
 )
-from albireo.machine.producer.flight import MESSAGE_BYTES, PutOffer
 from albireo.machine.producer.sending import Acknowledged
-from albireo.model.refusal import RefusalCode
-from albireo.model.topic import Subscription, Topic
-from albireo.runtime.clock import wall_ns
-
-PUT_BYTES_MAX: Final = MESSAGE_BYTES
-"""Most bytes of the messages of one batch, with their lengths. The smallest segment, 1 MiB, holds it."""
-LENGTH_BYTES: Final = 4
-"""Bytes that a batch takes for a message beside the message."""
+from albireo.model.topic import UNTIL_READ, Subscription, Topic, TopicPolicy
+from albireo.model.topic_lease import Sharing
 
 
 class TopicMethods(AnyClient):
     """The topics of a node, whoever waits for its answers. A pattern has `*` for a level and `>` for all below."""
 
     @conversed
-    def create(self, name: str, reason: str = "") -> Conversation[Topic]:
-        """Declare a topic, or get the one of this name. Both members of a pair have it when this returns.
+    def create(self, name: str, policy: TopicPolicy = UNTIL_READ, reason: str = "") -> Conversation[Topic]:
+        """Declare a topic, or get the one of this name, as it is. Both members of a pair have it when this returns.
 
         Raises:
-            AccessRefused: it needs the role engineer. NodeRefused: it can't be a name, or there are too many.
+            AccessRefused: it needs the role engineer.
+            NodeRefused: it can't be a name, the policy makes no sense, or there are too many.
         """
-        return asks(TOPIC_CREATE, TopicAsked(name=name, user=self.user, reason=reason), ACTION_S)
+        return asks(TOPIC_CREATE, TopicPolicyAsked(name=name, policy=policy, user=self.user, reason=reason), ACTION_S)
+
+    @conversed
+    def change(self, name: str, policy: TopicPolicy, reason: str = "") -> Conversation[Topic]:
+        """Give a topic another policy. What this one does not keep goes at once. Raises: as `create`."""
+        return asks(TOPIC_CHANGE, TopicPolicyAsked(name=name, policy=policy, user=self.user, reason=reason), ACTION_S)
+
+    @conversed
+    def purge(self, name: str, reason: str = "") -> Conversation[Topic]:
+        """Let go of all messages that a topic was put so far: nobody gets them any more. Raises: as `create`."""
+        return asks(TOPIC_PURGE, TopicAsked(name=name, user=self.user, reason=reason), ACTION_S)
 
     @conversed
     def delete(self, name: str, reason: str = "") -> Conversation[Topic]:
@@ -65,17 +74,29 @@ class TopicMethods(AnyClient):
 
     @conversed
     def subscribe(
-        self, patterns: str | Sequence[str], *, subscriber: str, reason: str = ""
+        self,
+        patterns: str | Sequence[str],
+        *,
+        subscriber: str,
+        from_first: bool = False,
+        shared: bool | Sharing = False,
+        reason: str = "",
     ) -> Conversation[Subscription]:
         """Subscribe to topics by names or patterns, 16 at most: to every message that is put after this returns.
 
         The subscription lasts until `unsubscribe`, whether anybody reads or not. The name of a subscriber belongs to
         the principal that subscribed under it first.
 
+        Args:
+            from_first: it gets the messages that are kept, too.
+            shared: several consumers share it, of which one gets each message: a work queue.
         Raises:
             NodeRefused: there is no such topic, or the subscriber's name is another principal's.
         """
-        return asks(SUBSCRIBE, self._asked(patterns, subscriber, reason), ACTION_S)
+        asked = self._asked(patterns, subscriber, reason)
+        fields = {name: getattr(asked, name) for name in asked.__struct_fields__}
+        sharing = shared if isinstance(shared, Sharing) else Sharing() if shared else None
+        return asks(SUBSCRIBE, SubscribeAsked(**fields, is_from_first=from_first, sharing=sharing), ACTION_S)
 
     @conversed
     def unsubscribe(
@@ -84,79 +105,120 @@ class TopicMethods(AnyClient):
         """End the subscription of a subscriber to these patterns. Raises NodeRefused: it has none, or is another's."""
         return asks(UNSUBSCRIBE, self._asked(patterns, subscriber, reason), ACTION_S)
 
-    def _asked(self, patterns: str | Sequence[str], subscriber: str, reason: str) -> SubscribeAsked:
-        return SubscribeAsked(
+    def _reading(
+        self, patterns: str | Sequence[str], subscriber: str, prefetch_bytes: int, at_once: int
+    ) -> "Conversation[Callable[[], MessageReading]]":
+        """Look up a subscription; ends with what begins to read it."""
+        known = yield from asks(SUBSCRIPTION, self._asked(patterns, subscriber, ""))
+        return partial(self._core.reading, known, prefetch_bytes, at_once)
+
+    def _asked(self, patterns: str | Sequence[str], subscriber: str, reason: str) -> SubscriptionAsked:
+        return SubscriptionAsked(
             subscriber=subscriber, patterns=tuple(patterns_of(patterns)), user=self.user, reason=reason
         )
-
-    def _offered(self, name: str, bodies: Sequence[bytes]) -> "Conversation[Future[Acknowledged]]":
-        """Put messages to the topic that has this name now; ends with what will be the receipt."""
-        size_bytes = sum(map(len, bodies)) + LENGTH_BYTES * len(bodies)
-        if not bodies or size_bytes > PUT_BYTES_MAX:
-            limits = f"put one or more, of {PUT_BYTES_MAX:,} bytes together, each with {LENGTH_BYTES} for its length"
-            raise ValueError(f"{len(bodies):,} messages of {size_bytes:,} bytes are no batch: {limits}")
-        ids = self._core.topic_ids
-        if name not in ids:
-            ids[name] = (yield from asks(TOPIC, TopicNamed(name=name))).topic_id
-        batch = PutOffer(encode_unnumbered([(ids[name], bodies)]), len(bodies), wall_ns())
-        return self._core.putter().deliver(batch)
-
-    def _is_made_anew(self, name: str, error: NodeRefused) -> bool:
-        """True: the topic is gone whose id was known, so nothing was put, and one of its name may be there."""
-        return error.code == RefusalCode.UNKNOWN_TOPIC and self._core.topic_ids.pop(name, None) is not None
 
 
 class ThreadTopics(TopicMethods, ThreadClient):
     """`Client.topics`."""
 
-    def put(self, name: str, body: bytes) -> Acknowledged:
-        """Put a message to a topic: it is on the disks of both members when this returns, once. See `put_many`."""
-        return self.put_many(name, [body])
+    def put(
+        self, name: str, body: bytes, *, key: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Acknowledged:
+        """Put a message to a topic: it is on the disks of both members when this returns, once. See `put_many`.
 
-    def put_many(self, name: str, bodies: Sequence[bytes]) -> Acknowledged:
+        Args:
+            key: what the message is about, such as a machine; 1,024 bytes at most.
+            headers: words beside the message, 64 at most.
+        """
+        return self.put_many(name, [NewMessage(body, key, headers or {}) if key is not None or headers else body])
+
+    def put_many(self, name: str, messages: Sequence[bytes | NewMessage]) -> Acknowledged:
         """Put messages to a topic, as one batch: all of them, or none.
 
         What is put comes under the name of the client (`connect(name=...)`), one program at a time: by it a batch that
         is sent again through a takeover is known, and taken once.
 
         Returns:
-            The receipt; its position is at or behind the last message.
+            The receipt. Its position is that of the last message; it may be one behind it if `is_exact` is not true,
+            which happens after a takeover.
         Raises:
             ValueError: there are no messages, or more than 512 KiB of them. NodeRefused: there is no such topic.
             NameTaken: another program puts under this name since.
             OutcomeUnknown: no answer came in time; it may still be taken.
         """
-        try:
-            return self.converse(self._offered(name, bodies)).result(ACTION_S)
-        except NodeRefused as error:
-            if not self._is_made_anew(name, error):
-                raise
-            return self.put_many(name, bodies)
-        except TimeoutError as error:
-            raise _unknown() from error
+        return received(self, TopicPutting(self._core, [(name, messages)]))
+
+    def consumer(
+        self,
+        patterns: str | Sequence[str],
+        *,
+        subscriber: str,
+        prefetch_bytes: int = PREFETCH_BYTES,
+        at_once: int = AT_ONCE,
+    ) -> TopicConsumer:
+        """Read a subscription: what was put since it was made, and is not acknowledged.
+
+        A subscription has one consumer; one that begins later takes its place. A shared one has as many as come, and
+        each message is given to one of them.
+
+        Args:
+            patterns: topics or patterns, as they were subscribed to.
+            prefetch_bytes: most bytes of messages that are here or under way and not taken.
+            at_once: most messages of a shared subscription that are this consumer's at once, 500 at most.
+        Raises:
+            NodeRefused: there is no such subscription.
+        """
+        return TopicConsumer(self.converse(self._reading(patterns, subscriber, prefetch_bytes, at_once))())
+
+    def messages(
+        self,
+        patterns: str | Sequence[str],
+        *,
+        subscriber: str,
+        timeout_s: float | None = None,
+        at_most_once: bool = False,
+    ) -> Iterator[TopicMessage]:
+        """Messages of a subscription, each acknowledged as the next one is asked for; see `TopicConsumer.messages`."""
+        with self.consumer(patterns, subscriber=subscriber) as consumer:
+            yield from consumer.messages(timeout_s, at_most_once=at_most_once)
 
 
 class LoopTopics(TopicMethods, LoopClient):
     """`AsyncClient.topics`."""
 
-    async def put(self, name: str, body: bytes) -> Acknowledged:
+    async def put(
+        self, name: str, body: bytes, *, key: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Acknowledged:
         """Put a message to a topic, as `Client.topics.put` does."""
-        return await self.put_many(name, [body])
+        return await self.put_many(name, [NewMessage(body, key, headers or {}) if key is not None or headers else body])
 
-    async def put_many(self, name: str, bodies: Sequence[bytes]) -> Acknowledged:
+    async def put_many(self, name: str, messages: Sequence[bytes | NewMessage]) -> Acknowledged:
         """Put messages to a topic, as `Client.topics.put_many` does."""
+        return await receives(self, TopicPutting(self._core, [(name, messages)]))
+
+    async def consumer(
+        self,
+        patterns: str | Sequence[str],
+        *,
+        subscriber: str,
+        prefetch_bytes: int = PREFETCH_BYTES,
+        at_once: int = AT_ONCE,
+    ) -> AsyncTopicConsumer:
+        """Read a subscription, as `Client.topics.consumer` does."""
         import asyncio  # A program of threads does without it.
 
-        try:
-            receipt = await self.converse(self._offered(name, bodies))
-            return await asyncio.wait_for(asyncio.wrap_future(receipt), ACTION_S)
-        except NodeRefused as error:
-            if not self._is_made_anew(name, error):
-                raise
-            return await self.put_many(name, bodies)
-        except TimeoutError as error:
-            raise _unknown() from error
+        begin = await self.converse(self._reading(patterns, subscriber, prefetch_bytes, at_once))
+        return AsyncTopicConsumer(await asyncio.to_thread(begin))
 
-
-def _unknown() -> OutcomeUnknown:
-    return OutcomeUnknown("put", f"no answer within {ACTION_S:g} s")
+    async def messages(
+        self,
+        patterns: str | Sequence[str],
+        *,
+        subscriber: str,
+        timeout_s: float | None = None,
+        at_most_once: bool = False,
+    ) -> AsyncIterator[TopicMessage]:
+        """Messages of a subscription, as `Client.topics.messages` gives them."""
+        async with await self.consumer(patterns, subscriber=subscriber) as consumer:
+            async for message in consumer.messages(timeout_s, at_most_once=at_most_once):
+                yield message

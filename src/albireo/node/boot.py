@@ -4,6 +4,7 @@
              voter             votes for pairs above, if one lists this place; needs none of the others
     stage 1  core              log, folds, feeds
     stage 2  history           follows core; stops after the adapters, so that it gets their last sample
+             topics            follows core as well, and serves the messages of topics
     stage 3  comm.<adapter>    one per adapter, and `host` for the machine itself
     stage 4  face.<face>       one per face of the topology; the node needs none of them
 
@@ -21,7 +22,7 @@ from albireo.codec.questions.kind import Handled
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.log import LogConfig
-from albireo.machine.kernel.named import HISTORY, NamedFollower, above
+from albireo.machine.kernel.named import HISTORY, TOPICS, NamedFollower, above
 from albireo.machine.pair import PairConfig
 from albireo.model.feature import FEATURE_LEVEL
 from albireo.model.instant import SECOND
@@ -89,12 +90,13 @@ def specs_of(
     names = [one["name"] for one in adapters]
     faces = _faces(place, keys)
     core = _core(loaded, place, keys) | {"feature_level": feature_level, "adapters": names}
-    core["faces"] = [one.arguments["name"] for one in faces]
+    core |= {"faces": [one.arguments["name"] for one in faces], "has_doors": True}
     return [
         logger_of(node.runtime),
         *_voter(loaded.topology, place, keys),
         ActorSpec("core", "albireo.node.core.actor:create", core, stage=1),
         ActorSpec("history", "albireo.node.history:create", _history(node), stage=2, nice=HISTORY_NICE),
+        ActorSpec("topics", "albireo.node.topics.actor:create", _topics(place, keys), stage=2, is_essential=False),
         *(_comm(one, begins_acting=not place.member) for one in adapters),
         *faces,
     ]
@@ -116,6 +118,23 @@ def _history(node: NodeConfig) -> dict[str, object]:
         "hot_rows_max": node.history.tail_rows_max,
     }
     return {"node": node.id, "pace": pace, "is_paired": node.primary is not None}
+
+
+def _topics(place: Place, keys: Path | None) -> dict[str, object]:
+    """Arguments of the actor `topics`. Its door is on the host of the node's own, at a port that is free."""
+    node = place.node
+    members = {
+        "": node.endpoint,
+        "primary": node.primary and node.primary.client,
+        "backup": node.backup and node.backup.client,
+    }
+    endpoint = members[place.member] or ""
+    is_open = keys is not None or place.member or node.open_on_loopback
+    return {
+        "node": node.id,
+        "endpoint": f"{endpoint.rpartition(':')[0]}:*" if endpoint and is_open else "",
+        "keys": "" if keys is None else str(keys),
+    }
 
 
 def _core(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, object]:
@@ -156,7 +175,7 @@ def _named_followers(node: NodeConfig) -> list[NamedFollower]:
     """Followers for which records stay in the node's log."""
     uplink = node.uplink
     bounds = round(uplink.hold_gib * 1024 * MIB), uplink.hold_days, round(uplink.rate_mib_per_s * MIB)
-    return [HISTORY, above(node.parent, *bounds)] if node.parent else [HISTORY]
+    return [HISTORY, TOPICS, *([above(node.parent, *bounds)] if node.parent else [])]
 
 
 def _tree(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, object]:

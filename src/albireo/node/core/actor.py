@@ -50,9 +50,9 @@ from albireo.node.core.alone import Alone
 from albireo.node.core.arguments import CoreArguments, root_config
 from albireo.node.core.feeding import Feeding
 from albireo.node.core.folding import Folding
-from albireo.node.core.history_questions import HISTORY, LIMITS, HistoryQuestions
 from albireo.node.core.housekeeping import Housekeeping
 from albireo.node.core.level_check import check_level
+from albireo.node.core.part_questions import HANDED_ON, HISTORY, LIMITS, PartQuestions
 from albireo.node.core.peer_links import PeerLinks
 from albireo.node.core.stored_relay import StoredRelay
 from albireo.node.core.uplinks import NoUplinks, Uplinks, uplinks_of
@@ -111,7 +111,8 @@ class Core:
         """Last sequence whose effect on the folds is lost: of a lone node, all snapshots of it unreadable."""
         self._peers: PeerLinks
         self._uplinks: Uplinks | NoUplinks
-        self._history: HistoryQuestions
+        self._asking: dict[str, PartQuestions]
+        """Questions handed on to other actors, by their names."""
         self._stored: StoredRelay
         self._is_durable_posted = False
         self._is_disk_awaited = True
@@ -169,8 +170,8 @@ class Core:
         self._link = actor.bind("core")
         self._peers = PeerLinks()
         self._uplinks = uplinks_of(actor, self._arguments.uplink, self.log.log_id, lambda: self.root)
-        self._history = HistoryQuestions(actor.connect(HISTORY, LIMITS), self._peers)
-        self._stored = StoredRelay(self._history.link, self._peers, self._uplinks, lambda: self.root)
+        self._asking = {name: PartQuestions(actor.connect(name, LIMITS), self._peers) for name in HANDED_ON}
+        self._stored = StoredRelay(self._asking[HISTORY].link, self._peers, self._uplinks, lambda: self.root)
 
     @property
     def feature_level(self) -> int:
@@ -246,7 +247,8 @@ class Core:
         # The links last: a peer that reads its last answer only after they are closed has none (libzmq drops it).
         self._membership.close()
         self._uplinks.close()
-        self._history.link.close()
+        for one in self._asking.values():
+            one.link.close()
         self._link.close(self._link.linger_ms)
 
     def _release(self) -> None:
@@ -274,8 +276,8 @@ class Core:
             is_local = one.link is self._link
             if self._stored.hears(one, is_local=is_local):
                 continue
-            if one.link is self._history.link:
-                self._history.answered(one)
+            if (asking := self._asking.get(one.link.name)) is not None and one.link is asking.link:
+                asking.answered(one)
                 continue
             if self._house.hears(one):
                 continue
@@ -283,7 +285,8 @@ class Core:
                 isinstance(one.message, Ask) and self.root.sessions.refusal_of(self._peers.sender_of(one)) is not None
             )
             if isinstance(one.message, Ask) and one.message.of and not is_over and (is_local or one.link is door):
-                self._history.asked(one, one.message, self.root.access, self._moment())
+                asking = self._asking.get(one.message.of, self._asking[HISTORY])
+                asking.asked(one, one.message, self.root.access, self._moment())
                 continue
             is_outside = not is_local and one.link not in self._uplinks
             is_for_membership = is_outside or isinstance(one.message, FOR_MEMBERSHIP)
@@ -310,7 +313,7 @@ class Core:
         if not is_described:
             self.tell(LettersDrained(letters, addresses=addresses))
             return
-        door = self._membership.door.describe(self._history.describe())
+        door = self._membership.door.describe(self._asking[HISTORY].describe())
         self.tell(LettersDrained(letters, self._membership.describe(), door, addresses))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:
@@ -323,7 +326,8 @@ class Core:
         self._folding.is_due = True  # The disk may hang.
         self._membership.ticked(now)
         self._membership.door.let_in(self.root.config.child_places)
-        self._history.ticked(now)
+        for one in self._asking.values():
+            one.ticked(now)
         self._house.ticked(now)
         self._uplinks.ticked(now)
         self.tell(TimePassed())
@@ -425,8 +429,8 @@ class Core:
         self._arm()
 
     def _arm(self) -> None:
-        owners = (self.root, self._house, self._membership, self._folding, self._feeding, self._history, self._uplinks)
-        deadlines = [one.deadline() for one in owners]
+        owners = (self.root, self._house, self._membership, self._folding, self._feeding, self._uplinks)
+        deadlines = [one.deadline() for one in (*owners, *self._asking.values())]
         self._actor.arm(soonest(*deadlines))
 
 

@@ -30,6 +30,8 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Names of the adapters that this node's topology configures."""
     faces: frozenset[str] = frozenset()
     """Names of the faces that boot runs beside this place."""
+    has_doors: bool = False
+    """True: other actors than faces may open a door, so tickets are given."""
     limits: LimitSettings = LimitSettings()
     pair: PairArguments | None = None
     """Arguments of a member of a pair; None: this node stands alone."""
@@ -72,6 +74,6 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         topology_hash=arguments.topology_hash,
         named=arguments.retention.named,
         seed=int.from_bytes(entropy(SEED_BYTES)),
-        ticket_key=entropy(SEED_BYTES) if arguments.faces else b"",
+        ticket_key=entropy(SEED_BYTES) if arguments.faces or arguments.has_doors else b"",
         lacks_to=lacks_to,
     )

@@ -87,8 +87,7 @@ class CopyWork:
         if effect.entry.kind is FileKind.ITEMS:
             self._items = take_items(self._aside, effect.entry)
             return
-        taken = {entry.path for entry in self._made}
-        self._made += take(self._store, self._aside, effect.entry, effect.hole, taken, self._abandon)
+        self._made += take(self._store, self._aside, effect.entry, effect.hole, self._abandon)
 
     def keep(self, effect: KeepGroup, wall_ns: int) -> None:
         """List the files made.

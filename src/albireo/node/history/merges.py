@@ -58,7 +58,7 @@ class Merges:
             files = [entry for entry in manifest.files if entry.path not in gaps]
             plan = merge_plan(files, manifest.complete_to_ns, self.damaged_in(store))
             if plan is not None:
-                self._begin(store, plan, manifest.generation + 1)
+                self._begin(store, plan, next(store.numbers))
                 return
             self._looked_at[store.root] = manifest.generation
 

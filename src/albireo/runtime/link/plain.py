@@ -69,6 +69,10 @@ class PlainSocket:
                 taken.append(parts)
         return taken
 
+    def descriptor(self) -> int:
+        """Descriptor that becomes readable when there may be news; for a loop that waits by itself."""
+        return int(self._socket.getsockopt(zmq.FD))
+
 
 class PlainSockets:
     """Plain sockets, and the wait for any of them. For one thread but for `wake`."""

@@ -54,7 +54,7 @@ class BranchCutter:
     """Cuts the files of one manifest at one sequence."""
 
     def __init__(self, root: Path, files: FileSystem, make_folder: Callable[[Path], None], generation: int) -> None:
-        """`make_folder`: makes the folder of a file. `generation`: of the manifest that will list the files."""
+        """`make_folder`: makes the folder of a file. `generation`: number that no other file has."""
         self._root = root
         self.made: list[FileEntry] = []
         """Files written so far, to be removed if the cut fails."""

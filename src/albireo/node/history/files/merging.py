@@ -114,7 +114,7 @@ def merge_files(store: HistoryStore, plan: MergePlan, generation: int, abandon: 
     """Carry out `plan`; the new files are durable and not yet listed.
 
     Args:
-        generation: of the manifest that will list them, or of an earlier one that lists their inputs.
+        generation: number that no other file has.
         abandon: set from another thread to give up.
 
     Raises:

@@ -13,7 +13,7 @@ never changed.
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Final
 
@@ -77,6 +77,9 @@ class HistoryStore:
         self.manifest = manifest
         self.declared = DeclaredItems({})
         """Items by the items file."""
+        self.numbers = count(manifest.generation + 1)
+        """Numbers for files and manifests: no two files have one, though writes of several kinds go side by side; the
+        manifest that lists a file has a later one."""
         self._previous = previous
         self._files = files
         self._known_folders: set[Path] = set()
@@ -149,7 +152,7 @@ class HistoryStore:
         left, rests = holes_behind(self.manifest.holes, content.forks)
         holes = [self._placed(hole) for hole in (*rests, *content.holes)]
         entries: list[FileEntry] = []
-        cutter = BranchCutter(self.root, self._files, self.make_folder, self.manifest.generation + 1)
+        cutter = BranchCutter(self.root, self._files, self.make_folder, next(self.numbers))
         try:
             self._begin(wall_ns)
             for entry in chain(self._write_content(content, declared), self._write_gaps(holes)):
@@ -241,7 +244,7 @@ class HistoryStore:
                 entries.append(msgspec.structs.replace(entry, log_id=manifest.log_id))  # noqa: PERF401  # As in seal.
             if declared is not self.declared:
                 gone |= {entry.path for entry in manifest.of_kind(FileKind.ITEMS)}
-                entry = self._write_items(declared, manifest.generation + 1)
+                entry = self._write_items(declared, next(self.numbers))
                 entries.append(msgspec.structs.replace(entry, log_id=manifest.log_id))
         except OSError:
             self.discard(entries)
@@ -276,7 +279,7 @@ class HistoryStore:
         return self._files
 
     def _write_content(self, content: HotContent, declared: DeclaredItems) -> Iterator[FileEntry]:
-        generation = self.manifest.generation + 1
+        generation = next(self.numbers)
         days: dict[str, list[content_of.Chunk]] = {}
         for chunk in content.chunks:
             days.setdefault(chunk.day, []).append(chunk)
@@ -317,7 +320,7 @@ class HistoryStore:
     def _placed(self, hole: Hole) -> Hole:
         """The hole with the path of its gap file; no other file has this span, because no record of it was taken."""
         span = (hole.first_sequence, hole.last_sequence)
-        path = file_path(FileKind.GAPS, self.manifest.node, day_of(hole.to_ns), span, self.manifest.generation + 1)
+        path = file_path(FileKind.GAPS, self.manifest.node, day_of(hole.to_ns), span, next(self.numbers))
         return msgspec.structs.replace(hole, gap=path)
 
     def _gap_files(self, holes: Collection[Hole]) -> list[FileEntry]:
@@ -357,7 +360,7 @@ class HistoryStore:
         old = [one for one in changed.retired if wall_ns - one.since_ns > RETIRED_GRACE_NS and one.path not in live]
         newest = msgspec.structs.replace(
             changed,
-            generation=self.manifest.generation + 1,
+            generation=next(self.numbers),
             retired=tuple(one for one in changed.retired if one not in old),
         )
         try:

@@ -6,7 +6,7 @@ already, before and behind the hole, stay out. Of a file of declared items the v
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -37,15 +37,12 @@ LEVELS: Final = (0, 1, 2, 9)
 """Levels that a file may have (machine.history.sealing)."""
 
 
-def take(
-    store: HistoryStore, aside: Path, entry: FileEntry, hole: Hole, taken: Collection[str], abandon: threading.Event
-) -> list[FileEntry]:
+def take(store: HistoryStore, aside: Path, entry: FileEntry, hole: Hole, abandon: threading.Event) -> list[FileEntry]:
     """Files with the rows of `aside` that lie in `hole`, durable and not yet listed; none if there are no such rows.
 
     Args:
         aside: the fetched file.
         entry: line of the other manifest for it; judged already, as far as possible without the file.
-        taken: paths of files made of other files of this group.
 
     Raises:
         FileRefused: the file has a fault.
@@ -53,7 +50,7 @@ def take(
         OSError: of the disk.
     """
     _check_bytes(aside, entry)
-    taker = _Taker(store, entry, hole, _free_path(store, entry, hole, taken))
+    taker = _Taker(store, entry, hole, _new_path(store, entry, hole))
     try:
         with _opened(aside, entry) as file:
             for block in _blocks(file, entry):
@@ -180,19 +177,10 @@ def _unless(abandon: threading.Event) -> None:
         raise MergeAbandoned
 
 
-def _free_path(store: HistoryStore, entry: FileEntry, hole: Hole, taken: Collection[str]) -> str:
-    """A path for the rows of this group and span.
-
-    No file of ours has the span in this group: our rows lie outside of the hole, and a merge of them has a wider span.
-    But two files of the other history can have it, where the log went another way. The second takes the number of an
-    older generation: nobody could use that for this span then, and a merge of both takes a later number.
-    """
+def _new_path(store: HistoryStore, entry: FileEntry, hole: Hole) -> str:
+    """A path for the rows of this group and span."""
     span = (max(entry.first_sequence, hole.first_sequence), min(entry.last_sequence, hole.last_sequence))
-    for generation in range(store.manifest.generation + 1, 0, -1):
-        path = file_path(entry.kind, entry.node, entry.day, span, generation)
-        if path not in taken:
-            return path
-    raise FileRefused("too_many_of_one_span")
+    return file_path(entry.kind, entry.node, entry.day, span, next(store.numbers))
 
 
 def _check_bytes(aside: Path, entry: FileEntry) -> None:

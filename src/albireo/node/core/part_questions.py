@@ -1,9 +1,9 @@
-"""Questions of programs to the history, which CORE hands on and whose answers it hands back.
+"""Questions of programs to another actor of the node, which CORE hands on and whose answers it hands back.
 
     program --Ask(of="history")--> door, CORE --Ask--> history --Answer, raw parts--> CORE --> program
 
-CORE looks into neither. Every question ends: with the history's answer, or with an error when the history is not there,
-does not answer in time, or has enough to do. Nothing is kept for a history that comes back, since whoever asks may ask
+CORE looks into neither. Every question ends: with the actor's answer, or with an error when the actor is not there,
+does not answer in time, or has enough to do. Nothing is kept for an actor that comes back, since whoever asks may ask
 again, here or at the other member.
 """
 
@@ -24,16 +24,16 @@ from albireo.node.core.peer_links import PeerLinks
 from albireo.runtime import Letter, Link
 from albireo.runtime.link.link import LinkLimits
 
-HISTORY: Final = "history"
-HANDED_ON: Final = asked_of(Answerer.HANDED_ON)
-"""Questions that are handed on: their answers are short enough for CORE's turns."""
+HISTORY: Final = Answerer.HANDED_ON.part
+HANDED_ON: Final = {one.part: asked_of(one) for one in (Answerer.HANDED_ON, Answerer.TOPICS)}
+"""Questions that are handed on, by actor: their answers are short enough for CORE's turns."""
 UNDER_WAY_MAX: Final = 16
 UNDER_WAY_OF_ONE_MAX: Final = 4
 """Most questions under way, of all programs and of one."""
 ANSWER_NS: Final = 4 * SECOND
 """Time for an answer, shorter than programs wait by default."""
 LIMITS: Final = LinkLimits(holds_for_peer=False)
-"""Limits of CORE's link to the history: a question is refused at once while the history is not there."""
+"""Limits of CORE's link to an actor: a question is refused at once while that is not there."""
 
 
 class UnderWay(msgspec.Struct, frozen=True):
@@ -44,13 +44,13 @@ class UnderWay(msgspec.Struct, frozen=True):
     until: Instant
 
 
-class HistoryQuestions:
-    """The questions under way of one run of CORE."""
+class PartQuestions:
+    """The questions under way of one run of CORE to one actor."""
 
     def __init__(self, link: Link, peers: PeerLinks) -> None:
         """
         Args:
-            link: to the history of this node.
+            link: to the actor, named as that is.
             peers: way back to programs.
         """
         self.link = link
@@ -73,20 +73,20 @@ class HistoryQuestions:
                 self.handed_on += 1
                 self._open[self._number] = UnderWay(asker, ask.request_id, Instant(moment.now + ANSWER_NS))
                 return
-            cause = "the history of this node is not there: it starts, or starts again"
+            cause = f"the {self.link.name} of this node is not there: it starts, or starts again"
             refusal = Refusal(RefusalCode.NO_ANSWER, cause, "ask again soon")
         self.refused += 1
         self._peers.send(asker, Answer(request_id=ask.request_id, refusal=refusal), ())
 
     def _refusal(self, asker: bytes, ask: Ask) -> Refusal | None:
-        if ask.of != HISTORY:
+        if ask.of != self.link.name:
             cause = f"{ask.of[:NAME_CHARS_MAX]!r} is nobody who can be asked here"
-            return Refusal(RefusalCode.UNKNOWN_QUESTION, cause, f"leave `of` out, or ask {HISTORY!r}")
-        if ask.what not in HANDED_ON:
-            return unknown_question(ask.what, HANDED_ON)
+            return Refusal(RefusalCode.UNKNOWN_QUESTION, cause, f"leave `of` out, or ask one of {', '.join(HANDED_ON)}")
+        if ask.what not in HANDED_ON[ask.of]:
+            return unknown_question(ask.what, HANDED_ON[ask.of])
         own = sum(one.asker == asker for one in self._open.values())
         if len(self._open) >= UNDER_WAY_MAX or own >= UNDER_WAY_OF_ONE_MAX:
-            cause = f"{own} questions of yours to the history and {len(self._open)} of all are under way"
+            cause = f"{own} questions of yours to the {self.link.name} and {len(self._open)} of all are under way"
             return Refusal(RefusalCode.BUSY, cause, "ask again soon")
         return None
 
@@ -105,7 +105,7 @@ class HistoryQuestions:
                 return
             del self._open[number]
             self.late += 1
-            cause = f"the history of this node did not answer within {ANSWER_NS // SECOND} s"
+            cause = f"the {self.link.name} of this node did not answer within {ANSWER_NS // SECOND} s"
             refusal = Refusal(RefusalCode.NO_ANSWER, cause, "ask again")
             self._peers.send(one.asker, Answer(request_id=one.request_id, refusal=refusal), ())
 

@@ -1,0 +1,1 @@
+"""The actor `topics`: log in, messages to consumers out, cursors back."""

@@ -1,0 +1,306 @@
+"""Stored messages: the files of one node, and the manifest that is the only truth about them.
+
+A change is always made alike: files are written aside, synced and renamed, then the manifest is, then files that it no
+longer lists are removed. So a crash leaves the old state or the new one, and unlisted files, which the next `open`
+removes. Records behind the manifest's position come again from the log, those before it never.
+
+One thread writes at a time (the caller's obligation), another one may read: a manifest is replaced, never changed.
+
+Spec: ADR-0247.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.served import MessageColumns
+from albireo.codec.topic_files import MessageFile, MessageManifest, decode_manifest, encode_manifest
+from albireo.log.files import FileSystem, OsFileSystem, sync_names
+from albireo.machine.topics.tables import KeptMessages
+from albireo.model.position import Position
+
+if TYPE_CHECKING:
+    from albireo.node.topics.parquet import OpenFile, RowGroup
+
+FOLDER: Final = "topics"
+MANIFEST: Final = "manifest"
+MERGE_FILES: Final = 16
+"""Neighbours of one size that are merged into one file."""
+MERGE_BYTES_MAX: Final = 64 << 20
+"""Largest file that is merged any more."""
+OPEN_MAX: Final = 256
+"""Files whose footers are kept."""
+GROUPS_MAX: Final = 48
+"""Row groups that are kept after they were read, 1 MiB each."""
+
+
+class MessagesDamaged(Exception):
+    """A file is missing, or its bytes are others than were written."""
+
+
+class StoredPiece(msgspec.Struct, frozen=True, eq=False):
+    """Messages that were read."""
+
+    messages: MessageColumns | None
+    """None: nothing in the stretch that was looked at is wanted."""
+    scanned_to: int
+    """Sequence up to which nothing else is wanted."""
+
+
+class TopicStore:
+    """The files."""
+
+    def __init__(self, root: Path, manifest: MessageManifest, files: FileSystem) -> None:
+        self.root = root
+        self.manifest = manifest
+        self._files = files
+        self._open: OrderedDict[str, OpenFile] = OrderedDict()
+        self._groups: OrderedDict[tuple[str, int, bool], Any] = OrderedDict()
+
+    @classmethod
+    def open(cls, data: Path, node: str, files: FileSystem | None = None) -> tuple["TopicStore", str]:
+        """The messages of a node below its data directory, and why its manifest could not be used; empty: it could.
+
+        A folder without a usable manifest is moved aside, and a new one begun: what the log still has comes again.
+
+        Raises:
+            OSError: of the disk.
+        """
+        files = files or OsFileSystem()
+        root = data / FOLDER
+        files.make_directory(root)
+        sync_names(files, root)
+        problem = ""
+        manifest = MessageManifest(node=node)
+        try:
+            manifest = decode_manifest((root / MANIFEST).read_bytes())
+        except FileNotFoundError:
+            pass
+        except DecodeError as error:
+            problem = error.reason
+            number = next(one for one in range(1, 10**6) if not root.with_name(f"{FOLDER}.damaged-{one}").exists())
+            files.rename(root, root.with_name(f"{FOLDER}.damaged-{number}"))
+            files.make_directory(root)
+            files.sync_directory(data)
+        store = cls(root, manifest, files)
+        listed = {MANIFEST, *(one.name for one in manifest.files)}
+        for path in root.iterdir():
+            if path.name not in listed:
+                files.unlink(path)
+        return store, problem
+
+    # Writing.
+
+    def seal(
+        self,
+        content: Sequence[MessageColumns],
+        position: Position,
+        tables: Mapping[str, bytes],
+        topics: Mapping[int, str],
+        log_id: bytes,
+        history: Sequence[Any],
+        kept: KeptMessages,
+    ) -> None:
+        """Make messages durable, and the position with them; forget files of which nobody wants anything.
+
+        Args:
+            content: all messages between the manifest's position and `position`.
+            tables: snapshots of the tables as of `position`.
+            topics: names by id.
+            kept: which messages are.
+        Raises:
+            OSError: of the disk; everything is as it was.
+        """
+        manifest = self.manifest
+        made: list[MessageFile] = []
+        if any(len(one) for one in content):
+            from albireo.node.topics import parquet  # A node without topics does without it.
+
+            table = parquet.sorted_table([parquet.table_of(one, topics) for one in content if len(one)])
+            table = parquet.without(table, kept, position.sequence)
+            if len(table):
+                made.append(self._write(table, manifest.position.sequence + 1, position.sequence))
+        floors = kept.floors
+        files = [
+            one for one in manifest.files if any(floors.get(each, last) < last for each, last in one.lasts.items())
+        ]
+        changed = msgspec.structs.replace(
+            manifest,
+            log_id=log_id,
+            history=tuple(history),
+            position=position,
+            files=(*files, *made),
+            tables=dict(tables),
+        )
+        self._replace(changed)
+
+    def next_merge(self) -> tuple[MessageFile, ...]:
+        """Neighbours to be merged; empty: none."""
+        run: list[MessageFile] = []
+        for one in self.manifest.files:
+            if one.size_bytes > MERGE_BYTES_MAX or (run and one.size_bytes > 4 * max(1 << 20, run[0].size_bytes)):
+                run = []
+            if one.size_bytes <= MERGE_BYTES_MAX:
+                run.append(one)
+            if len(run) == MERGE_FILES:
+                return tuple(run)
+        return ()
+
+    def rewrite(self, inputs: Sequence[MessageFile], kept: KeptMessages, last_sequence: int = 2**63 - 1) -> None:
+        """Put one file in the place of neighbours, without what nobody wants any more, or what lies behind a record.
+
+        Raises:
+            OSError: of the disk; everything is as it was. MessagesDamaged: an input can't be read.
+        """
+        from albireo.node.topics import parquet
+
+        tables = [self._file(one).read(group) for one in inputs for group in self._file(one).groups]
+        table = parquet.without(parquet.sorted_table(tables), kept, last_sequence)
+        last = min(inputs[-1].last_sequence, last_sequence)
+        made = [self._write(table, inputs[0].first_sequence, last)] if len(table) else []
+        names = {one.name for one in inputs}
+        files: list[MessageFile] = []
+        for one in self.manifest.files:
+            if one.name == inputs[0].name:
+                files += made
+            if one.name not in names:
+                files.append(one)
+        self._replace(msgspec.structs.replace(self.manifest, files=tuple(files)))
+
+    def cut(self, position: Position, history: Sequence[Any]) -> None:
+        """Forget messages behind a record, because the log went another way there; the tables are of no use then.
+
+        Raises: as `rewrite`.
+        """
+        for one in [each for each in self.manifest.files if each.last_sequence > position.sequence]:
+            self.rewrite([one], KeptMessages(dict.fromkeys(one.lasts, 0)), position.sequence)
+        self._replace(msgspec.structs.replace(self.manifest, position=position, history=tuple(history), tables={}))
+
+    def _write(self, table: Any, first: int, last: int) -> MessageFile:
+        from albireo.node.topics import parquet
+
+        data = parquet.encoded(table)
+        name = f"{first}-{last}-{self.manifest.generation + 1}.parquet"
+        self._appear(name, data)
+        crc = parquet.checksum(data)
+        return MessageFile(name, first, last, len(table), len(data), crc, parquet.lasts_of_table(table))
+
+    def _replace(self, changed: MessageManifest) -> None:
+        newest = msgspec.structs.replace(changed, generation=self.manifest.generation + 1)
+        self._appear(MANIFEST, memoryview(encode_manifest(newest)))
+        before, self.manifest = self.manifest, newest
+        listed = {one.name for one in newest.files}
+        for one in before.files:
+            if one.name not in listed:
+                self._files.unlink(self.root / one.name)
+
+    def _appear(self, name: str, data: memoryview) -> None:
+        """Write a file aside, and let it appear when it is durable."""
+        aside = self.root / f"{name}.tmp"
+        handle = self._files.open(aside, create=True)
+        try:
+            taken = 0
+            while taken < len(data):
+                taken += self._files.pwritev(handle, [data[taken : taken + (8 << 20)]], taken)
+            self._files.sync(handle)
+        finally:
+            self._files.close(handle)
+        self._files.rename(aside, self.root / name)
+        self._files.sync_directory(self.root)
+
+    # Reading.
+
+    def stored_counts(self) -> dict[int, int]:
+        """Number of the last message of each topic in files."""
+        found: dict[int, int] = {}
+        for one in self.manifest.files:
+            found.update(one.lasts)
+        return found
+
+    def read(self, wanted: Mapping[int, int], after: int, up_to: int, bytes_max: int) -> StoredPiece:
+        """Messages of topics behind these numbers and this record, in the order of the log; some of them at least.
+
+        Raises:
+            MessagesDamaged: a file can't be read.
+        """
+        for _ in range(8):  # A merge may take a file away meanwhile.
+            try:
+                return self._read(wanted, after, up_to, bytes_max)
+            except FileNotFoundError as error:
+                gone = error
+            except DecodeError as error:
+                raise MessagesDamaged(error.reason) from error
+        raise MessagesDamaged(str(gone))
+
+    def _read(self, wanted: Mapping[int, int], after: int, up_to: int, bytes_max: int) -> StoredPiece:
+        from albireo.node.topics import parquet
+
+        for one in self.manifest.files:
+            if one.last_sequence <= after or one.first_sequence > up_to:
+                continue
+            if not any(last > wanted.get(topic_id, last) for topic_id, last in one.lasts.items()):
+                continue
+            groups = parquet.groups_with(self._file(one), wanted, after)
+            while groups and parquet.is_alone(groups):
+                if (piece := self._of_one_topic(one, groups[0], wanted, after, up_to, bytes_max)) is not None:
+                    return piece
+                after = groups.pop(0).sequences[1]
+            tables: list[Any] = []
+            for place, group in enumerate(groups):
+                tables.append(self._group(one, group))
+                bound = groups[place + 1].sequences[0] - 1 if place + 1 < len(groups) else one.last_sequence
+                found = parquet.chosen(parquet.joined(tables), wanted, after, min(bound, up_to))
+                if len(found) and (found.nbytes >= bytes_max or place + 1 == len(groups)):
+                    messages = parquet.columns_of(found)
+                    kept = messages.up_to(bytes_max)
+                    return StoredPiece(kept, bound if len(kept) == len(messages) else int(kept.sequence[-1]))
+        return StoredPiece(None, up_to)
+
+    def _of_one_topic(
+        self, one: MessageFile, group: "RowGroup", wanted: Mapping[int, int], after: int, up_to: int, bytes_max: int
+    ) -> StoredPiece | None:
+        """Messages of a row group of one topic, whose order is that of the log; None: none is wanted."""
+        found: MessageColumns = self._group(one, group, as_columns=True)
+        low = wanted[group.topics[0]]
+        begin = max(
+            int(np.searchsorted(found.number, low, "right")), int(np.searchsorted(found.sequence, after, "right"))
+        )
+        end = int(np.searchsorted(found.sequence, up_to, "right"))
+        if begin >= end:
+            return None
+        kept = found.between(begin, end).up_to(bytes_max)
+        is_all = len(kept) == end - begin
+        return StoredPiece(kept, min(group.sequences[1], up_to) if is_all else int(kept.sequence[-1]))
+
+    def _group(self, one: MessageFile, group: "RowGroup", *, as_columns: bool = False) -> Any:
+        key = (one.name, group.index, as_columns)
+        if key not in self._groups:
+            table = self._file(one).read(group)
+            if as_columns:
+                from albireo.node.topics import parquet
+
+                self._groups[key] = parquet.columns_of(table)
+            else:
+                self._groups[key] = table
+            if len(self._groups) > GROUPS_MAX:
+                self._groups.popitem(last=False)
+        self._groups.move_to_end(key)
+        return self._groups[key]
+
+    def _file(self, one: MessageFile) -> "OpenFile":
+        """The file with its footer; pages are checked as they are read."""
+        from albireo.node.topics import parquet
+
+        if one.name not in self._open:
+            path = self.root / one.name
+            if path.stat().st_size != one.size_bytes:
+                raise MessagesDamaged(f"{one.name} has another size than was written")
+            self._open[one.name] = parquet.OpenFile(path)
+            if len(self._open) > OPEN_MAX:
+                self._open.popitem(last=False)
+        return self._open[one.name]
