@@ -30,6 +30,8 @@ WITNESSES: Final = ("w1", "w2", "w3")
 START_S: Final = 120.0
 """Twelve processes that import numpy, on two busy cores."""
 HEALTHY_S: Final = 180.0
+STEADY_S: Final = 1.0
+"""Time without a fault before one is done."""
 SWITCH_S: Final = 15.0
 STATUS_S: Final = 1.0
 HEARD_MS: Final = 3_000
@@ -192,6 +194,20 @@ class Pair:
     def is_healthy(self) -> bool:
         """See `healthy`."""
         return self.healthy() is not None
+
+    def wait_steady(self) -> None:
+        """Wait until the pair stays healthy for a while: a fault while a member is out of the set would be two.
+
+        Raises:
+            DrillError: not in time.
+        """
+
+        def is_steady() -> bool:
+            is_healthy = self.is_healthy()
+            time.sleep(STEADY_S)
+            return is_healthy and self.is_healthy()
+
+        self.until("both members stay in the set under the load", is_steady, HEALTHY_S)
 
     def wait_healthy(self, within_s: float = HEALTHY_S) -> tuple[str, PairStatus]:
         """

@@ -19,12 +19,10 @@ from albireo.drill.fault.faults import FAULTS
 from albireo.drill.ground import DrillError
 from albireo.drill.load import PRODUCERS, LiveLoad, read_log
 from albireo.drill.outputs import OutputWriters
-from albireo.drill.pair import HEALTHY_S, MEMBERS, Pair
+from albireo.drill.pair import MEMBERS, Pair
 from albireo.drill.plcs import Plcs
 from albireo.runtime.errors import RuntimeFault
 
-STEADY_S: Final = 1.0
-"""Load before the fault, with nothing else going on."""
 BACK_S: Final = 60.0
 """The service has to be back by then; a pair that starts from nothing needs half of it."""
 AFTER_S: Final = 1.5
@@ -171,13 +169,7 @@ class Rehearsal:
             return all(count > ordered[level] for level, count in self._outputs.counts().items())
 
         self._wait("every output is written", writes, BACK_S)
-        self._pair.until("both members stay in the set under the load", self._is_steady, HEALTHY_S)
-
-    def _is_steady(self) -> bool:
-        """Whether the pair is healthy for a while: a fault while a member is out of the set would be two."""
-        is_steady = self._pair.is_healthy()
-        time.sleep(STEADY_S)
-        return is_steady and self._pair.is_healthy()
+        self._pair.wait_steady()
 
     def _comes_back(self, active: str) -> bool:
         """Whether the service does by itself; otherwise the fault is undone, and it has to come back then."""

@@ -1,0 +1,1 @@
+"""The drill `chaos`: topics under everything at once, judged from what each program wrote down."""
