@@ -1,0 +1,204 @@
+"""Topics, beside the same load as samples (`bench pair`), and beside brokers in their durable modes.
+
+100-byte messages. Each figure is taken in turns, three rounds, medians; all servers and clients share the machine's
+cores, and all run all the time. What an acknowledgement survives stands beside each name. A peer that is not on this
+machine is left out with a word.
+"""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from albireo.client import Client, TopicPolicy
+from bench import Case, Progress, Result, case, median, pair, result
+from bench.brokers import Absent, Broker
+from bench.brokers.mosquitto import mosquitto
+from bench.brokers.nats import nats
+from bench.brokers.ours import Ours, ours
+from bench.brokers.valkey import valkey
+
+ROUNDS: Final = 3
+ROUND_S: Final = 2.0
+TAKEOVER_S: Final = 12.0
+SHAPES: Final = (
+    (1000, 16, "1000 x 100 B, 16 in flight"),
+    (1, 64, "one each, 64 in flight"),
+    (1, 1, "one each, one in flight"),
+)
+AS_SAFE: Final = ("NATS", "Valkey")
+"""Peers whose acknowledgement survives as much."""
+MANY: Final = 1_000
+SEEK_BYTES: Final = 1 << 30
+SEEKS: Final = 5
+LARGE: Final = b"x" * 10_000
+Play = Callable[[int, int, float], list[float]]
+
+
+def run(progress: Progress) -> Result:
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as afterwards:
+        mine = afterwards.enter_context(ours(_folder(scratch, "ours")))
+        brokers: list[Broker] = [mine]
+        for name, factory in (("nats", nats), ("valkey", valkey), ("mosquitto", mosquitto)):
+            try:
+                brokers.append(afterwards.enter_context(factory(_folder(scratch, name))))
+            except Absent as error:
+                progress(f"{name} is left out: {error}")
+        samples = afterwards.enter_context(pair.ours(mine.pair))
+        cases: list[Case] = []
+        for shape in SHAPES:
+            cases += _shape(*shape, brokers, samples, progress)
+        cases += _cpu_of_core(mine, progress)
+        cases += _many(mine, progress)
+        cases += _seek(mine, progress)
+        cases += _takeovers(brokers, progress)
+    return result("topics", cases)
+
+
+def _folder(scratch: str, name: str) -> Path:
+    folder = Path(scratch) / name
+    folder.mkdir()
+    return folder
+
+
+def _shape(
+    batch: int, in_flight: int, what: str, brokers: Sequence[Broker], samples: Play, progress: Progress
+) -> list[Case]:
+    """One shape of load: all in turns."""
+    rates: dict[str, list[float]] = {}
+    p50s: dict[str, list[float]] = {}
+    reads: dict[str, list[float]] = {}
+    cpu: dict[str, list[float]] = {}
+    for number in range(ROUNDS + 1):  # The first one warms up.
+        for name, play, broker in [("samples", samples, None), *((one.name, one.put, one) for one in brokers)]:
+            began, cpu_began = time.perf_counter(), 0.0 if broker is None else broker.cpu_s()
+            times = play(batch, in_flight, ROUND_S)
+            count = len(times) * batch
+            rate = count / (time.perf_counter() - began)
+            used = 0.0 if broker is None else (broker.cpu_s() - cpu_began) / count * 1e6
+            read_began = time.perf_counter()
+            if broker is not None:
+                broker.consume(count)
+            read = count / (time.perf_counter() - read_began)
+            progress(
+                f"{what}, round {number}, {name}: {rate:,.0f} msg/s, p50 {median(times) * 1e3:.2f} ms, read {read:,.0f}"
+            )
+            if number:
+                rates.setdefault(name, []).append(rate)
+                p50s.setdefault(name, []).append(median(times) * 1e3)
+                reads.setdefault(name, []).append(read)
+                cpu.setdefault(name, []).append(used)
+    mine, *peers = brokers
+    put, p50 = median(rates[mine.name]), median(p50s[mine.name])
+    goal = {(1000, 16): ">= 1.0", (1, 64): ">= 0.9"}.get((batch, in_flight))
+    cases = [case(f"{what}: beside samples of `bench pair`", "msg/s", put, median(rates["samples"]), goal)]
+    if in_flight == 1:
+        cases.append(case(f"{what}, p50: beside `bench pair`", "ms", p50, median(p50s["samples"]), "<= 1.1"))
+    for one in peers:
+        is_judged = one.name.startswith(AS_SAFE) and in_flight > 1
+        wanted = ">= 1.0" if is_judged else None
+        cases.append(case(f"{what}: beside {one.name} ({one.survives})", "msg/s", put, median(rates[one.name]), wanted))
+        if in_flight == 1:
+            cases.append(case(f"{what}, p50: beside {one.name}", "ms", p50, median(p50s[one.name])))
+    if batch > 1:
+        read = median(reads[mine.name])
+        cases.append(case(f"{what}: consumed and acknowledged, beside put", "msg/s", read, put, ">= 0.9"))
+        pulling = [one for one in peers if not one.name.startswith("Mosquitto")]
+        cases += [
+            case(f"consumed and acknowledged: beside {one.name}", "msg/s", read, median(reads[one.name]))
+            for one in pulling
+        ]
+    for one in peers:
+        figures = median(cpu[mine.name]), median(cpu[one.name])
+        if figures[1]:
+            cases.append(case(f"{what}, CPU of all servers: beside {one.name}", "s per million", *figures))
+    for one in brokers if batch > 1 else ():
+        cases.append(case(f"memory of all servers of {one.name}", "MiB", one.memory_mib()))
+    return cases
+
+
+def _core_of(mine: Ours) -> psutil.Process:
+    """CORE of the member that leads."""
+    family = mine.pair.family(mine.pair.wait_until_whole())
+    return next(one for one in family if "core" in " ".join(one.cmdline()).split())
+
+
+def _cpu_of_core(mine: Ours, progress: Progress) -> list[Case]:
+    core = _core_of(mine)
+    per_batch: dict[int, float] = {}
+    for batch in (1, 1000):
+        mine.put(batch, 1, 1.0)
+        began = sum(core.cpu_times()[:2])
+        times = mine.put(batch, 1, ROUND_S)
+        per_batch[batch] = (sum(core.cpu_times()[:2]) - began) / len(times) * 1e6
+        progress(f"CORE: {per_batch[batch]:.0f} us of CPU per batch of {batch}")
+    return [case("CPU of CORE per batch of 1,000, beside a batch of 1", "us", per_batch[1000], per_batch[1], "<= 1.5")]
+
+
+def _many(mine: Ours, progress: Progress) -> list[Case]:
+    """The cost of a further topic, and of a further subscription."""
+    cases: list[Case] = []
+    client = mine.client
+
+    def declare(number: int) -> None:
+        with_admin.topics.create(f"many.{number}")
+
+    def subscribe(number: int) -> None:
+        client.topics.subscribe(f"many.{number}", subscriber="many")
+
+    with _admin(mine) as with_admin:
+        for what, add in (("topic", declare), ("subscription", subscribe)):
+            before, began = mine.memory_mib(), time.perf_counter()
+            for number in range(MANY):
+                add(number)
+            took = (time.perf_counter() - began) / MANY * 1e3
+            grown = (mine.memory_mib() - before) * 1024 / MANY
+            progress(f"a further {what}: {took:.2f} ms, {grown:.1f} KiB in all processes of both members")
+            cases.append(case(f"a further {what} of {MANY:,}, time", "ms", took))
+            cases.append(case(f"a further {what} of {MANY:,}, memory of all processes of the pair", "KiB", grown))
+    return cases
+
+
+@contextlib.contextmanager
+def _admin(mine: Ours) -> Iterator[Client]:
+    from albireo.client import connect
+
+    with connect(mine.pair.data(mine.pair.wait_until_whole())) as admin:
+        yield admin
+
+
+def _seek(mine: Ours, progress: Progress) -> list[Case]:
+    """The first message of a subscription that begins with what is kept."""
+    with _admin(mine) as admin:
+        admin.topics.create("large", TopicPolicy(keep_s=86_400))
+    batch = [LARGE] * 50
+    for _ in range(SEEK_BYTES // (len(LARGE) * len(batch))):
+        mine.client.topics.put_many("large", batch)
+    found: list[float] = []
+    for number in range(SEEKS):
+        mine.client.topics.subscribe("large", subscriber=f"seek-{number}", from_first=True)
+        began = time.perf_counter()
+        with mine.client.topics.consumer("large", subscriber=f"seek-{number}") as consumer:
+            assert consumer.take(30.0)
+        found.append((time.perf_counter() - began) * 1e3)
+        mine.client.topics.unsubscribe("large", subscriber=f"seek-{number}")
+    progress(f"first message of 1 GiB: {', '.join(f'{one:.0f}' for one in found)} ms")
+    return [case("first message of a seek in 1 GiB, p50", "ms", median(found), goal="<= 50")]
+
+
+def _takeovers(brokers: Sequence[Broker], progress: Progress) -> list[Case]:
+    found = {one.name: told for one in brokers if (told := one.takeover(TAKEOVER_S)) is not None}
+    for name, told in found.items():
+        progress(f"{name}: {told}")
+    mine, *peers = found.items()
+    cases = [
+        case("kill -9 of the leader under puts: lost, doubled, reordered", "messages", float(wrong), goal="<= 0")
+        for wrong in (mine[1].lost + mine[1].doubled + mine[1].reordered,)
+    ]
+    for name, told in peers:
+        cases.append(case(f"gap of a takeover: beside {name}", "s", mine[1].gap_s, told.gap_s, "<= 1.0"))
+    return cases
