@@ -64,7 +64,14 @@ from albireo.codec.record import (
     SessionRoleChanged,
     Stream,
 )
-from albireo.codec.topic_records import Subscribed, TopicDeclared, TopicDropped, Unsubscribed
+from albireo.codec.topic_records import (
+    Subscribed,
+    TopicChanged,
+    TopicDeclared,
+    TopicDropped,
+    TopicPurged,
+    Unsubscribed,
+)
 from albireo.machine.fold.folds import Folds
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
 from albireo.machine.history.trace import AggregateSettings
@@ -74,6 +81,8 @@ from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.samples import Column, SampleBatch, Strings
+from albireo.model.topic import TopicPolicy
+from albireo.model.topic_lease import Sharing
 from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.files.hot import HotTail
@@ -90,9 +99,13 @@ END = MessageEnd(outcome=MessageOutcome.VERIFIED, read_back=1, ended_ns=1)
 EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
     TopicDeclared: (Stream.STATE, TopicDeclared(name="plant.events", since_ns=1)),
     TopicDropped: (Stream.STATE, TopicDropped(topic_id=1)),
+    TopicChanged: (Stream.STATE, TopicChanged(topic_id=1, policy=TopicPolicy(max_messages=1), gone=1)),
+    TopicPurged: (Stream.STATE, TopicPurged(topic_id=1)),
     Subscribed: (
         Stream.STATE,
-        Subscribed(subscriber="billing", principal="mes-1", patterns=("plant.>", "a.b"), since_ns=1),
+        Subscribed(
+            subscriber="billing", principal="mes-1", patterns=("plant.>", "a.b"), since_ns=1, sharing=Sharing(lease_s=1)
+        ),
     ),
     Unsubscribed: (Stream.STATE, Unsubscribed(subscription_id=1)),
     ItemDeclared: (

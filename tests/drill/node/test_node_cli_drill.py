@@ -96,7 +96,7 @@ def test_a_node_that_is_started_with_closed_streams_runs(tmp_path: Path, closed:
             time.sleep(0.1)
         actors = json.loads(asked(tmp_path / "data", "status", "--json").stdout)["actors"]
         found = {(one["state"], one["restarts"]) for one in actors}
-        assert (len(actors), found) == (4, {("running", 0)}), actors
+        assert (len(actors), found) == (5, {("running", 0)}), actors
         node.terminate()
         assert node.wait(PATIENCE_S) == 0
     finally:

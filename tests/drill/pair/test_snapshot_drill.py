@@ -122,6 +122,8 @@ def lost_for_now(pair: Pair) -> Path:
     history = pair.data("primary") / "history"
     manifest = decode_manifest((history / "manifest.json").read_bytes())
     entries = manifest.of_kind(FileKind.SAMPLES)
+    oldest = min(one.last_sequence for one in entries)
+    until(lambda: oldest < begins_at(pair, "primary"), lambda: "the primary has let go of no file's records")
     entry = next(one for one in entries if one.last_sequence < begins_at(pair, "primary"))
     path = history / entry.path
     path.rename(pair.home / path.name)

@@ -193,7 +193,17 @@ def test_a_killed_demo_is_gone_on_with_until_a_signal_ends_it_in_order(tmp_path:
         assert answer["pipeline"]["report"] is None
 
 
+def check_readme(data: Path) -> None:
+    """The program of the README that passes a message."""
+    blocks = (Path(__file__).parents[3] / "README.md").read_text().split("```python\n")[1:]
+    (program,) = [one.split("```")[0] for one in blocks if "plant.topics" in one]
+    program = program.replace("var/demo", str(data)).replace("timeout_s=5", "timeout_s=1")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "plant.events 1 b'door open'\n", done.stderr
+
+
 def check_second_terminals(data: Path) -> None:
+    check_readme(data)
     check_write(data)  # Before the fan trips: every fan is to run.
     begun = told_by("demo", "scenario", "fan-trip", "--at", "4", "--data", str(data))
     assert begun["scenario"] == "fan-trip"

@@ -85,8 +85,9 @@ class Mixed(Fault):
         start_anew(pair, OLDER)
         pair.until("the log is raised", lambda: levels(pair) == dict.fromkeys(MEMBERS, (LEVEL, LEVEL)), RAISED_S)
         for number in range(2):
-            leader, _ = pair.wait_healthy()
             self.note(pair, f"before {number}")
+            pair.wait_steady()
+            leader, _ = pair.wait_healthy()
             pair.groups[leader].kill()
             self.note(pair, f"after {number}")
             pair.groups[leader].start()

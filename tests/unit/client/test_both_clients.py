@@ -6,7 +6,10 @@ from typing import Any
 from albireo.client.aio import AsyncClient
 from albireo.client.client import Client
 
-BY_HAND = {"read", "watch", "inbox", "follow_state", "producer", "consumer", "close", "converse", "topics"}
+BY_HAND = {
+    *("read", "watch", "inbox", "follow_state", "producer", "consumer", "close", "converse"),
+    *("topics", "store", "transaction"),
+}
 """Methods that wait in a way of their own."""
 OF_THREADS = {"send_file", "receive_file"}
 """Methods that read or write a disk."""

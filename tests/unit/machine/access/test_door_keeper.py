@@ -3,9 +3,9 @@
 from typing import Any
 
 from albireo.codec.message import Answer, Ask, FeedHello
-from albireo.codec.questions.people import VISITORS_MAX
+from albireo.codec.questions.people import SHOWN_MAX
 from albireo.codec.ticket import Ticket, digest_of, encode_ticket
-from albireo.machine.access.door_keeper import ASK_NS, SHOW, SILENT_NS, DoorKeeper, Effects
+from albireo.machine.access.door_keeper import ASK_NS, QUIET_NS, SHOW, SILENT_NS, VISITORS_MAX, DoorKeeper, Effects
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
 from albireo.model.principal import ANYBODY
@@ -144,9 +144,9 @@ def test_tickets_that_are_shown_all_the_time_keep_nobody_from_being_judged() -> 
     for number in range(20):
         door.show(TICKET, b"pest%d" % number, "pest")
     assert len(door.asked) == 3, "one question is under way, the rest waits for its answer"
-    door.answer("", "no such ticket")
+    door.answer("no such ticket", "")
     assert len(door.asked) == 4 and len(door.asked[-1].arguments["shown"]) == 20  # type: ignore[arg-type]
-    door.answer("", *["no such ticket"] * 19)
+    door.answer(*["no such ticket"] * 19, "")
     assert door.hears(WHO) and not door.hears(WHO, b"pest1", "pest")
 
 
@@ -158,3 +158,29 @@ def test_visitors_are_bounded() -> None:
     before = len(door.said)
     door.show()
     assert len(door.said) == before, "whoever is inside may show another ticket"
+    for _ in range(QUIET_NS // SECOND):
+        door.answer(*[""] * SHOWN_MAX)
+        door.hears(WHO)
+        door.pass_time(SECOND)
+    said = len(door.said)
+    door.show(TICKET, b"late")
+    assert len(door.said) == said, "who said nothing for long gives way"
+    assert door.hears(WHO), "and nobody else does"
+
+
+def test_many_visitors_are_judged_each_second_in_short_questions() -> None:
+    door = opened()
+    for number in range(3 * SHOWN_MAX - 1):
+        door.show(TICKET, b"v%d" % number)
+    for _ in range(4):
+        shown = door.asked[-1].arguments["shown"]
+        assert isinstance(shown, list) and len(shown) <= SHOWN_MAX
+        door.answer(*[""] * len(shown))
+    said = {to for to, _ in door.said}
+    assert len(said) == 3 * SHOWN_MAX - 1, "each of them is let in"
+    for _ in range(3):
+        before = len(door.asked)
+        door.pass_time(ASK_NS // 3)
+        assert len(door.asked) == before + 1
+        door.answer(*[""] * SHOWN_MAX)
+    assert door.hears(WHO, b"v7")

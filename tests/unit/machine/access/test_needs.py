@@ -143,4 +143,8 @@ def test_a_question_that_everybody_may_ask_of_core_is_asked_again_when_its_membe
     is known by an id."""
     known = [one for one in QUESTIONS.values() if one.answerer in (Answerer.CORE, Answerer.ACTING)]
     assert {one.name for one in known if one.role is AccessRole.VIEW and not one.is_reading} == {"session_end"}
-    assert {one.name for one in known if one.role > AccessRole.VIEW and one.is_reading} == {"access_list", "message"}
+    assert {one.name for one in known if one.role > AccessRole.VIEW and one.is_reading} == {
+        "access_list",
+        "message",
+        "topic_tables",
+    }

@@ -80,8 +80,17 @@ HERE: Final[dict[str, dict[str, object]]] = {
     **{what: {"name": NAME, "lease": 1} for what in ("take", "give_back")},
     "ticket": {"door": "desk"},
     "topics": {},
-    **{what: {"name": "plant.events"} for what in ("topic", "topic_create", "topic_delete", "topic_readers")},
-    **{what: {"subscriber": "billing", "patterns": ("plant.>",)} for what in ("subscribe", "unsubscribe")},
+    "topic_tables": {},
+    **{
+        what: {"name": "plant.events"}
+        for what in ("topic", "topic_create", "topic_change", "topic_purge", "topic_delete", "topic_readers")
+    },
+    "store_key": {"name": "plant.events", "key": b"k"},
+    "store_keys": {"name": "plant.events"},
+    **{
+        what: {"subscriber": "billing", "patterns": ("plant.>",)}
+        for what in ("subscribe", "unsubscribe", "subscription")
+    },
     "tickets_shown": {"door": "desk", "endpoint": "tcp://127.0.0.1:7800", "needs": "view"},
     "forget": {"items": (ITEM,)},
     "access_grant": {"principal": "mes-1", "role": "view", "node": OTHER},

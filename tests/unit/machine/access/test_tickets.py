@@ -8,7 +8,7 @@ import pytest
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer, Ask
 from albireo.codec.ticket import Ticket, decode_ticket, digest_of, encode_ticket
-from albireo.machine.access.tickets import CLOSED_NS, DOORS_MAX, OF_SESSION_MAX, TICKET_NS
+from albireo.machine.access.tickets import CLOSED_NS, DOORS_MAX, TICKET_NS, TICKETS_MAX
 from albireo.machine.kernel.events import KeysListed, Suspended
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND
@@ -77,7 +77,7 @@ def outlive(one: World) -> None:
 
 
 def replace(one: World) -> None:
-    for _ in range(OF_SESSION_MAX):
+    for _ in range(TICKETS_MAX):
         given(one)
 
 
@@ -136,8 +136,8 @@ def test_a_ticket_that_nobody_gave_is_refused() -> None:
 
 def test_secrets_are_never_the_same_and_the_key_is_not_told() -> None:
     one = up()
-    secrets = {decode_ticket(given(one)).secret for _ in range(3 * OF_SESSION_MAX)}
-    assert len(secrets) == 3 * OF_SESSION_MAX
+    secrets = {decode_ticket(given(one)).secret for _ in range(24)}
+    assert len(secrets) == 24
     assert KEY not in secrets
 
 

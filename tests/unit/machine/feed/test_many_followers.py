@@ -24,7 +24,8 @@ COUNT = 1_000
 @pytest.mark.parametrize("count", [1, ALIVE_PER_TURN, ALIVE_PER_TURN + 1, COUNT])
 def test_each_follower_hears_a_life_sign_in_time_and_few_in_one_turn(count: int) -> None:
     followers = [b"%d" % number for number in range(count)]
-    beat, heard = Beat(), dict.fromkeys(followers, 0)
+    beat: Beat[bytes] = Beat()
+    heard = dict.fromkeys(followers, 0)
     while beat.at < 10 * SECOND:
         now, told = beat.at, beat.due(beat.at, followers)
         assert 0 < len(told) <= ALIVE_PER_TURN
@@ -35,7 +36,8 @@ def test_each_follower_hears_a_life_sign_in_time_and_few_in_one_turn(count: int)
 
 
 def test_few_followers_are_told_together_as_seldom_as_can_be() -> None:
-    beat, turns = Beat(), 0
+    beat: Beat[bytes] = Beat()
+    turns = 0
     while beat.at < 10 * SECOND:
         beat.due(beat.at, [b"a", b"b"])
         turns += 1

@@ -5,7 +5,7 @@ import msgspec
 from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.machine.desk.feeds import Feeds
 from albireo.machine.fold.folds import Folds
-from albireo.machine.kernel.named import HISTORY
+from albireo.machine.kernel.named import HISTORY, TOPICS
 from albireo.model.topology import Place
 from albireo.node.boot import specs_of
 from albireo.node.core.arguments import CoreArguments, root_config
@@ -34,6 +34,7 @@ def feeds_of(node: str) -> Feeds:
 def test_the_rate_of_the_uplink_is_that_of_the_parent_which_follows_the_log() -> None:
     feeds = feeds_of("root/north")
     for _ in range(2):
-        assert {name: one.bytes_per_s for name, one in feeds.leader._named.items()} == {"history": 0, "root": 512 << 10}
+        rates = {name: one.bytes_per_s for name, one in feeds.leader._named.items()}
+        assert rates == {"history": 0, "topics": 0, "root": 512 << 10}
         feeds.restored(Folds(), is_complete=True)
-    assert feeds_of("root").leader._named == {"history": HISTORY}
+    assert feeds_of("root").leader._named == {"history": HISTORY, "topics": TOPICS}

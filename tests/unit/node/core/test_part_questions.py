@@ -14,11 +14,11 @@ from albireo.machine.fold.people.access import AccessFold
 from albireo.machine.kernel.turn import Moment
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.status import HandedOn
-from albireo.node.core.history_questions import (
+from albireo.node.core.part_questions import (
     ANSWER_NS,
     UNDER_WAY_MAX,
     UNDER_WAY_OF_ONE_MAX,
-    HistoryQuestions,
+    PartQuestions,
 )
 from albireo.node.core.peer_links import PeerLinks
 from albireo.runtime import Letter
@@ -38,6 +38,7 @@ class Ends:
     """The ends of two links: to a history that does what a test wants, and to its askers."""
 
     def __init__(self) -> None:
+        self.name = "history"
         self.is_there = True
         self.is_closed, self.identity = False, b""
         self.asked: list[Ask] = []
@@ -60,7 +61,7 @@ class Desk:
         self.told = self.end.told
         self.access = AccessJudge("root", AccessFold())
         link: Any = self.end
-        self.questions = HistoryQuestions(link, PeerLinks())
+        self.questions = PartQuestions(link, PeerLinks())
 
     def ask(self, asker: bytes, number: int, what: str = "stats", of: str = "history", now: Instant = BEGIN) -> None:
         ask = Ask(request_id=number, what=what, of=of, arguments={"n": number})
