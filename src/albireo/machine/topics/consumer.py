@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from albireo.codec.message import FeedHello
 from albireo.codec.served import MessageColumns, Numbers
 from albireo.machine.feed.credit import Credit
-from albireo.model.position import BEGINNING, Position
+from albireo.model.position import BEGINNING
 from albireo.model.topic import Ranges
 
 
@@ -25,8 +25,6 @@ class ConsumerPlace(msgspec.Struct, frozen=True):
 class GivenMessages(msgspec.Struct, frozen=True, eq=False):
     """Messages that were given and are not acknowledged, without their bodies."""
 
-    first: Position
-    last: Position
     topic_id: Numbers
     number: Numbers
     sequence: Numbers
@@ -108,21 +106,20 @@ class Consumer:
         """Take note of messages that are on their way."""
         self.wanted.update(lasts)
         self.previous, self.sent = messages.last, messages.last.sequence
-        columns = messages.topic_id, messages.number, messages.sequence
-        self.given.append(GivenMessages(messages.first, messages.last, *columns, lasts))
+        self.given.append(GivenMessages(messages.topic_id, messages.number, messages.sequence, lasts))
         self.given_count += len(messages)
 
     def takes(self) -> dict[int, int]:
         """Forget what is given and acknowledged; number up to which each of these topics is done."""
         moved: dict[int, int] = {}
-        while self.given and self.given[0].first <= self.acknowledged:
+        end = self.acknowledged.sequence
+        while self.given and self.given[0].sequence[0] <= end:
             one = self.given.popleft()
-            if one.last > self.acknowledged:
-                count = int(np.searchsorted(one.sequence, self.acknowledged.sequence, "right"))
+            if one.sequence[-1] > end:
+                count = int(np.searchsorted(one.sequence, end, "right"))
                 moved.update(lasts_of(one.topic_id[:count], one.number[:count]))
-                left = Position(one.last.epoch, int(one.sequence[count]))
                 rest = one.topic_id[count:], one.number[count:], one.sequence[count:]
-                self.given.appendleft(GivenMessages(left, one.last, *rest, one.lasts))
+                self.given.appendleft(GivenMessages(*rest, one.lasts))
                 self.given_count -= count
                 break
             moved.update(one.lasts)

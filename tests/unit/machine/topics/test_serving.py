@@ -136,6 +136,21 @@ def test_an_acknowledgement_is_told_once_its_cursor_is_committed() -> None:
     assert bodies(hello(serving, subscription, place(b"two"))) == [b"3"], "acknowledged ones never come again"
 
 
+def test_an_acknowledgement_within_a_piece_of_two_epochs_moves_its_cursor() -> None:
+    log = TopicsLog()
+    topic = log.topic("t")
+    subscription = log.subscribe("s", "t")
+    log.put((topic, [b"1", b"2", b"3"]))
+    log.epoch = 2
+    log.put((topic, [b"4"]))
+    serving = begun(log)
+    assert len(given(hello(serving, subscription))) == 1
+    for count in (1, 2):
+        (record,) = [one for one in ack(serving, Position(1, 2 + count)) if isinstance(one, RecordMoves)]
+        assert record.moves == (CursorMoved(subscription, topic, count),)
+        serving.recorded(record.batch)
+
+
 def test_what_many_acknowledge_while_batches_are_under_way_becomes_one() -> None:
     log = TopicsLog()
     topic = log.topic("t")
