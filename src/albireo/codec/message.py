@@ -335,10 +335,12 @@ class FeedAlive(FeedMessage, frozen=True, tag="feed_alive"):
 
 
 class Carry(Message, frozen=True, tag="carry"):
-    """History to CORE: take the raw parts to the other member's history. CORE to history: they come from there.
+    """Actor to CORE: take the raw parts to the same actor of the other member. CORE to actor: they come from there.
 
-    Parts that can't be sent at once are lost; the histories ask for them again.
+    Parts that can't be sent at once are lost; the actors ask for them again. Without parts it says where the actor is.
     """
+
+    actor: bounded.Name = "history"
 
 
 class HistoryTold(Message, frozen=True, tag="history_told"):

@@ -3,7 +3,7 @@
     member -> voter    Read, Prepare, Accept, Release, Install
     voter  -> member   Voted; VoterHello before the first question, of a voter that dials
     member <-> member  Heartbeat, HeartbeatAnswered, FollowAsked, FollowAnswered, Frames, FollowAcked, FoldsAsked,
-                       FoldsSent, RangeAsked, RangeSent, Leaving, Yielded; Carried between their histories
+                       FoldsSent, RangeAsked, RangeSent, Leaving, Yielded; Carried between their actors
 
 Spec: design/pair.md, The voter protocol, exactly.
 """
@@ -328,7 +328,9 @@ class Yielded(Between, frozen=True, kw_only=True, tag="pair_yielded"):
 
 
 class Carried(Between, frozen=True, kw_only=True, tag="pair_carried"):
-    """Raw parts from one member's history to the other's (codec/history_copy.py). No message of the member machine."""
+    """Raw parts from an actor of one member to the same one of the other. No message of the member machine."""
+
+    actor: Name = "history"
 
 
 Question = Read | Prepare | Accept | Release | Install

@@ -134,6 +134,7 @@ def _topics(place: Place, keys: Path | None) -> dict[str, object]:
         "node": node.id,
         "endpoint": f"{endpoint.rpartition(':')[0]}:*" if endpoint and is_open else "",
         "keys": "" if keys is None else str(keys),
+        "is_paired": node.primary is not None,
     }
 
 

@@ -18,7 +18,6 @@ Not done here: reading files, sending, producing the cursors' batches (node/topi
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,12 +26,15 @@ from albireo.codec.puts import MOVES_MAX, CursorMoved
 from albireo.codec.served import MessageColumns, encode_served
 from albireo.machine.feed.beat import Beat
 from albireo.machine.topics.consumer import Consumer, ConsumerPlace, lasts_of
+from albireo.machine.topics.serving_effects import Effect, ReadStored, RecordMoves, Say
+from albireo.machine.topics.shared_messages import numbers_of
 from albireo.machine.topics.tables import TopicTables
 from albireo.machine.topics.tail import MessageBlock, MessageTail
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import Position
 from albireo.model.principal import UNKEYED, kind_of
 from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.topic_lease import count_of, joined, without
 
 CONSUMERS_MAX: Final = 20_000
 UNACKNOWLEDGED_MAX: Final = 16_384
@@ -43,36 +45,6 @@ PIECES_PER_TURN: Final = 64
 ALIVE_NS: Final = 10 * SECOND
 """Time between two life signs for one consumer; that its member does not lead any more it is told at once."""
 NOT_LEADING: Final = Refusal(RefusalCode.NOT_HOLDER, "this member does not lead", "ask the member that leads")
-
-
-class Say(msgspec.Struct, frozen=True):
-    """Effect: send this to a consumer; if nobody is there, `lost` is to be called."""
-
-    to: ConsumerPlace
-    message: FeedAnswer | FeedData | FeedAlive | FeedDone
-    raw: tuple[bytes, ...] = ()
-
-
-class ReadStored(msgspec.Struct, frozen=True, eq=False):
-    """Effect: read messages from files, and call `stored`."""
-
-    to: ConsumerPlace
-    wanted: Mapping[int, int]
-    """Topics, and number of each behind which messages are wanted."""
-    after: int
-    """Sequence of the record behind which they are."""
-    up_to: int
-    bytes_max: int
-
-
-class RecordMoves(msgspec.Struct, frozen=True, eq=False):
-    """Effect: have these cursors recorded, and call `recorded` with this number once they are committed."""
-
-    batch: int
-    moves: tuple[CursorMoved, ...]
-
-
-Effect = Say | ReadStored | RecordMoves
 
 
 class Serving:
@@ -92,6 +64,8 @@ class Serving:
         """Hellos that wait until the tail is where they say."""
         self._of_subscription: dict[int, ConsumerPlace] = {}
         self._of_topic: dict[int, set[ConsumerPlace]] = {}
+        self._lacking: set[ConsumerPlace] = set()
+        """Consumers that wait for messages which files lack for now."""
         self._due: dict[ConsumerPlace, None] = {}
         """Consumers for which there may be something to do."""
         self._beat: Beat[ConsumerPlace] = Beat(ALIVE_NS)
@@ -232,6 +206,7 @@ class Serving:
         if one is None:
             return
         self._due.pop(place, None)
+        self._lacking.discard(place)
         self._unsaid.pop(place, None)
         if self._of_subscription.get(one.subscription_id) == place:
             del self._of_subscription[one.subscription_id]
@@ -309,13 +284,10 @@ class Serving:
 
     def _piece_of(self, block: MessageBlock, one: Consumer, topics: set[int], room: int) -> list[Effect]:
         """Messages of a block for a consumer, as far as there is room; nothing: it has all of it."""
-        is_whole = len(topics) == len(block.firsts) and all(block.firsts[each] > one.wanted[each] for each in topics)
-        is_keyed = any(self.tables.topics.is_keyed(each) for each in topics)
-        if (
-            is_whole
-            and not (one.done or one.given_before or one.lost or is_keyed)
-            and block.messages.size_bytes <= room
-        ):
+        follows = all(block.firsts[each] == one.wanted[each] + 1 for each in topics)
+        is_plain = not any(self.tables.topics.is_keyed(each) for each in topics)
+        is_whole = follows and is_plain and len(topics) == len(block.firsts)
+        if is_whole and not (one.done or one.given_before or one.lost) and block.messages.size_bytes <= room:
             one.scanned = block.last.sequence
             return [self._said(one, block.messages, block.lasts, self._part_of(block))]
         messages = block.messages
@@ -334,7 +306,21 @@ class Serving:
     def _piece(self, one: Consumer, messages: MessageColumns, room: int) -> Say:
         messages = messages.up_to(room)
         lasts = lasts_of(messages.topic_id, messages.number)
+        self._see_lost(one, messages, lasts)
         return self._said(one, messages, lasts, self._encoded(messages, lasts, one))
+
+    def _see_lost(self, one: Consumer, messages: MessageColumns, lasts: Mapping[int, int]) -> None:
+        """Count messages before these that it should be given, and that are nowhere."""
+        topics, counts = np.unique(messages.topic_id, return_counts=True)
+        for topic_id, count in zip(topics.tolist(), counts.tolist(), strict=True):
+            last = lasts[topic_id]
+            cursor = self.tables.cursors.of(one.subscription_id, topic_id)
+            if cursor is None or last - one.wanted[topic_id] == count or self.tables.topics.is_keyed(topic_id):
+                continue
+            there = joined([*cursor.done, *numbers_of([messages], topic_id)])
+            missing = count_of(without([(max(cursor.low, one.wanted[topic_id]) + 1, last)], there))
+            if missing:
+                one.lost[topic_id] = one.lost.get(topic_id, 0) + missing
 
     def _said(self, one: Consumer, messages: MessageColumns, lasts: dict[int, int], part: bytes) -> Say:
         data = FeedData(
@@ -362,15 +348,21 @@ class Serving:
         names = {each: "" if (topic := self.tables.topics.find(each)) is None else topic.name for each in lasts}
         return encode_served(messages, flags, names, one.take_lost(messages) if one is not None and one.lost else None)
 
-    def stored(self, place: ConsumerPlace, messages: MessageColumns | None, scanned_to: int) -> list[Effect]:
+    def stored(
+        self, place: ConsumerPlace, messages: MessageColumns | None, scanned_to: int, *, is_lacking: bool = False
+    ) -> list[Effect]:
         """Files were read for a consumer.
 
         Args:
             messages: what it wants and they have, within the bytes that were said; None: nothing.
             scanned_to: sequence up to which nothing else in them is wanted.
+            is_lacking: what is wanted next is in no file for now.
         """
         one = self._consumers.get(place)
         if one is None:
+            return []
+        if is_lacking:
+            self._lacking.add(place)
             return []
         one.is_reading = False
         self._due[place] = None
@@ -383,6 +375,14 @@ class Serving:
         is_all = one.previous == found.last
         one.scanned = max(one.scanned, scanned_to if is_all else one.previous.sequence)
         return [said]
+
+    def files_changed(self, stored_counts: dict[int, int]) -> None:
+        """There are other files: what was lacking may be there."""
+        self.stored_counts = stored_counts
+        for place in self._lacking & self._consumers.keys():
+            self._consumers[place].is_reading = False
+            self._due[place] = None
+        self._lacking.clear()
 
     def failed(self, place: ConsumerPlace, cause: str) -> list[Effect]:
         """Files could not be read for a consumer."""
@@ -401,11 +401,10 @@ class Serving:
         self._moved.clear()
         if not moves:  # They had acknowledged it on another link already.
             return self._told(unsaid)
-        batches = [tuple(moves[at : at + MOVES_MAX]) for at in range(0, len(moves), MOVES_MAX)]
         effects: list[Effect] = []
-        for batch in batches:
+        for at in range(0, len(moves), MOVES_MAX):
             self._batch += 1
-            effects.append(RecordMoves(self._batch, batch))
+            effects.append(RecordMoves(self._batch, tuple(moves[at : at + MOVES_MAX])))
             self._under_way[self._batch] = {}
         self._under_way[self._batch] = unsaid
         return effects

@@ -67,6 +67,8 @@ class _Take:
         self.is_new = True
         """True: it may have messages by record that it does not hold."""
         self.is_reading = False
+        self.is_lacking = False
+        """True: files lack what it is to get, for now."""
 
 
 class SharedServing:
@@ -312,6 +314,19 @@ class SharedServing:
             moves = (CursorMoved(wanted.subscription_id, wanted.topic_id, 0, tuple(missing)),)
             effects.append(RecordShared(moves=moves))
         return effects
+
+    def lacking(self, wanted: ReadShared) -> None:
+        """A consumer is to get what is in no file for now."""
+        take = self._takes.get(wanted.subscription_id, {}).get(wanted.consumer)
+        if take is not None:
+            take.is_lacking = True
+
+    def files_changed(self) -> None:
+        """There are other files: what was lacking may be there."""
+        for subscription_id, takes in self._takes.items():
+            for one in [each for each in takes.values() if each.is_lacking]:
+                one.is_lacking = one.is_reading = False
+                self._due[subscription_id] = None
 
     def failed(self, wanted: ReadShared, cause: str) -> list[Effect]:
         """Files could not be read for a consumer."""

@@ -81,10 +81,10 @@ from albireo.model.position import BEGINNING, Position
 from albireo.model.status import PairStatus
 from albireo.node.member.admin_actions import ActionContext, AdminActions
 from albireo.node.member.audit_trail import audits_at_end
-from albireo.node.member.history_relay import HistoryRelay
 from albireo.node.member.marks import Marks
 from albireo.node.member.output_watch import OutputWatch
 from albireo.node.member.pair_links import PairLinks
+from albireo.node.member.relay import MemberRelay
 from albireo.node.member.status import MemberStatus
 from albireo.node.membership.access import KeyAccess
 from albireo.node.membership.membership import LogAndFolds
@@ -108,7 +108,7 @@ class PairMembership:
         self._member: Member
         self._actions: AdminActions
         self._plcs: PlcVoters
-        self._relay: HistoryRelay
+        self._relay: MemberRelay
         self._told: root_events.PairChanged | None = None
         self._durable_seen = BEGINNING
         """Durable position that the last step saw: a holder, to whom only positions matter, takes no other for it."""
@@ -154,7 +154,7 @@ class PairMembership:
         told = (self._refuse, lambda session: self._step(SessionLost(session)))
         self._replication = Replication(self._actor, log, own, self._links.others, *told)
         self._restoring = Restoring(self._actor, self._core, own, self._links.others, self._refuse)
-        self._relay = HistoryRelay(self._actor, self._core, own, peer, self._links.others, status, self._refuse)
+        self._relay = MemberRelay(self._actor, self._core, own, peer, self._links.others, status, self._refuse)
         self._outputs = OutputWatch(self._member, log, self._core.root)
         self._watch.run_of = lambda: self._member.peer.run
         self._watch.on_gone = self._other_gone
@@ -196,7 +196,7 @@ class PairMembership:
         elif letter.link is self._boot:
             return True  # Boot says that the stop was asked for; the stop itself comes as to every actor.
         elif isinstance(message, Carry | HistoryTold):
-            self._relay.from_history(letter)
+            self._relay.from_actor(letter)
         else:
             return self._plcs.hears(letter.sender, message, self._actor.now())
         return True

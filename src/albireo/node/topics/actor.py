@@ -5,9 +5,7 @@ read. It listens at a local link, and at a TCP link of its own with the node's k
 ticket. It serves while its member leads. The machine is machine/topics/serving.py; what it says is sent here.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,6 +19,7 @@ from albireo.codec.message import (
     Appended,
     AppendRefused,
     Ask,
+    Carry,
     FeedAck,
     FeedAlive,
     FeedAnswer,
@@ -30,7 +29,6 @@ from albireo.codec.message import (
     RoleAsked,
     RoleTold,
 )
-from albireo.codec.questions.topics import TOPIC_TABLES, TopicTablesTold
 from albireo.codec.record import Stream
 from albireo.codec.sharing import SETTLE, TAKE
 from albireo.machine.feed.follower import (
@@ -50,28 +48,28 @@ from albireo.machine.feed.follower import Event as FeedEvent
 from albireo.machine.producer.flight import PutOffer
 from albireo.machine.producer.producer import Event as ProducerEvent
 from albireo.machine.topics.consumer import ConsumerPlace
-from albireo.machine.topics.serving import Effect, ReadStored, RecordMoves, Say, Serving
+from albireo.machine.topics.serving import Serving
+from albireo.machine.topics.serving_effects import Effect, ReadStored, RecordMoves, Say
 from albireo.machine.topics.tables import TopicTables
-from albireo.machine.topics.tail import MessageTail, count_chunk, read_chunk
+from albireo.machine.topics.tail import MessageTail, read_chunk
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.node.topics.answers import MessageAnswers
 from albireo.node.topics.cursor_producer import CursorProducer
+from albireo.node.topics.filling import NAME, MessageFilling
+from albireo.node.topics.late import ASKED, LateBegin
 from albireo.node.topics.reads import StoreReads
 from albireo.node.topics.shared_consumers import SharedConsumers
 from albireo.node.topics.store import MessagesDamaged, StoredPiece, TopicStore
+from albireo.node.topics.writes import StoreWrites
 from albireo.runtime import ActorContext, Letter, Link
 from albireo.runtime.actor.ticket_door import TicketDoor
 from albireo.runtime.link.keys import Keys
 
 STREAMS: Final = (Stream.STATE, Stream.CONTROL, Stream.PUTS)
-NAME: Final = "topics"
-"""Name of the actor, of its links, of its door, and of the producer of cursors."""
 ROLE_NS: Final = SECOND
 """Time between two questions whether this member leads."""
-TABLES_ASKED: Final = 1
-"""Number of the question to CORE."""
 SEAL_BYTES: Final = 16 << 20
 SEAL_BLOCKS: Final = 4_096
 SEAL_NS: Final = 60 * SECOND
@@ -90,17 +88,9 @@ class TopicsArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Address of the door, tcp://HOST:PORT with `*` for a free port; empty: there is none."""
     keys: str = ""
     """Directory of the CURVE keys; empty: none."""
+    is_paired: bool = False
     capacity_bytes: int = 8 << 20
     """Most bytes of frames that may be under way to this actor."""
-
-
-class _Late(msgspec.Struct):
-    """First pass over a log that begins too late."""
-
-    begin: Position
-    told: TopicTablesTold | None = None
-    counts: dict[int, int] = {}
-    """Messages of each topic between the begin and the record of the tables."""
 
 
 def create(arguments: Mapping[str, object]) -> "TopicsActor":
@@ -128,11 +118,11 @@ class TopicsActor:
         self._shared: SharedConsumers
         self._known_to = 0
         """Record as of which the tables are, while the messages before it are still taken."""
-        self._late: _Late | None = None
+        self._late: LateBegin | None = None
         """First pass over a log that begins too late; None: there is none."""
-        self._writer = ThreadPoolExecutor(1, "topics-writer")
+        self._writes = StoreWrites()
         self._reads = StoreReads()
-        self._sealing: Future[None] | None = None
+        self._filling: MessageFilling
         self._sealed_at = Instant(0)
         self._role = RoleTold(is_acting=False, epoch=0)
         self._role_at = Instant(0)
@@ -142,7 +132,10 @@ class TopicsActor:
         self._actor = actor
         self._core = actor.connect("core")
         self._cursors = CursorProducer(NAME, actor, self._core)
-        self._reads.open(actor)
+        self._writes.open(actor)
+        disk = (self._reads, self._writes, self._files_changed)
+        self._filling = MessageFilling(actor, self._core, *disk, is_paired=self._arguments.is_paired)
+        self._reads.open(actor, lambda name, then: self._filling.give_up(self._store, name, then))
         self._shared = SharedConsumers(actor, self._cursors, self._reads, self._send)
         self._answers = MessageAnswers(lambda to, answer: self._local.send(answer, to=to), self._reads)
         self._store, problem = TopicStore.open(actor.data, self._arguments.node)
@@ -166,11 +159,11 @@ class TopicsActor:
     async def stop(self) -> None:
         self._stand_by()
         self._actor.arm(None)
-        if self._sealing is not None:
-            await asyncio.wait([asyncio.wrap_future(self._sealing)])
+        await self._writes.settled()
         if self._has_news:
-            await asyncio.wait([asyncio.wrap_future(self._seal())])
-        self._writer.shutdown()
+            self._seal()
+            await self._writes.settled()
+        self._writes.close()
         self._reads.close()
         for link in (self._core, self._local):
             link.close()
@@ -191,10 +184,12 @@ class TopicsActor:
         if now >= self._role_at:
             self._role_at = Instant(now + ROLE_NS)
             self._core.send(RoleAsked(adapter="client"))
-            self._ask_tables()
+            if self._late is not None:
+                self._late.ask(self._core)
         self._go_on()
         self._perform(self._serving.alive(now))
         self._shared.ticked(now)
+        self._filling.ticked(now, self._store)
 
     def _go_on(self) -> None:
         self._see_role()
@@ -206,9 +201,8 @@ class TopicsActor:
         self._arm()
 
     def _arm(self) -> None:
-        others = (None if one is None else one.deadline() for one in (self._cursors, self._door))
-        due = (self._role_at, self._follower.deadline(), self._serving.deadline(), self._shared.deadline())
-        self._actor.arm(soonest(*due, *others))
+        parts = (self._cursors, self._door, self._follower, self._serving, self._shared, self._filling)
+        self._actor.arm(soonest(self._role_at, *(one.deadline() for one in parts if one is not None)))
 
     def _hear_core(self, letter: Letter) -> None:
         match letter.message:
@@ -218,7 +212,10 @@ class TopicsActor:
                 self._produce(message)
             case RoleTold() as told:
                 self._role = told
-            case Answer(request_id=number) as answer if number == TABLES_ASKED:
+            case Carry():
+                if self._is_folded:
+                    self._filling.heard(letter.raw, self._store, self._tables)
+            case Answer(request_id=number) as answer if number == ASKED:
                 self._tables_told(answer)
             case other:
                 self._actor.log.limited("message_unexpected", type(other).__name__, link=letter.link.name)
@@ -285,51 +282,47 @@ class TopicsActor:
             self._follow(Digested(self._tail.end))
 
     def _begin_late(self, begin: Position) -> None:
-        """Have the tables from CORE, and the numbers of messages from a first pass over what the log has."""
-        self._late = _Late(begin)
+        """Go on behind what the files have."""
+        self._late = LateBegin(begin)
         self._begin_at(begin)
-        self._ask_tables()
-
-    def _ask_tables(self) -> None:
-        """Ask CORE, again each second: it may have ended between question and answer."""
-        if self._late is not None and self._late.told is None:
-            self._core.send(Ask(request_id=TABLES_ASKED, what=TOPIC_TABLES.name))
+        self._late.ask(self._core)
 
     def _tables_told(self, answer: Answer) -> None:
-        if self._late is None or self._late.told is not None:
+        late = self._late
+        if late is None or late.told is not None:
             return
         if answer.refusal is not None:
             self._actor.fail(f"CORE does not tell the tables of topics: {answer.refusal}")
             return
-        self._late.told = msgspec.convert(answer.result, TopicTablesTold)
-        self._new_follower(self._late.begin, self._follower.log_id, self._follower.history)
+        late.take(answer)
+        self._new_follower(late.begin, self._follower.log_id, self._follower.history)
         self._follow(LinkUp())
-        self._see_counted(self._late)
-
-    def _count(self, letter: Letter, late: _Late) -> None:
-        if late.told is None:
-            return
-        for part in letter.raw:
-            count_chunk(part, late.told.position.sequence, late.counts)
-        self._follow(Digested(self._follower.position))
         self._see_counted(late)
 
-    def _see_counted(self, late: _Late) -> None:
+    def _count(self, letter: Letter, late: LateBegin) -> None:
+        if late.told is not None:
+            late.count(letter.raw)
+            self._follow(Digested(self._follower.position))
+            self._see_counted(late)
+
+    def _see_counted(self, late: LateBegin) -> None:
         """Follow from the begin once more, when everything up to the record of the tables is counted."""
-        if late.told is None or self._follower.position.sequence < late.told.position.sequence:
+        if not late.is_over(self._follower.position):
             return
         self._late = None
         self._begin_at(late.begin)
-        self._tables.restore(late.told.sections)
-        self._tables.set_back(late.counts)
-        self._known_to = late.told.position.sequence
+        self._known_to = late.restore(self._tables)
+        if self._arguments.is_paired and late.begin > self._store.manifest.position:
+            self._store.lacks_to(late.begin, {one.topic_id: one.count for one in self._tables.topics if one.count})
+            self._sealed_at = Instant(0)  # The hole is listed soon, and so filled.
+            self._files_changed()
         self._new_follower(late.begin, self._follower.log_id, self._follower.history)
         self._follow(LinkUp())
 
     def _went_another_way(self, position: Position) -> None:
         """The log lost committed records, and goes on in a new epoch behind `position`."""
         self._actor.log.error("log_went_another_way", at=str(position), had=str(self._tail.end))
-        if self._sealing is not None or position >= self._store.manifest.position:
+        if self._writes.is_busy or position >= self._store.manifest.position:
             self._actor.fail("the log went another way")  # The next start goes on behind the files, or cuts them.
             return
         self._store.cut(position, self._follower.history.entries)
@@ -354,50 +347,53 @@ class TopicsActor:
     # Files.
 
     @property
+    def _is_folded(self) -> bool:
+        """True: the tables are those of the end of the tail."""
+        return self._late is None and self._tail.end.sequence >= self._known_to
+
+    @property
     def _has_news(self) -> bool:
         """True: there are messages to be sealed, or at least a position."""
-        is_folded = self._late is None and self._tail.end.sequence >= self._known_to
-        return is_folded and self._tail.end > self._store.manifest.position
+        return self._is_folded and self._tail.end > self._store.manifest.position
 
     def _seal_if_due(self, now: Instant) -> None:
         is_large = self._tail.size_bytes >= SEAL_BYTES or len(self._tail) >= SEAL_BLOCKS
         is_due = now - self._sealed_at >= (SEAL_NS if self._tail.count else LEVEL_NS)
-        if self._sealing is None and (is_large or is_due) and not self._actor.is_stopping:
+        if not self._writes.is_busy and (is_large or is_due) and not self._actor.is_stopping:
             self._sealed_at = now
             if self._has_news:
                 self._seal()
 
-    def _seal(self) -> "Future[None]":
+    def _seal(self) -> None:
         """Make the tail durable, in a thread."""
         tables, follower, end = self._tables, self._follower, self._tail.end
         content = [one.messages for one in self._tail.behind(0)]
         topics = {one.topic_id: one.name for one in tables.topics}
         told = (tables.snapshot(), topics, follower.log_id, follower.history.entries, tables.kept())
-        self._sealing = sealing = self._writer.submit(self._store.seal, content, end, *told)
-        tail = self._tail
-        sealing.add_done_callback(lambda done: self._actor.call(self._sealed, done, end, tail))
-        return sealing
+        then = partial(self._sealed, end, self._tail)
+        self._writes.write(partial(self._store.seal, content, end, *told), then)
 
-    def _sealed(self, done: "Future[None]", end: Position, tail: MessageTail) -> None:
-        """Files were written, up to `end` of this tail; or merged."""
-        self._sealing = None
-        error = done.exception()
-        if isinstance(error, OSError | MessagesDamaged | DecodeError):
-            self._actor.log.limited("messages_not_sealed", "seal", reason=str(error))
-            return
-        if error is not None:
-            raise error
-        if tail is self._tail and end > self._tail.begin:
+    def _sealed(self, end: Position, tail: MessageTail, error: Exception | None) -> None:
+        """Files were written, up to `end` of this tail."""
+        if error is None and tail is self._tail and end > self._tail.begin:
             self._tail.let_go(end)
-            self._serving.stored_counts = self._store.stored_counts()
-            self._shared.sealed()
+            self._files_changed()
             self._follow(MadeDurable(end))
             self._follow(Digested(self._tail.end))
-        if (inputs := self._store.next_merge()) and not self._actor.is_stopping:
-            self._sealing = self._writer.submit(self._store.rewrite, inputs, self._tables.kept())
-            tail = self._tail
-            self._sealing.add_done_callback(lambda merged: self._actor.call(self._sealed, merged, BEGINNING, tail))
+        self._merge(error)
+
+    def _merge(self, error: Exception | None) -> None:
+        """Merge files, if it is time: those before were, or were not."""
+        if isinstance(error, MessagesDamaged):
+            self._filling.give_up(self._store, error.name, self._go_on)
+        elif error is None and (inputs := self._store.next_merge()) and not self._actor.is_stopping:
+            self._writes.write(partial(self._store.rewrite, inputs, self._tables.kept()), self._merge)
         self._go_on()
+
+    def _files_changed(self) -> None:
+        self._serving.files_changed(self._store.stored_counts())
+        self._shared.sealed()
+        self._actor.call(self._go_on)
 
     def _read(self, wanted: ReadStored) -> None:
         """Read files for a consumer."""
@@ -406,16 +402,18 @@ class TopicsActor:
 
     def _was_read(self, wanted: ReadStored, serving: Serving, piece: StoredPiece | None, problem: str) -> None:
         if serving is self._serving:
-            stored = None if piece is None else serving.stored(wanted.to, piece.messages, piece.scanned_to)
-            self._perform(serving.failed(wanted.to, problem) if stored is None else stored)
+            if piece is None:
+                self._perform(serving.failed(wanted.to, problem))
+            else:
+                told = wanted.to, piece.messages, piece.scanned_to
+                self._perform(serving.stored(*told, is_lacking=piece.hole is not None))
             self._go_on()
 
     # Who leads.
 
     def _see_role(self) -> None:
         """Begin to serve, or stop, as CORE says; not before everything is folded that was before this lead."""
-        is_level = self._late is None and self._tail.end.sequence >= self._known_to
-        leads = self._role.is_acting and is_level and self._tail.end.epoch >= self._role.epoch
+        leads = self._role.is_acting and self._is_folded and self._tail.end.epoch >= self._role.epoch
         if self._serving.is_leading and (not self._role.is_acting or self._role.epoch != self._serving.epoch):
             self._actor.log.info("topics_stand_by", epoch=self._serving.epoch)
             self._stand_by()

@@ -19,6 +19,7 @@ from albireo.node.topics.store import StoredPiece, TopicStore
 EARLY_MAX: Final = 64
 """Most questions that wait for the tail."""
 _GONE: Final = Refusal(RefusalCode.UNKNOWN_NAME, "the message is gone", "look up its key again")
+_LACKING: Final = Refusal(RefusalCode.NOT_YET, "the message is being fetched from the other member", "ask again soon")
 _EARLY: Final = Refusal(RefusalCode.BUSY, "too many ask for messages that are not here yet", "ask again soon")
 
 
@@ -72,6 +73,8 @@ class MessageAnswers:
         if piece is None:
             refusal = Refusal(RefusalCode.DISK_FAILED, problem, "look at the log of the actor `topics`")
             self._say(sender, Answer(request_id=request_id, refusal=refusal))
+        elif piece.hole is not None:
+            self._say(sender, Answer(request_id=request_id, refusal=_LACKING))
         else:
             self._told(sender, request_id, wanted, piece.messages)
 

@@ -2,12 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 from albireo.node.topics.store import MessagesDamaged, StoredPiece, TopicStore
 from albireo.runtime import ActorContext
 
 Then = Callable[[StoredPiece | None, str], None]
 """Takes what was read; None: it could not be, and why."""
+GiveUp = Callable[[str, Callable[[], None]], object]
+"""Moves a damaged file aside, and then calls."""
 
 
 class StoreReads:
@@ -16,10 +19,12 @@ class StoreReads:
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "topics-reader")
         self._actor: ActorContext
+        self._give_up: GiveUp
 
-    def open(self, actor: ActorContext) -> None:
+    def open(self, actor: ActorContext, give_up: GiveUp) -> None:
         """Answer in the loop of this actor."""
         self._actor = actor
+        self._give_up = give_up
 
     def close(self) -> None:
         self._executor.shutdown()
@@ -29,12 +34,16 @@ class StoreReads:
     ) -> None:
         """Read as `TopicStore.read` does, and go on with `then`."""
         reading = self._executor.submit(store.read, wanted, after, up_to, bytes_max)
-        reading.add_done_callback(lambda done: self._actor.call(self._was_read, done, then))
+        again = partial(self.read, store, wanted, after, up_to, bytes_max, then)
+        reading.add_done_callback(lambda done: self._actor.call(self._was_read, done, then, again))
 
-    def _was_read(self, done: "Future[StoredPiece]", then: Then) -> None:
+    def _was_read(self, done: "Future[StoredPiece]", then: Then, again: Callable[[], None]) -> None:
         error = done.exception()
-        if isinstance(error, OSError | MessagesDamaged):
-            self._actor.log.limited("messages_damaged", "read", reason=str(error))
+        if isinstance(error, MessagesDamaged):
+            self._actor.log.error("messages_damaged", file=error.name, reason=str(error))
+            self._give_up(error.name, again)
+        elif isinstance(error, OSError):
+            self._actor.log.limited("messages_not_read", "read", reason=str(error))
             then(None, str(error))
         else:
             then(done.result(), "")

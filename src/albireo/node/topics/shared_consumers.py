@@ -37,8 +37,9 @@ class SharedConsumers:
         self.sealed()
 
     def sealed(self) -> None:
-        """Files have more."""
+        """There are other files."""
         self._machine.messages.stored_counts = self._store.stored_counts()
+        self._machine.files_changed()
 
     def leads(self) -> None:
         """This member leads, and the tables have all that was committed before it."""
@@ -85,7 +86,9 @@ class SharedConsumers:
                     self._reads.read(self._store, {topic_id: first - 1}, 0, up_to, bytes_max, then)
 
     def _was_read(self, wanted: ReadShared, machine: SharedServing, piece: StoredPiece | None, problem: str) -> None:
-        if machine is self._machine:
+        if machine is self._machine and piece is not None and piece.hole is not None:
+            machine.lacking(wanted)
+        elif machine is self._machine:
             read = None if piece is None else machine.read(wanted, piece.messages)
             self._perform(machine.failed(wanted, problem) if read is None else read)
             self.serve()

@@ -9,6 +9,7 @@ One thread writes at a time (the caller's obligation), another one may read: a m
 Spec: ADR-0247.
 """
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.served import MessageColumns
-from albireo.codec.topic_files import MessageFile, MessageManifest, decode_manifest, encode_manifest
+from albireo.codec.topic_files import MessageFile, MessageHole, MessageManifest, decode_manifest, encode_manifest
 from albireo.log.files import FileSystem, OsFileSystem, sync_names
 from albireo.machine.topics.tables import KeptMessages
 from albireo.model.position import Position
@@ -42,6 +43,10 @@ GROUPS_MAX: Final = 48
 class MessagesDamaged(Exception):
     """A file is missing, or its bytes are others than were written."""
 
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"{name}: {why}")
+        self.name = name
+
 
 class StoredPiece(msgspec.Struct, frozen=True, eq=False):
     """Messages that were read."""
@@ -50,6 +55,8 @@ class StoredPiece(msgspec.Struct, frozen=True, eq=False):
     """None: nothing in the stretch that was looked at is wanted."""
     scanned_to: int
     """Sequence up to which nothing else is wanted."""
+    hole: MessageHole | None = None
+    """Messages behind that are wanted, and lacking for now."""
 
 
 class TopicStore:
@@ -58,6 +65,8 @@ class TopicStore:
     def __init__(self, root: Path, manifest: MessageManifest, files: FileSystem) -> None:
         self.root = root
         self.manifest = manifest
+        self.new_hole: MessageHole | None = None
+        """Hole at the end of the files, which the next `seal` lists."""
         self._files = files
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
         self._groups: OrderedDict[tuple[str, int, bool], Any] = OrderedDict()
@@ -109,7 +118,7 @@ class TopicStore:
         """Make messages durable, and the position with them; forget files of which nobody wants anything.
 
         Args:
-            content: all messages between the manifest's position and `position`.
+            content: all messages between the manifest's position, or the new hole, and `position`.
             tables: snapshots of the tables as of `position`.
             topics: names by id.
             kept: which messages are.
@@ -117,14 +126,8 @@ class TopicStore:
             OSError: of the disk; everything is as it was.
         """
         manifest = self.manifest
-        made: list[MessageFile] = []
-        if any(len(one) for one in content):
-            from albireo.node.topics import parquet  # A node without topics does without it.
-
-            table = parquet.sorted_table([parquet.table_of(one, topics) for one in content if len(one)])
-            table = parquet.without(table, kept, position.sequence)
-            if len(table):
-                made.append(self._write(table, manifest.position.sequence + 1, position.sequence))
+        begin = manifest.position.sequence if self.new_hole is None else self.new_hole.last_sequence
+        made = self._made(content, topics, kept, begin + 1, position.sequence)
         floors = kept.floors
         files = [
             one for one in manifest.files if any(floors.get(each, last) < last for each, last in one.lasts.items())
@@ -135,14 +138,19 @@ class TopicStore:
             history=tuple(history),
             position=position,
             files=(*files, *made),
+            holes=self.holes,
             tables=dict(tables),
         )
         self._replace(changed)
+        self.new_hole = None
 
     def next_merge(self) -> tuple[MessageFile, ...]:
         """Neighbours to be merged; empty: none."""
         run: list[MessageFile] = []
+        holes = [one.first_sequence for one in self.manifest.holes]
         for one in self.manifest.files:
+            if run and any(run[-1].last_sequence < hole < one.first_sequence for hole in holes):
+                run = []
             if one.size_bytes > MERGE_BYTES_MAX or (run and one.size_bytes > 4 * max(1 << 20, run[0].size_bytes)):
                 run = []
             if one.size_bytes <= MERGE_BYTES_MAX:
@@ -159,7 +167,7 @@ class TopicStore:
         """
         from albireo.node.topics import parquet
 
-        tables = [self._file(one).read(group) for one in inputs for group in self._file(one).groups]
+        tables = [self._rows(one, group) for one in inputs for group in self._file(one).groups]
         table = parquet.without(parquet.sorted_table(tables), kept, last_sequence)
         last = min(inputs[-1].last_sequence, last_sequence)
         made = [self._write(table, inputs[0].first_sequence, last)] if len(table) else []
@@ -172,6 +180,62 @@ class TopicStore:
                 files.append(one)
         self._replace(msgspec.structs.replace(self.manifest, files=tuple(files)))
 
+    @property
+    def holes(self) -> tuple[MessageHole, ...]:
+        """Stretches that are lacking, in the order of the log."""
+        return self.manifest.holes + (() if self.new_hole is None else (self.new_hole,))
+
+    def lacks_to(self, position: Position, lasts: dict[int, int]) -> None:
+        """The messages up to here come from no log any more; the next `seal` lists them as a hole.
+
+        Args:
+            lasts: number of the last one of each topic.
+        """
+        self.new_hole = MessageHole(self.manifest.position.sequence + 1, position.sequence, lasts)
+
+    def fill(
+        self,
+        messages: Sequence[MessageColumns],
+        topics: Mapping[int, str],
+        kept: KeptMessages,
+        hole: MessageHole,
+        up_to: int,
+    ) -> None:
+        """Put messages, or nothing, in the place of the begin of a hole that is listed, up to a record.
+
+        Args:
+            messages: all that there are.
+        Raises:
+            OSError: of the disk; everything is as it was.
+        """
+        if hole not in self.manifest.holes:
+            return  # The log went another way meanwhile.
+        made = self._made(messages, topics, kept, hole.first_sequence, up_to)
+        left = MessageHole(up_to + 1, hole.last_sequence, hole.lasts)
+        holes = [one for one in self.manifest.holes if one != hole]
+        if left.first_sequence <= left.last_sequence:
+            holes.append(left)
+        files = sorted((*self.manifest.files, *made), key=lambda one: one.first_sequence)
+        holes.sort(key=lambda one: one.first_sequence)
+        self._replace(msgspec.structs.replace(self.manifest, files=tuple(files), holes=tuple(holes)))
+
+    def give_up(self, name: str, *, is_alone: bool) -> None:
+        """Move a damaged file aside, and have a hole in its place, unless nobody else can have its messages.
+
+        Raises:
+            OSError: of the disk.
+        """
+        found = next((one for one in self.manifest.files if one.name == name), None)
+        if found is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            self._files.rename(self.root / name, self.root.with_name(f"{FOLDER}.damaged-{name}"))
+        self._open.pop(name, None)
+        hole = MessageHole(found.first_sequence, found.last_sequence, found.lasts)
+        holes = sorted((*self.manifest.holes, *(() if is_alone else (hole,))), key=lambda one: one.first_sequence)
+        files = tuple(one for one in self.manifest.files if one is not found)
+        self._replace(msgspec.structs.replace(self.manifest, files=files, holes=tuple(holes)))
+
     def cut(self, position: Position, history: Sequence[Any]) -> None:
         """Forget messages behind a record, because the log went another way there; the tables are of no use then.
 
@@ -179,7 +243,34 @@ class TopicStore:
         """
         for one in [each for each in self.manifest.files if each.last_sequence > position.sequence]:
             self.rewrite([one], KeptMessages(dict.fromkeys(one.lasts, 0)), position.sequence)
-        self._replace(msgspec.structs.replace(self.manifest, position=position, history=tuple(history), tables={}))
+        self.new_hole = None
+        holes = [
+            msgspec.structs.replace(one, last_sequence=min(one.last_sequence, position.sequence))
+            for one in self.manifest.holes
+            if one.first_sequence <= position.sequence
+        ]
+        cut = msgspec.structs.replace(
+            self.manifest, position=position, history=tuple(history), holes=tuple(holes), tables={}
+        )
+        self._replace(cut)
+
+    def _made(
+        self,
+        content: Sequence[MessageColumns],
+        topics: Mapping[int, str],
+        kept: KeptMessages,
+        first: int,
+        last: int,
+    ) -> list[MessageFile]:
+        """A new file of the messages between two records that are kept, or none."""
+        columns = [one for one in content if len(one)]
+        if not columns:
+            return []
+        from albireo.node.topics import parquet  # A node without topics does without it.
+
+        table = parquet.sorted_table([parquet.table_of(one, topics) for one in columns])
+        table = parquet.without(table, kept, last)
+        return [self._write(table, first, last)] if len(table) else []
 
     def _write(self, table: Any, first: int, last: int) -> MessageFile:
         from albireo.node.topics import parquet
@@ -197,7 +288,8 @@ class TopicStore:
         listed = {one.name for one in newest.files}
         for one in before.files:
             if one.name not in listed:
-                self._files.unlink(self.root / one.name)
+                with contextlib.suppress(FileNotFoundError):  # A damaged one was moved aside.
+                    self._files.unlink(self.root / one.name)
 
     def _appear(self, name: str, data: memoryview) -> None:
         """Write a file aside, and let it appear when it is durable."""
@@ -216,10 +308,11 @@ class TopicStore:
     # Reading.
 
     def stored_counts(self) -> dict[int, int]:
-        """Number of the last message of each topic in files."""
+        """Number of the last message of each topic in files, or lacking there."""
         found: dict[int, int] = {}
-        for one in self.manifest.files:
-            found.update(one.lasts)
+        stretches: list[MessageFile | MessageHole] = [*self.manifest.files, *self.holes]
+        for one in stretches:
+            found |= {topic_id: max(last, found.get(topic_id, 0)) for topic_id, last in one.lasts.items()}
         return found
 
     def read(self, wanted: Mapping[int, int], after: int, up_to: int, bytes_max: int) -> StoredPiece:
@@ -228,23 +321,23 @@ class TopicStore:
         Raises:
             MessagesDamaged: a file can't be read.
         """
-        for _ in range(8):  # A merge may take a file away meanwhile.
+        while True:
             try:
                 return self._read(wanted, after, up_to, bytes_max)
-            except FileNotFoundError as error:
-                gone = error
-            except DecodeError as error:
-                raise MessagesDamaged(error.reason) from error
-        raise MessagesDamaged(str(gone))
+            except FileNotFoundError:
+                pass  # A merge took it away meanwhile.
 
     def _read(self, wanted: Mapping[int, int], after: int, up_to: int, bytes_max: int) -> StoredPiece:
         from albireo.node.topics import parquet
 
-        for one in self.manifest.files:
+        stretches: list[MessageFile | MessageHole] = [*self.manifest.files, *self.holes]
+        for one in sorted(stretches, key=lambda each: each.first_sequence):
             if one.last_sequence <= after or one.first_sequence > up_to:
                 continue
             if not any(last > wanted.get(topic_id, last) for topic_id, last in one.lasts.items()):
                 continue
+            if isinstance(one, MessageHole):
+                return StoredPiece(None, max(after, one.first_sequence - 1), one)
             groups = parquet.groups_with(self._file(one), wanted, after)
             while groups and parquet.is_alone(groups):
                 if (piece := self._of_one_topic(one, groups[0], wanted, after, up_to, bytes_max)) is not None:
@@ -280,7 +373,7 @@ class TopicStore:
     def _group(self, one: MessageFile, group: "RowGroup", *, as_columns: bool = False) -> Any:
         key = (one.name, group.index, as_columns)
         if key not in self._groups:
-            table = self._file(one).read(group)
+            table = self._rows(one, group)
             if as_columns:
                 from albireo.node.topics import parquet
 
@@ -293,14 +386,32 @@ class TopicStore:
         return self._groups[key]
 
     def _file(self, one: MessageFile) -> "OpenFile":
-        """The file with its footer; pages are checked as they are read."""
+        """The file with its footer; pages are checked as they are read.
+
+        Raises:
+            FileNotFoundError: it is not listed any more. MessagesDamaged: it is.
+        """
         from albireo.node.topics import parquet
 
         if one.name not in self._open:
             path = self.root / one.name
-            if path.stat().st_size != one.size_bytes:
-                raise MessagesDamaged(f"{one.name} has another size than was written")
-            self._open[one.name] = parquet.OpenFile(path)
+            try:
+                if path.stat().st_size != one.size_bytes:
+                    raise MessagesDamaged(one.name, "it has another size than was written")
+                self._open[one.name] = parquet.OpenFile(path)
+            except FileNotFoundError:
+                if one in self.manifest.files:
+                    raise MessagesDamaged(one.name, "it is missing") from None
+                raise
+            except DecodeError as error:
+                raise MessagesDamaged(one.name, error.reason) from error
             if len(self._open) > OPEN_MAX:
                 self._open.popitem(last=False)
         return self._open[one.name]
+
+    def _rows(self, one: MessageFile, group: "RowGroup") -> Any:
+        """Raises: as `_file`."""
+        try:
+            return self._file(one).read(group)
+        except DecodeError as error:
+            raise MessagesDamaged(one.name, error.reason) from error

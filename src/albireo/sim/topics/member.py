@@ -10,7 +10,8 @@ from albireo.codec.message import AnyMessage, Ask, FeedAck, FeedHello
 from albireo.codec.served import MessageColumns
 from albireo.machine.producer.flight import PutOffer
 from albireo.machine.topics.consumer import ConsumerPlace
-from albireo.machine.topics.serving import Effect, ReadStored, RecordMoves, Say, Serving
+from albireo.machine.topics.serving import Serving
+from albireo.machine.topics.serving_effects import Effect, ReadStored, RecordMoves, Say
 from albireo.machine.topics.shared_effects import AnswerTo, PutDead, ReadShared, RecordShared
 from albireo.machine.topics.shared_serving import Effect as SharedEffect
 from albireo.machine.topics.shared_serving import SharedServing

@@ -14,7 +14,8 @@ from albireo.machine.fold.topics.subscriptions import Cursors
 from albireo.machine.topics import fetching, tail
 from albireo.machine.topics.consumer import Consumer
 from albireo.machine.topics.dead_letters import DeadLetters
-from albireo.machine.topics.serving import RecordMoves, Serving
+from albireo.machine.topics.serving import Serving
+from albireo.machine.topics.serving_effects import RecordMoves
 from albireo.machine.topics.settling import Settling
 from albireo.machine.topics.shared_messages import SharedMessages
 from albireo.machine.topics.shared_serving import SharedServing

@@ -10,7 +10,8 @@ from albireo.codec.served import REDELIVERED, ServedMessages, decode_served
 from albireo.codec.topic_records import TopicDropped, Unsubscribed
 from albireo.machine.topics import serving as module
 from albireo.machine.topics.consumer import ConsumerPlace
-from albireo.machine.topics.serving import ReadStored, RecordMoves, Say, Serving
+from albireo.machine.topics.serving import Serving
+from albireo.machine.topics.serving_effects import ReadStored, RecordMoves, Say
 from albireo.machine.topics.tail import MessageTail
 from albireo.model.position import BEGINNING, Position
 from albireo.model.refusal import RefusalCode
@@ -319,3 +320,24 @@ def test_a_consumer_may_come_before_the_record_of_its_subscription() -> None:
     log.put((topic, [b"1"]))
     effects = follow(serving, log)
     assert refusals(effects) == [] and bodies(effects) == [b"1"]
+
+
+def test_what_files_lack_for_now_is_waited_for_and_what_is_nowhere_is_told() -> None:
+    log = TopicsLog()
+    topic = log.topic("t")
+    subscription = log.subscribe("s", "t")
+    log.put((topic, [b"%d" % number for number in range(6)]))
+    serving = begun(log)
+    serving.tail.let_go(serving.tail.end)
+    serving.files_changed({topic: 6})
+    effects = hello(serving, subscription)
+    (read,) = [one for one in effects if isinstance(one, ReadStored)]
+    assert serving.stored(place(), None, read.after, is_lacking=True) == [] and not serving.is_due
+    log.put((topic, [b"6"]))
+    assert bodies(follow(serving, log)) == [], "nothing is skipped"
+    serving.files_changed({topic: 6})
+    (again,) = [one for one in served(serving) if isinstance(one, ReadStored)]
+    assert again == read or again.wanted == read.wanted
+    effects = [*serving.stored(place(), None, again.up_to), *served(serving)]
+    (found,) = given(effects)
+    assert bodies(effects) == [b"6"] and found.lost == {0: 6}

@@ -13,7 +13,7 @@ from albireo.codec.questions.kind import UserAsked
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
 from albireo.model.status import PairStatus
-from albireo.node.member.history_relay import HistoryRelay
+from albireo.node.member.relay import MemberRelay
 from albireo.node.membership.membership import LogAndFolds
 from albireo.runtime import ActorContext, Letter, Link
 from tests.parts.pair import CLUSTER, WALL, Side, Table
@@ -101,7 +101,7 @@ class Ends:
         self.core, self.link = Wire(), Wire()
         self.refused: list[str] = []
         own, peer = side.member.own, side.member.peer
-        self.relay = HistoryRelay(
+        self.relay = MemberRelay(
             cast(ActorContext, self.core),
             cast(LogAndFolds, self.core),
             own,
@@ -112,7 +112,7 @@ class Ends:
         )
 
     def says(self, message: AnyMessage, *raw: Part) -> None:
-        self.relay.from_history(Letter(cast(Link, self.link), b"history.1", message, list(raw)))
+        self.relay.from_actor(Letter(cast(Link, self.link), b"history.1", message, list(raw)))
 
 
 def carried(**changes: object) -> Carried:

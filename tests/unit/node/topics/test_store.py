@@ -6,46 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 import polars
 import pytest
 
 from albireo.codec.puts import Extra
-from albireo.codec.served import MessageColumns
-from albireo.codec.topic_files import MessageManifest, decode_manifest, encode_manifest
+from albireo.codec.topic_files import MessageHole, MessageManifest, decode_manifest, encode_manifest
 from albireo.log.files import OsFileSystem
 from albireo.machine.topics.tables import KeptMessages
 from albireo.model.position import EpochEntry, Position
 from albireo.node.topics import store as module
 from albireo.node.topics.store import MANIFEST, MessagesDamaged, TopicStore
+from tests.parts.message_columns import Row, columns, rows_of
 
 NAMES = {one: f"plant.{one}" for one in range(1, 40)}
-Row = tuple[int, int, int, bytes]
-"""Topic, number, sequence, body."""
-
-
-def columns(rows: list[Row], extras: dict[int, Extra] | None = None) -> MessageColumns:
-    lengths = np.array([len(row[3]) for row in rows], np.uint32)
-    ends = np.cumsum(lengths, dtype=np.int64)
-    topic_id, number, sequence = (np.array([row[one] for row in rows], np.uint64) for one in range(3))
-    epoch, at_ns = np.ones(len(rows), np.uint64), np.arange(len(rows), dtype=np.int64)
-    body = b"".join(row[3] for row in rows)
-    return MessageColumns(topic_id, number, epoch, sequence, at_ns, lengths, ends - lengths, body, extras or {})
-
-
-def rows_of(found: MessageColumns) -> list[Row]:
-    view = memoryview(found.buffer)
-    return [
-        (topic, number, sequence, bytes(view[start : start + length]))
-        for topic, number, sequence, start, length in zip(
-            found.topic_id.tolist(),
-            found.number.tolist(),
-            found.sequence.tolist(),
-            found.starts.tolist(),
-            found.lengths.tolist(),
-            strict=True,
-        )
-    ]
 
 
 def sealed(store: TopicStore, rows: list[Row], end: int, floors: dict[int, int] | None = None) -> None:
@@ -215,3 +188,55 @@ def test_other_tools_read_messages_by_the_name_of_their_topic(tmp_path: Path) ->
     assert duckdb.sql(asked).fetchall() == [(1, b"a"), (2, b"c")]
     frame = polars.read_parquet(files).filter(polars.col("topic") == "plant.1").sort("sequence")
     assert frame["body"].to_list() == [b"a", b"c"]
+
+
+def test_a_damaged_file_is_a_hole_until_its_messages_are_there_again(tmp_path: Path) -> None:
+    store, _ = TopicStore.open(tmp_path, "root")
+    rows: list[Row] = [(1 + number % 2, 1 + number // 2, 1 + number, b"%d" % number) for number in range(30)]
+    for begin in (0, 10, 20):
+        sealed(store, rows[begin : begin + 10], begin + 10)
+    damaged = store.manifest.files[1]
+    _cut_off(store.root / damaged.name)
+    wanted = {1: 0, 2: 0}
+    with pytest.raises(MessagesDamaged) as told:
+        read(store, wanted, 0, 30)
+    assert told.value.name == damaged.name
+    store.give_up(damaged.name, is_alone=False)
+    hole = MessageHole(11, 20, damaged.lasts)
+    assert (tmp_path / f"topics.damaged-{damaged.name}").exists() and store.manifest.holes == (hole,)
+    assert store.read({1: 5, 2: 5}, 5, 30, 1 << 20).hole == hole
+    assert read(store, {1: 10, 2: 10}, 0, 30) == rows[20:], "nothing in the hole is wanted"
+    assert store.stored_counts() == {1: 15, 2: 15}
+    kept = KeptMessages({1: 0, 2: 0})
+    store.fill([columns(rows[10:13])], NAMES, kept, hole, 13)
+    (left,) = store.manifest.holes
+    assert (left.first_sequence, left.last_sequence) == (14, 20)
+    store.fill([columns(rows[10:13])], NAMES, kept, hole, 13)
+    assert store.manifest.holes == (left,), "that hole is no more"
+    reopened, _ = TopicStore.open(tmp_path, "root")
+    reopened.fill([columns(rows[13:20])], NAMES, kept, left, 20)
+    assert not reopened.manifest.holes and read(reopened, wanted, 0, 30) == rows
+
+
+def test_files_on_both_sides_of_a_hole_are_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MERGE_FILES", 2)
+    store, _ = TopicStore.open(tmp_path, "root")
+    for number in range(3):
+        sealed(store, [(1, number + 1, number + 1, b"")], number + 1)
+    store.give_up(store.manifest.files[1].name, is_alone=False)
+    assert store.next_merge() == ()
+    (hole,) = store.manifest.holes
+    store.fill([], NAMES, KeptMessages({1: 0}), hole, hole.last_sequence)
+    assert len(store.next_merge()) == 2
+
+
+def test_what_a_log_does_not_reach_is_a_hole_before_and_after_it_is_listed(tmp_path: Path) -> None:
+    store, _ = TopicStore.open(tmp_path, "root")
+    store.lacks_to(Position(1, 10), {1: 8})
+    hole = MessageHole(1, 10, {1: 8})
+    assert store.read({1: 3}, 0, 10, 1).hole == hole and not store.manifest.holes
+    sealed(store, [(1, 9, 11, b"x")], 11)
+    assert store.manifest.holes == (hole,) and store.manifest.files[0].first_sequence == 11
+    assert store.read({1: 3}, 0, 11, 1).hole == hole
+    store.cut(Position(1, 4), ())
+    assert store.manifest.holes == (MessageHole(1, 4, {1: 8}),)

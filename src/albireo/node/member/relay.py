@@ -1,6 +1,7 @@
-"""The way between the histories of the two members: through both COREs, which do not read what they carry.
+"""The way between actors of the two members: through both COREs, which do not read what they carry.
 
     history --Carry--> CORE --Carried, on the path on which the other was heard last--> CORE --Carry--> history
+    topics                                                                                              topics
 
 One piece at most is under way in each direction, and nothing is kept: a letter that has no way now is asked for again.
 
@@ -21,7 +22,7 @@ PARTS_MAX: Final = 2
 """Most raw parts of a letter: a word, and a piece of a file."""
 
 
-class HistoryRelay:
+class MemberRelay:
     """The relay of one member; one per run of CORE."""
 
     def __init__(
@@ -41,25 +42,30 @@ class HistoryRelay:
         self._links = links
         self._status = status
         self._refuse = refuse
-        self._history: bytes | None = None
-        """Sender of the own history's letters; None: it has not said a word to this run of CORE."""
+        self._senders: dict[str, bytes] = {}
+        """Senders of the letters of own actors, by name; one that has not said a word to this run of CORE has none."""
 
-    def from_history(self, letter: Letter) -> None:
-        """Take a letter of the own history: figures for the status, or a word for the other history."""
-        self._history = letter.sender
-        if isinstance(letter.message, HistoryTold):
-            self._status.history_told(letter.message, self._actor.wall_ns())
-        elif 0 < len(letter.raw) <= PARTS_MAX:
-            own = self._own
-            head = Carried(cluster=own.config.cluster, member=own.index, run=own.run, store=own.store)
-            self._links[own.path].send(head, letter.raw)
+    def from_actor(self, letter: Letter) -> None:
+        """Take a letter of an own actor: figures for the status, or a word for the same actor of the other member."""
+        message = letter.message
+        if isinstance(message, HistoryTold):
+            self._senders["history"] = letter.sender
+            self._status.history_told(message, self._actor.wall_ns())
+        elif isinstance(message, Carry):
+            self._senders[message.actor] = letter.sender
+            if 0 < len(letter.raw) <= PARTS_MAX:
+                own = self._own
+                head = Carried(
+                    cluster=own.config.cluster, member=own.index, run=own.run, store=own.store, actor=message.actor
+                )
+                self._links[own.path].send(head, letter.raw)
 
     def from_peer(self, message: Carried, raw: Sequence[bytes | memoryview]) -> None:
-        """Take a letter of the other member, and pass it on to the own history."""
+        """Take a letter of the other member, and pass it on to the actor that is meant."""
         why = self._peer.why_refused(message, self._own)
         if why is not None:
             self._refuse(why)
         elif not 0 < len(raw) <= PARTS_MAX:
             self._refuse("carried_parts")
-        elif self._history is not None:
-            self._core.say(self._history, Carry(), raw)
+        elif (to := self._senders.get(message.actor)) is not None:
+            self._core.say(to, Carry(actor=message.actor), raw)
