@@ -343,6 +343,12 @@ class Carry(Message, frozen=True, tag="carry"):
     actor: bounded.Name = "history"
 
 
+class MessagesTold(Message, frozen=True, tag="messages_told"):
+    """Actor `topics` to CORE, each second: how many stretches of messages its files lack."""
+
+    lacking: bounded.Count
+
+
 class HistoryTold(Message, frozen=True, tag="history_told"):
     """History to CORE, each second in a pair: how complete the stored history is, here and as the other asks for it.
 
@@ -392,7 +398,7 @@ AnyMessage = (
     Started | AliveAsked | AliveAnswered | StopAsked | Stopped
     | ProducerHello | ProducerWelcome | Append | Appended | AppendRefused | WriteOrder | WriteDone
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive | FeedDone
-    | ChildHello | ParentHello | Ask | Answer | Logged | Carry | HistoryTold | Carried
+    | ChildHello | ParentHello | Ask | Answer | Logged | Carry | HistoryTold | MessagesTold | Carried
     | VoteMessage | PeerMessage | RoleTold | RoleAsked | WritesEnded
     | TreeMessage | StoredAsked | StoredGiven | RegisterMessage
 )  # fmt: skip

@@ -68,6 +68,7 @@ def _more_items(config: RootConfig) -> tuple[DataItem, ...]:
     """The items of `more` in `Diagnostics.measured`."""
     return (
         *_TABLES,
+        *_TOPICS,
         *(_COMPARED_ITEMS if config.compares else ()),
         *(_TREE_ITEMS if config.neighbours else ()),
     )
@@ -105,6 +106,29 @@ def _table_item(table: str) -> DataItem:
 
 
 _TABLES = (_table_item("producers"), _table_item("items"))
+
+
+_TOPICS = (
+    DataItem(
+        name="core/topics_fill",
+        value_type=ValueType.FLOAT64,
+        unit="%",
+        description="Topic with limits that is fullest of what a subscription lacks; above 100 messages go: topic show",
+        alarm=AlarmSettings(hi=HOLD_HIGH, on_delay_ms=30_000, severity=600),
+    ),
+    DataItem(
+        name="core/dead_letters",
+        value_type=ValueType.FLOAT64,
+        description="Messages that no consumer could deal with and that the topic of dead letters does not take",
+        alarm=AlarmSettings(hi=0.0, on_delay_ms=60_000, severity=600),
+    ),
+    DataItem(
+        name="core/messages_lacking",
+        value_type=ValueType.FLOAT64,
+        description="Stretches of messages that this member's files lack; the other member has them, if it is there",
+        alarm=AlarmSettings(hi=0.0, on_delay_ms=30_000, severity=700),
+    ),
+)
 
 
 def _hold_item(follower: NamedFollower) -> DataItem:
@@ -270,7 +294,7 @@ class Diagnostics:
 
         Args:
             p99: time from acquisition to commit, ms.
-            more: values of `_TABLES`, `_COMPARED_ITEMS` and `_TREE_ITEMS`; those count of which there are items.
+            more: values of `_TABLES`, `_TOPICS`, `_COMPARED_ITEMS` and `_TREE_ITEMS`, as far as there are items.
         """
         pair = () if seen.pair is None else astuple(seen.pair)[: len(_PAIR_ITEMS)]
         own = (seen.turn_ms, p99, seen.log_bytes, seen.corrupt_ranges, self._clock.jump_s(moment))

@@ -208,6 +208,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Number of known damaged ranges of committed records."""
     room_bytes: int = 0
     """Bytes that the log may still take before its disk reserve is touched."""
+    messages_lacking: int = 0
+    """Stretches of the log whose messages the files of this member lack."""
     held_percent: dict[str, float] = {}
     """Used part of the bounds of each named follower that has some, percent, by its name; NaN: nothing is held."""
     pair: PairFigures | None = None

@@ -51,6 +51,7 @@ from albireo.machine.desk.role import Role
 from albireo.machine.diagnostics.actors import ActorWatch
 from albireo.machine.diagnostics.adapters import TICK_NS
 from albireo.machine.diagnostics.own import CommitTimes, Diagnostics
+from albireo.machine.diagnostics.topics import TopicFigures
 from albireo.machine.fold.commands.selections import SelectionWatch
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.origins import Enveloped
@@ -119,6 +120,7 @@ class Root:
         self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits, self.after)
         self.actors = ActorWatch(self.config, self.registry, self.folds.cases.messages, moment.now)
+        self._topic_figures = TopicFigures()
         self.forgetting = Forgetting(self.config, self.folds, self.registry, self.orders.items_ordered, moment.now)
         self.admission.close(self.role.cause, is_passive=True)
         self.sessions.begin_afresh(moment.now)
@@ -226,7 +228,9 @@ class Root:
         match event:
             case events.Measured():
                 if not self.admission.closed_because:
-                    figures = *self.forgetting.fill_percent(), *self.tree.figures(event.other_said, moment)
+                    topics = *self._topic_figures.looked(self.folds), float(event.messages_lacking)
+                    tree = self.tree.figures(event.other_said, moment)
+                    figures = *self.forgetting.fill_percent(), *topics, *tree
                     self.diagnostics.measured(event, self.commit_times.quantile(0.99), figures, moment, turn)
             case events.DamagePassed(from_ns, to_ns):
                 gap = GapFound(source=OWN_ADAPTER, reason="log_damage", from_ns=min(from_ns, to_ns), to_ns=to_ns)

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from albireo.codec.frame import Frame, frames
-from albireo.codec.message import AnyMessage, Ask, Carry, FeedHello, HistoryTold, WriteOrder
+from albireo.codec.message import AnyMessage, Ask, Carry, FeedHello, HistoryTold, MessagesTold, WriteOrder
 from albireo.codec.principal import NEIGHBOUR_WORDS
 from albireo.codec.register_block import VoterLost, VoterOffered, VoterRead, VoterWritten
 from albireo.log import (
@@ -287,6 +287,9 @@ class Core:
             if isinstance(one.message, Ask) and one.message.of and not is_over and (is_local or one.link is door):
                 asking = self._asking.get(one.message.of, self._asking[HISTORY])
                 asking.asked(one, one.message, self.root.access, self._moment())
+                continue
+            if is_local and isinstance(one.message, MessagesTold):
+                self._house.messages_lacking = one.message.lacking
                 continue
             is_outside = not is_local and one.link not in self._uplinks
             is_for_membership = is_outside or isinstance(one.message, FOR_MEMBERSHIP)

@@ -72,6 +72,7 @@ class Housekeeping:
         self._retention = retention
         self._step = step
         self._membership = membership
+        self.messages_lacking = 0
         self._at = Instant(0)
         self._snapshot_at = Instant(0)
         self._prune_at = Instant(0)
@@ -100,6 +101,7 @@ class Housekeeping:
                 log_bytes=size_bytes,
                 corrupt_ranges=sum(len(log.corrupt) for log in self._logs()) + bool(self._root.config.lacks_to),
                 room_bytes=self._room_bytes(),
+                messages_lacking=self.messages_lacking,
                 held_percent={
                     one.name: self._held_percent(one, size_bytes) for one in self._retention.named if one.is_bounded
                 },

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.message import Carry
+from albireo.codec.message import Carry, MessagesTold
 from albireo.codec.served import decode_served, encode_served
 from albireo.codec.topic_files import FillWord, MessagesAsked, MessagesSent, decode_word, encode_word
 from albireo.machine.topics.filling import HoleFilling, KeepPieces
@@ -31,7 +31,7 @@ ANSWERS_MAX: Final = 4
 
 
 class MessageFilling:
-    """Both directions, for the loop of the actor; nothing for a node that stands alone."""
+    """Both directions, for the loop of the actor; of a node that stands alone neither."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class MessageFilling:
         self._answering = 0
 
     def deadline(self) -> Instant | None:
-        return soonest(self._here_at, self.machine.deadline()) if self.is_paired else None
+        return soonest(self._here_at, self.machine.deadline())
 
     def ticked(self, now: Instant, store: TopicStore) -> None:
-        if not self.is_paired:
-            return
         if now >= self._here_at:
             self._here_at = Instant(now + HERE_NS)
-            self._core.send(Carry(actor=NAME))
+            self._core.send(MessagesTold(lacking=len(store.holes)))
+            if self.is_paired:
+                self._core.send(Carry(actor=NAME))
         self.machine.holes(store.manifest.holes, now)
         for ask in self.machine.ticked(now):
             log_id = store.manifest.log_id
