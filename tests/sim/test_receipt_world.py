@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from albireo.codec.message import Appended
-from albireo.machine.desk.receipts import Batch, Receipts
+from albireo.machine.desk.receipts import Receipts
+from albireo.machine.desk.role import Batch
 from albireo.machine.kernel.events import Durable
 from albireo.machine.producer.producer import Producer, SendToCore
 from albireo.model.instant import Instant
@@ -92,7 +93,7 @@ def test_a_producer_that_lets_go_at_the_early_receipt_is_caught(monkeypatch: pyt
 
 def test_an_early_receipt_that_calls_everything_committed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def early(self: Receipts, producer_id: int, batch: Batch) -> Appended:
-        return self._role.receipt(producer_id, batch.producer_sequence, batch.position)
+        return self._role.receipt(producer_id, batch)
 
     monkeypatch.setattr(Receipts, "_early", early)
     check_caught(caught, 0, range(50))

@@ -81,7 +81,7 @@ class ClientCore:
         self._unique = f"{self.user}-{secrets.token_hex(4)}"
         self._producers: list[Desk] = []
         self._closing = threading.Lock()
-        self._putter: Desk | None = None
+        self._putters: dict[bool, Desk] = {}
         self.topics: dict[str, Topic] = {}
         """Topics by name, as they were last asked for."""
         self._topic_line: TopicLine | None = None
@@ -148,12 +148,16 @@ class ClientCore:
         for live in self._live.values():
             live.leave(reader)
 
-    def putter(self) -> Desk:
-        """The producer that puts to topics under the name of this client; begun at the first call."""
+    def putter(self, *, stays_here: bool = False) -> Desk:
+        """The producer that puts to topics under the name of this client; begun at the first call.
+
+        Args:
+            stays_here: it puts to topics that are kept with one member, of which receipts are others.
+        """
         with self._closing:
-            if self._putter is None:
-                self._putter = self.desk(f"put.{self.user}", (), None)
-            return self._putter
+            if stays_here not in self._putters:
+                self._putters[stays_here] = self.desk(f"{'own' if stays_here else 'put'}.{self.user}", (), None)
+            return self._putters[stays_here]
 
     def reading(self, known: SubscriptionTold, prefetch_bytes: int, at_once: int) -> MessageReading:
         """A reader of a subscription; all of a client share one line."""

@@ -40,6 +40,7 @@ class TopicPutting:
         """Raises ValueError: it is no batch: nothing, or too much."""
         self._core = core
         self._moves = moves
+        self._stays_here = False
         self._extras: dict[int, Extra] = {}
         self._keyed: dict[int, NewMessage] = {}
         """Messages with a key, by index."""
@@ -76,7 +77,9 @@ class TopicPutting:
         if len(keys) > KEYS_PUT_MAX:
             raise ValueError(f"a batch has {KEYS_PUT_MAX:,} messages to key-value stores at most")
         runs = [(topics[name].topic_id, bodies) for name, bodies in self._runs]
-        return self._core.putter().deliver(PutOffer(wall_ns(), runs, extras, self._moves, keys, size_bytes=self._bytes))
+        self._stays_here = any(topics[name].stays_here for name, _ in self._runs)
+        offer = PutOffer(wall_ns(), runs, extras, self._moves, keys, (), self._bytes, self._stays_here)
+        return self._core.putter(stays_here=self._stays_here).deliver(offer)
 
     def _key_at(self, index: int, name: str, extras: dict[int, Extra]) -> KeyPut:
         """Key of a message as it stands in the head of the batch, and so no more among the extras."""
@@ -90,7 +93,7 @@ class TopicPutting:
 
     def unknown(self) -> OutcomeUnknown:
         """Error of a batch that may still be taken."""
-        held_up = self._core.putter().part.machine.held_up
+        held_up = self._core.putter(stays_here=self._stays_here).part.machine.held_up
         cause = "" if held_up is None else f": {held_up.cause}"
         return OutcomeUnknown("put", f"no answer within {ACTION_S:g} s{cause}")
 

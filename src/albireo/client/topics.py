@@ -29,6 +29,7 @@ from albireo.codec.questions.topics import (
     TopicsAsked,
 )
 from albireo.machine.producer.sending import Acknowledged
+from albireo.model.settings import StreamReplication
 from albireo.model.topic import UNTIL_READ, Subscription, Topic, TopicPolicy
 from albireo.model.topic_lease import Sharing
 
@@ -37,14 +38,26 @@ class TopicMethods(AnyClient):
     """The topics of a node, whoever waits for its answers. A pattern has `*` for a level and `>` for all below."""
 
     @conversed
-    def create(self, name: str, policy: TopicPolicy = UNTIL_READ, reason: str = "") -> Conversation[Topic]:
+    def create(
+        self,
+        name: str,
+        policy: TopicPolicy = UNTIL_READ,
+        reason: str = "",
+        *,
+        replication: StreamReplication | str | None = None,
+    ) -> Conversation[Topic]:
         """Declare a topic, or get the one of this name, as it is. Both members of a pair have it when this returns.
 
+        Args:
+            replication: `all`: both members have its messages, too. `configuration`: the one that took them has them.
+                `none`: the same, and the topic ends when the other member leads. None: as the topology says.
         Raises:
             AccessRefused: it needs the role engineer.
             NodeRefused: it can't be a name, the policy makes no sense, or there are too many.
         """
-        return asks(TOPIC_CREATE, TopicPolicyAsked(name=name, policy=policy, user=self.user, reason=reason), ACTION_S)
+        which = None if replication is None else StreamReplication(replication)
+        asked = TopicPolicyAsked(name=name, policy=policy, replication=which, user=self.user, reason=reason)
+        return asks(TOPIC_CREATE, asked, ACTION_S)
 
     @conversed
     def change(self, name: str, policy: TopicPolicy, reason: str = "") -> Conversation[Topic]:

@@ -1,4 +1,4 @@
-"""Puts: the body of a batch of messages to topics, and of cursors that move. Stream PUTS, kind PUTS.
+"""Puts: the body of a batch of messages to topics, and of cursors that move. Streams PUTS and OWN_PUTS, kind PUTS.
 
     body = producer_id:u64 producer_sequence:u64 head_bytes:u32 head length:u32[n] extras message[n]
 
@@ -172,6 +172,12 @@ def decode_head(body: Body) -> PutHead:
         DecodeError: it is malformed, or a field is out of its bounds.
     """
     return _decoded_head(memoryview(body))[0]
+
+
+def head_bytes_of(body: Body) -> bytes:
+    """The head of a body as it stands there, behind its length. Raises DecodeError, as `decode_head`."""
+    view = memoryview(body)
+    return bytes(view[PRODUCER.size : _decoded_head(view)[1]])
 
 
 def _decoded_head(view: memoryview) -> tuple[PutHead, int]:

@@ -46,6 +46,8 @@ class Stream(IntEnum):
     """Records of the nodes below, in envelopes (codec.tree.envelope)."""
     PUTS = 8
     """Messages to topics, and cursors that move (codec.puts)."""
+    OWN_PUTS = 9
+    """Messages to topics that are kept with one member."""
 
 
 class Kind(IntEnum):
@@ -57,7 +59,7 @@ class Kind(IntEnum):
     STRING = 4
     RECORDS = 16
     REFERENCE = 17
-    """Samples whose payload is in the private log of the member that took them (codec.reference)."""
+    """Samples, or messages, whose payload is in the private log of the member that took them (codec.reference)."""
     ENVELOPE = 18
     """Frames of the log of a node below, as they stand there (codec.tree.envelope)."""
     PUTS = 19

@@ -1,6 +1,8 @@
-"""References: frames that stand in a pair's log for samples that are not replicated.
+"""References: frames that stand in a pair's log for samples, or messages, that are not replicated.
 
-    body = producer_id:u64 producer_sequence:u64 log_id:16s sequence:u64 kind:u32 body_bytes:u32 body_crc:u32 0:u32
+    body = producer_id:u64 producer_sequence:u64 log_id:16s sequence:u64 kind:u32 body_bytes:u32 body_crc:u32 0:u32 head
+
+    head   of messages: their head as it stands in their body (codec.puts), which the folds of both members take
 
 The frame of a reference has the place, times and number of records of the batch it stands for; the batch itself is a
 frame of the private log `log_id`, from `sequence` on, with this kind and this body. The two together give the whole
@@ -14,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec import puts
 from albireo.codec.errors import DecodeError
 from albireo.codec.frame import Frame
 from albireo.codec.record import PRODUCER, Kind
@@ -38,7 +41,8 @@ def encode(payload: Frame) -> bytes:
     header = payload.header
     producer = bytes(payload.body[: PRODUCER.size])
     rest = (header.log_id, header.first_sequence, header.kind, header.body_bytes, header.body_crc, _RESERVED)
-    return producer + _REST.pack(*rest)
+    head = puts.head_bytes_of(payload.body) if header.kind == Kind.PUTS else b""
+    return producer + _REST.pack(*rest) + head
 
 
 def is_reference(frame: Frame) -> bool:
@@ -51,12 +55,24 @@ def decode(body: bytes | memoryview) -> Reference:
     Raises:
         DecodeError: the body is not that of a reference.
     """
-    if len(body) != PRODUCER.size + _REST.size:
+    if len(body) < PRODUCER.size + _REST.size:
         raise DecodeError(len(body), f"a reference of {len(body)} bytes")
     log_id, sequence, kind, body_bytes, body_crc, reserved = _REST.unpack_from(body, PRODUCER.size)
-    if not sequence or reserved != _RESERVED:
-        raise DecodeError(PRODUCER.size, "no place in a log, or reserved bytes are not zero")
+    has_head = len(body) > PRODUCER.size + _REST.size
+    if not sequence or reserved != _RESERVED or has_head != (kind == Kind.PUTS):
+        raise DecodeError(PRODUCER.size, "no place in a log, a head of nothing, or reserved bytes are not zero")
     return Reference(log_id, sequence, kind, body_bytes, body_crc)
+
+
+def decode_head(body: bytes | memoryview) -> puts.PutHead:
+    """Head of the messages for which a reference stands.
+
+    Raises:
+        DecodeError: there is none, or it is malformed.
+    """
+    decode(body)
+    view = memoryview(body)
+    return puts.decode_head(bytes(view[: PRODUCER.size]) + bytes(view[PRODUCER.size + _REST.size :]))
 
 
 def whole(frame: Frame, reference: Reference, body: bytes | memoryview) -> Frame:

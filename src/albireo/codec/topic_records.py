@@ -6,6 +6,7 @@ Spec: ADR-0243.
 import msgspec
 
 from albireo.model.bounded import Count, Name, Signed
+from albireo.model.settings import StreamReplication
 from albireo.model.topic import UNTIL_READ, Patterns, SubscriberName, TopicName, TopicPolicy
 from albireo.model.topic_lease import Sharing
 
@@ -16,6 +17,8 @@ class TopicDeclared(msgspec.Struct, frozen=True, kw_only=True, tag="topic"):
     name: TopicName
     since_ns: Signed
     policy: TopicPolicy = UNTIL_READ
+    replication: StreamReplication = StreamReplication.ALL
+    member: Count = 0
 
 
 class TopicChanged(msgspec.Struct, frozen=True, kw_only=True, tag="topic_changed"):

@@ -48,7 +48,7 @@ class StreamReplication(StrEnum):
 
     ALL = "all"
     CONFIGURATION = "configuration"
-    """References to the samples only; the values stay with the member that took them."""
+    """References to the samples or messages only; these stay with the member that took them."""
     NONE = "none"
     """Nothing."""
 
@@ -131,10 +131,16 @@ class ReplicationSettings(Config, frozen=True):
     """Only `all`."""
     control: StreamReplication = StreamReplication.ALL
     """Only `all`."""
+    own_puts: StreamReplication = StreamReplication.ALL
+    """Messages of topics that stay with one member. `all`: there are no such topics. `configuration`: there may be."""
+    topics: StreamReplication = StreamReplication.ALL
+    """Which member has the messages of a topic that is created without saying so: `all`, or with `own_puts` as said
+    there `configuration` (the one that took them) or `none` (the same, and the topic ends when the other one leads)."""
 
     @property
     def private_streams(self) -> tuple[str, ...]:
-        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not StreamReplication.ALL)
+        streams = (one for one in self.__struct_fields__ if one != "topics")
+        return tuple(name for name in streams if getattr(self, name) is not StreamReplication.ALL)
 
 
 class LimitSettings(Config, frozen=True):

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from albireo.model.bounded import INT64_MAX, Count, Name, Signed
+from albireo.model.settings import StreamReplication
 from albireo.model.topic_lease import (
     NOBODY,
     MessageLease,
@@ -134,6 +135,11 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of their bodies."""
     since_ns: Signed
     """Wall time at which it was declared."""
+    replication: StreamReplication = StreamReplication.ALL
+    """`all`: both members of a pair have its messages. `configuration`: only the one that took them; the other knows
+    the topic, its cursors, and how many it lacks. `none`: the same, and the topic ends when another member leads."""
+    member: Count = 0
+    """Member that led when it was declared."""
     policy: TopicPolicy = UNTIL_READ
     gone: Count = 0
     """Number up to which messages are gone by the policy, or purged."""
@@ -141,6 +147,11 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of these, or of some less."""
     marks: Annotated[tuple[TopicMark, ...], Meta(max_length=MARKS_MAX)] = ()
     """Places by which age and size are judged, rising; the last one grows."""
+
+    @property
+    def stays_here(self) -> bool:
+        """True: its messages are with one member only."""
+        return self.replication is not StreamReplication.ALL
 
     def grown(self, count: int, size_bytes: int, now_ms: int) -> "Topic":
         """The topic with so many more messages."""

@@ -217,6 +217,7 @@ def _pair(
         guards={one.name: one.guard.value for one in node.adapter if one.kind != HOST},
         local_streams=node.durability.local_streams,
         private_streams=node.replication.private_streams,
+        topics_replication=node.replication.topics,
         keys="" if keys is None else str(keys),
     )
 

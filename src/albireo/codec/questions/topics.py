@@ -11,6 +11,7 @@ from albireo.model.access import AccessRole
 from albireo.model.bounded import INT64_MAX, Count, Name
 from albireo.model.order_text import OrderText
 from albireo.model.position import Position
+from albireo.model.settings import StreamReplication
 from albireo.model.topic import (
     KEY_BYTES_MAX,
     UNTIL_READ,
@@ -37,6 +38,8 @@ class TopicPolicyAsked(TopicAsked, frozen=True, kw_only=True):
     """Arguments of `topic_create` and `topic_change`."""
 
     policy: TopicPolicy = UNTIL_READ
+    replication: StreamReplication | None = None
+    """Which member has its messages, as `topic_create` takes it; None: as the topology says."""
 
 
 class TopicsAsked(InPieces, frozen=True, kw_only=True):

@@ -39,13 +39,18 @@ def check_replication(topology: Topology, found: Findings) -> None:
         for stream in node.replication.private_streams:
             if stream in _ALWAYS_BOTH:
                 text = f"{stream} can't stay with one member: {_ALWAYS_BOTH[stream]}"
-                found.add((*path, stream), text, "Take it away; samples may be configuration.")
-        if node.replication.samples is StreamReplication.NONE:
+                found.add((*path, stream), text, "Take it away; samples and own_puts may be configuration.")
+        if node.replication.topics is not StreamReplication.ALL and "own_puts" not in node.replication.private_streams:
+            text = "topics can't stay with one member as long as no stream does"
+            found.add((*path, "topics"), text, 'Write own_puts = "configuration" beside it.')
+        for stream in ("samples", "own_puts"):
+            if getattr(node.replication, stream) is not StreamReplication.NONE:
+                continue
             text = (
-                "samples can't be none: whoever takes over must know which items there are and which batches "
+                f"{stream} can't be none: whoever takes over must know which items there are and which batches "
                 "were taken, or it would give an id to another item and a number to another batch"
             )
-            found.add((*path, "samples"), text, 'Write "configuration": the values stay with the member then.')
+            found.add((*path, stream), text, 'Write "configuration": the values stay with the member then.')
         if node.replication.private_streams and not node.is_pair:
             text = f"{node.id} is no pair: there is no other member that anything could be kept from"
             found.add(path, text, "It changes nothing until the node is a pair.", is_warning=True)

@@ -62,6 +62,7 @@ from albireo.machine.orders.places import Places
 from albireo.model.access import AccessRole
 from albireo.model.position import Position
 from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.settings import StreamReplication
 from albireo.model.topic import (
     CURSORS_MAX,
     SUBSCRIPTIONS_MAX,
@@ -167,9 +168,17 @@ class TopicAnswers:
         if len(topics) + len(self._under_way) >= TOPICS_MAX:
             raise NotAnswered(Refusal(RefusalCode.FULL, f"there are {TOPICS_MAX} topics", "delete one first"))
         self._check_room(len(self._root.folds.of(Subscriptions).to(asked.name)))
-        since_ns = question.moment.wall
-        end = turn.record(Stream.STATE, [TopicDeclared(name=asked.name, since_ns=since_ns, policy=asked.policy)])
-        topic = Topic(topic_id=end, name=asked.name, since_ns=since_ns, policy=asked.policy)
+        config = self._root.config
+        replication = config.topics_replication if asked.replication is None else asked.replication
+        may_stay = not config.is_paired or Stream.OWN_PUTS in config.private_streams
+        if replication is not StreamReplication.ALL and not may_stay:
+            cause = "no topic of this node stays with one member"
+            remedy = 'write own_puts = "configuration" to [node.replication] first'
+            raise NotAnswered(Refusal(RefusalCode.BAD_VALUE, cause, remedy))
+        about = {"name": asked.name, "since_ns": question.moment.wall, "policy": asked.policy}
+        about |= {"replication": replication, "member": config.member}
+        end = turn.record(Stream.STATE, [TopicDeclared(**about)])  # type: ignore[arg-type]
+        topic = Topic(topic_id=end, **about)  # type: ignore[arg-type]
         self._done(question, asked, "topic_created", [subject], topic, turn)
 
     def _delete(self, question: Question, asked: TopicAsked, turn: Turn) -> None:
@@ -178,9 +187,7 @@ class TopicAnswers:
         named = {name for one in readers for name in one.patterns}
         self._settled(subject, ("subscribed", asked.name), *(("topic", name) for name in sorted(named)))
         topic = self._known(asked.name)
-        records: list[TopicRecord] = [TopicDropped(topic_id=topic.topic_id)]
-        records += [Unsubscribed(subscription_id=one.subscription_id) for one in self._ended_by(topic)]
-        turn.record(Stream.STATE, records)
+        turn.record(Stream.STATE, _end_of(topic, self._root.folds))
         self._done(question, asked, "topic_deleted", [subject], _told(topic), turn)
 
     def _change(self, question: Question, asked: TopicPolicyAsked, turn: Turn) -> None:
@@ -201,16 +208,6 @@ class TopicAnswers:
         topic = self._known(asked.name)
         turn.record(Stream.STATE, [TopicPurged(topic_id=topic.topic_id)])
         self._done(question, asked, "topic_purged", [subject], _told(topic), turn)
-
-    def _ended_by(self, topic: Topic) -> list[Subscription]:
-        """Subscriptions that mean this topic and, by a name of their own, no other one that there is."""
-        folds = self._root.folds
-        topics = folds.of(Topics)
-        return [
-            one
-            for one in folds.of(Subscriptions).to(topic.name)
-            if not any(is_wild(name) or (name != topic.name and topics.named(name)) for name in one.patterns)
-        ]
 
     def _subscribe(self, question: Question, asked: SubscribeAsked, turn: Turn) -> None:
         names = [one for one in asked.patterns if not is_wild(one)]
@@ -342,6 +339,26 @@ class TopicAnswers:
         end = turn.record(Stream.AUDIT, [entry])
         self._under_way |= dict.fromkeys(subjects, end)
         self._root.after(end, question.sender, answer_to(question.request_id, told), turn)
+
+
+def end_left_behind(folds: Folds, member: int, turn: Turn) -> None:
+    """End the topics that were to live with the other member only: this one leads now."""
+    for topic in list(folds.of(Topics)):
+        if topic.replication is StreamReplication.NONE and topic.member != member:
+            turn.record(Stream.STATE, _end_of(topic, folds))
+            turn.note("info", "topic_ended", topic=topic.name, reason="it was with the other member only")
+
+
+def _end_of(topic: Topic, folds: Folds) -> list[TopicRecord]:
+    """Records that end a topic, and the subscriptions that name no other one."""
+    topics = folds.of(Topics)
+    ended = [
+        one
+        for one in folds.of(Subscriptions).to(topic.name)
+        if not any(is_wild(name) or (name != topic.name and topics.named(name)) for name in one.patterns)
+    ]
+    records: list[TopicRecord] = [TopicDropped(topic_id=topic.topic_id)]
+    return records + [Unsubscribed(subscription_id=one.subscription_id) for one in ended]
 
 
 def _told(topic: Topic) -> Topic:

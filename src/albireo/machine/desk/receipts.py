@@ -21,13 +21,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
-
 from albireo.codec.frame import Frame
 from albireo.codec.message import ENDS_MAX, Answer, AnyMessage, Appended, AppendRefused
 from albireo.codec.record import Stream
 from albireo.machine.desk.pending import PendingFrame
-from albireo.machine.desk.role import Role
+from albireo.machine.desk.role import Batch, Role
 from albireo.machine.fold.producers import Producers
 from albireo.machine.kernel.turn import OWN_PRODUCER, Draft, Turn
 from albireo.model.position import Position
@@ -40,14 +38,6 @@ _UNKNOWN: Final = Refusal(
     "this member leads no more, and may have lost what was ordered",
     "ask the one that leads (`albireo status`) whether it was done, then order again",
 )
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """A producer's batch in the log."""
-
-    producer_sequence: int
-    position: Position
-    """Position of the last record of the batch."""
 
 
 class Receipts:
@@ -124,14 +114,15 @@ class Receipts:
         ends: dict[int, list[int]] = {}
         for frame, draft in frames:
             if draft is not None and draft.producer_id != OWN_PRODUCER:
-                batches[draft.producer_id] = Batch(draft.producer_sequence, frame.header.last)
-                if draft.stream == Stream.PUTS:
+                is_private = draft.stream in self._role.config.private_streams
+                batches[draft.producer_id] = Batch(draft.producer_sequence, frame.header.last, is_private)
+                if draft.stream in (Stream.PUTS, Stream.OWN_PUTS):
                     ends.setdefault(draft.producer_id, []).append(frame.header.last_sequence)
         for producer_id, batch in batches.items():
             whom = self._sender_of(producer_id)
             if whom is not None and not (self._told and self._is_told(producer_id, batch)):
                 told = tuple(ends.get(producer_id, ())[-ENDS_MAX:])
-                turn.send(whom, self._role.receipt(producer_id, batch.producer_sequence, batch.position, ends=told))
+                turn.send(whom, self._role.receipt(producer_id, batch, ends=told))
         for sender, refused in last_words:
             turn.send(sender, refused)
 
@@ -150,7 +141,8 @@ class Receipts:
         known = self._producers.get(producer_id)
         if known is not None and known.last_sequence >= producer_sequence:
             position = Position(known.last_epoch, known.last_position)
-            return self._role.receipt(producer_id, known.last_sequence, position)
+            may_be_private = bool(self._role.config.private_streams)
+            return self._role.receipt(producer_id, Batch(known.last_sequence, position, may_be_private))
         told = self._told.get(producer_id)
         if told is None or told.producer_sequence < producer_sequence:
             return None
@@ -159,4 +151,4 @@ class Receipts:
     def _early(self, producer_id: int, batch: Batch) -> Appended:
         known = self._producers.get(producer_id)
         uncommitted = batch.producer_sequence - (0 if known is None else known.last_sequence)
-        return self._role.receipt(producer_id, batch.producer_sequence, batch.position, uncommitted)
+        return self._role.receipt(producer_id, batch, uncommitted)

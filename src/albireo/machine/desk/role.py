@@ -16,6 +16,8 @@ Spec: design/pair.md, rule 7.
 
 from typing import Final
 
+import msgspec
+
 from albireo.codec.message import (
     Append,
     Appended,
@@ -38,6 +40,16 @@ from albireo.model.refusal import Refusal, RefusalCode
 _PASSIVE: Final = Refusal(RefusalCode.NOT_HOLDER, "this node does not lead", "ask the member that leads")
 STANDING_BY_MAX: Final = 512
 """Most producers that a node which does not serve remembers, to tell them when it does; one too many asks again."""
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """A producer's batch in the log."""
+
+    producer_sequence: int
+    position: Position
+    """Position of the last record of the batch."""
+    is_private: bool = False
+    """One member only has what it holds."""
 
 
 class Role(RootPart):
@@ -114,19 +126,18 @@ class Role(RootPart):
     def receipt(
         self,
         producer_id: int,
-        producer_sequence: int,
-        position: Position,
+        batch: Batch,
         uncommitted: int = 0,
         ends: tuple[int, ...] = (),
     ) -> Appended:
         """Receipt for a batch: which members have it, and how many batches up to it are not committed."""
         members = (self.config.member,) if uncommitted else self.members
-        if self.config.private_streams and members:
-            members = (position.epoch % 2,)  # Epochs of one member never are another's: who took it has it.
+        if batch.is_private and members:
+            members = (batch.position.epoch % 2,)  # Epochs of one member never are another's: who took it has it.
         return Appended(
             producer_id=producer_id,
-            producer_sequence=producer_sequence,
-            position=position,
+            producer_sequence=batch.producer_sequence,
+            position=batch.position,
             durability="both" if len(members) > 1 else "local",
             members=members,
             uncommitted=uncommitted,

@@ -80,7 +80,7 @@ def _records(stream: Stream) -> Contents:
     )
 
 
-_OF_RECORDS: Final = [one for one in Stream if one not in (Stream.BELOW, Stream.PUTS)]
+_OF_RECORDS: Final = [one for one in Stream if one not in (Stream.BELOW, Stream.PUTS, Stream.OWN_PUTS)]
 """Streams whose batches are records."""
 _ENVELOPES: Final = Contents(
     stream=Stream.BELOW,
@@ -91,7 +91,7 @@ _ENVELOPES: Final = Contents(
 )
 
 CONTENTS: Final[dict[tuple[int, int], Contents]] = {
-    (one.stream, one.kind): one for one in (*map(_samples, ValueType), *map(_records, _OF_RECORDS), _ENVELOPES, PUTS)
+    (one.stream, one.kind): one for one in (*map(_samples, ValueType), *map(_records, _OF_RECORDS), _ENVELOPES, *PUTS)
 }
 """Declarations by stream and kind."""
 

@@ -106,7 +106,7 @@ class Folds:
     def replay(self, frame: Frame) -> None:
         """Fold a frame read back from the log; a reference only tells that a producer's batch was taken."""
         header = frame.header
-        is_elsewhere = header.kind == Kind.REFERENCE
+        is_elsewhere = header.kind == Kind.REFERENCE and header.stream == Stream.SAMPLES
         try:
             producer_id, producer_sequence = codec.decode_producer(frame.body)
             content = () if is_elsewhere else declared.read(header, frame.body)

@@ -5,7 +5,7 @@ import msgspec
 from albireo.codec.frame import BODY_BYTES_MAX
 from albireo.machine.kernel.events import TopologyTold
 from albireo.machine.kernel.named import HISTORY, NamedFollower
-from albireo.model.settings import LimitSettings
+from albireo.model.settings import LimitSettings, StreamReplication
 from albireo.model.tree.nodes import ChildConfig
 
 
@@ -22,7 +22,9 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     local_streams: frozenset[int] = frozenset()
     """Streams whose producers are answered when the own disk has a batch (durability `local`)."""
     private_streams: frozenset[int] = frozenset()
-    """Streams whose samples stay with the member that took them (replication `configuration`)."""
+    """Streams whose samples, or messages, stay with the member that took them (replication `configuration`)."""
+    topics_replication: StreamReplication = StreamReplication.ALL
+    """Which member has the messages of topics that say nothing else."""
     adapters: frozenset[str] = frozenset()
     """Names of the adapters that this node's topology configures."""
     faces: frozenset[str] = frozenset()

@@ -72,6 +72,8 @@ class PutOffer(msgspec.Struct, frozen=True, eq=False):
     leases: Sequence[LeaseMoved] = ()
     size_bytes: int = 0
     """Size of the messages, with keys, headers and lengths."""
+    stays_here: bool = False
+    """The topics are kept with one member."""
 
     @property
     def count(self) -> int:
@@ -118,7 +120,8 @@ def flight_of(batches: Sequence[Batch], last: int, producer_id: int, sequence: i
     if isinstance(batches[0], PutOffer):
         puts = [one for one in batches if isinstance(one, PutOffer)]
         body = _body_of(puts, producer_id, sequence)
-        entry = AppendEntry(int(Stream.PUTS), int(Kind.PUTS), max(1, sum(one.count for one in puts)), crc32c(body))
+        stream = Stream.OWN_PUTS if puts[0].stays_here else Stream.PUTS
+        entry = AppendEntry(int(stream), int(Kind.PUTS), max(1, sum(one.count for one in puts)), crc32c(body))
         return Flight(sequence, entry, body, last_ns, last, batches)
     rows = [one for one in batches if isinstance(one, SampleBatch)]
     body = samples.encode_body(producer_id, sequence, *rows, ids=ids)

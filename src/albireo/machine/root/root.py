@@ -37,6 +37,7 @@ from albireo.codec.record import (
 from albireo.machine.access.changes import AccessChanges
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.answers.answers import Answers
+from albireo.machine.answers.topics import end_left_behind
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.cases import CaseDesk
@@ -281,6 +282,7 @@ class Root:
             self.diagnostics.begin(self.registry, self.config, watched, moment, turn)
             self._hellos.leave(self.config.adapters)
             self.sessions.begin(turn)
+            end_left_behind(self.folds, self.config.member, turn)
             self.orders.restarted(LogTime(self.log_time_ns(moment.now)), moment, turn)
         self.admission.body_bytes_max = min(BODY_BYTES_MAX, self.config.segment_bytes - HEADER_BYTES)
         self.admission.close(self._log_reason)

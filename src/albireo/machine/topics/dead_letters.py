@@ -73,6 +73,7 @@ class DeadLetters:
             effects.append(
                 PutDead(
                     target.topic_id,
+                    target.stays_here,
                     bytes(view[begin : begin + int(messages.lengths[index])]),
                     msgspec.structs.replace(extra, headers=dict(list(extra.headers.items())[:HEADERS_KEPT]) | told),
                     CursorMoved(subscription_id, topic_id, 0, ((number, number),)),

@@ -46,6 +46,8 @@ class PutDead(msgspec.Struct, frozen=True, eq=False):
     """Effect: put a message to the topic of dead letters, and have it done where it was, or neither."""
 
     target_id: int
+    stays_here: bool
+    """That topic is kept with one member."""
     body: bytes
     extra: Extra
     move: CursorMoved

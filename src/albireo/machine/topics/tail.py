@@ -8,11 +8,12 @@ Spec: ADR-0247.
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 
-from albireo.codec import frame
+from albireo.codec import frame, reference
 from albireo.codec.frame import HEADER_BYTES, FrameHeader
 from albireo.codec.puts import Extra, LeaseMoved, PutHead, decode_head, taken_apart
 from albireo.codec.record import Kind, Stream, decode_records
@@ -41,6 +42,10 @@ class MessageBlock(msgspec.Struct, frozen=True, eq=False):
     """Changes of leases of shared subscriptions."""
     moved: frozenset[int] = frozenset()
     """Subscriptions of which leases or cursors moved."""
+
+
+PUT_STREAMS: Final = (Stream.PUTS, Stream.OWN_PUTS)
+"""Streams with messages."""
 
 
 class _Runs:
@@ -83,8 +88,8 @@ class _Runs:
 def count_chunk(chunk: bytes | memoryview, up_to: int, counts: dict[int, int]) -> None:
     """Count the messages of each topic in frames up to a record. Raises DecodeError: a frame is malformed."""
     for header, body in frame.frames(chunk):
-        if header.stream == Stream.PUTS and header.kind == Kind.PUTS and header.last_sequence <= up_to:
-            for run in decode_head(body).runs:
+        if header.stream in PUT_STREAMS and header.last_sequence <= up_to:
+            for run in (decode_head if header.kind == Kind.PUTS else reference.decode_head)(body).runs:
                 counts[run.topic_id] = counts.get(run.topic_id, 0) + run.count
 
 
@@ -105,7 +110,9 @@ def read_chunk(chunk: bytes | memoryview, tables: TopicTables, known_to: int = 0
         at += header.frame_bytes
         last = header.last
         tables.time_passed(header)
-        if header.stream == Stream.PUTS and header.kind == Kind.PUTS:
+        if header.stream in PUT_STREAMS and header.kind == Kind.REFERENCE:
+            _read_elsewhere(runs, header, body, tables, known_to)
+        elif header.stream in PUT_STREAMS:
             _read_puts(runs, header, body, begin, tables, known_to)
         elif header.stream == Stream.STATE and header.kind == Kind.RECORDS and header.last_sequence > known_to:
             records = decode_records(body, header.record_count)
@@ -124,6 +131,13 @@ def read_chunk(chunk: bytes | memoryview, tables: TopicTables, known_to: int = 0
         messages = messages.take(np.flatnonzero(np.isin(messages.topic_id, np.array(sorted(there), np.uint64))))
         firsts, lasts = ({one: known[one] for one in there} for known in (firsts, lasts))
     return MessageBlock(messages, last, firsts, lasts, is_changing, tuple(runs.leases), frozenset(runs.moved))
+
+
+def _read_elsewhere(runs: _Runs, header: FrameHeader, body: memoryview, tables: TopicTables, known_to: int) -> None:
+    """Fold messages that only the other member has: they count, and are nowhere here."""
+    head = reference.decode_head(body)
+    tables.fold(PutHead(head.runs) if header.last_sequence <= known_to else head, header.first_sequence, header)
+    runs.moved.update(one.subscription_id for one in head.moves)
 
 
 def _read_puts(

@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from albireo.codec.frame import Frame, frames
-from albireo.codec.message import AnyMessage, Ask, Carry, FeedHello, HistoryTold, MessagesTold, WriteOrder
+from albireo.codec.message import AnyMessage, Ask, Carry, FeedHello, HistoryTold, WriteOrder
 from albireo.codec.principal import NEIGHBOUR_WORDS
 from albireo.codec.register_block import VoterLost, VoterOffered, VoterRead, VoterWritten
 from albireo.log import (
@@ -279,7 +279,7 @@ class Core:
             if (asking := self._asking.get(one.link.name)) is not None and one.link is asking.link:
                 asking.answered(one)
                 continue
-            if self._house.hears(one):
+            if self._house.hears(one, is_local=is_local):
                 continue
             is_over = (
                 isinstance(one.message, Ask) and self.root.sessions.refusal_of(self._peers.sender_of(one)) is not None
@@ -287,9 +287,6 @@ class Core:
             if isinstance(one.message, Ask) and one.message.of and not is_over and (is_local or one.link is door):
                 asking = self._asking.get(one.message.of, self._asking[HISTORY])
                 asking.asked(one, one.message, self.root.access, self._moment())
-                continue
-            if is_local and isinstance(one.message, MessagesTold):
-                self._house.messages_lacking = one.message.lacking
                 continue
             is_outside = not is_local and one.link not in self._uplinks
             is_for_membership = is_outside or isinstance(one.message, FOR_MEMBERSHIP)

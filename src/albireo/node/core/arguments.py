@@ -8,7 +8,7 @@ import msgspec
 from albireo.log import LogConfig
 from albireo.machine.kernel.config import RootConfig
 from albireo.model.feature import FEATURE_LEVEL
-from albireo.model.settings import LimitSettings
+from albireo.model.settings import LimitSettings, StreamReplication
 from albireo.model.tree.nodes import ChildConfig
 from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
@@ -64,6 +64,7 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         is_paired=pair is not None,
         local_streams=local,
         private_streams=private,
+        topics_replication=StreamReplication.ALL if pair is None else pair.topics_replication,
         adapters=arguments.adapters,
         faces=arguments.faces,
         limits=arguments.limits,

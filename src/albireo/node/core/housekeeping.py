@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec.message import MessagesTold
 from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
 from albireo.log.log import Log
 from albireo.log.store.quarantine import Trimmer
@@ -72,7 +73,7 @@ class Housekeeping:
         self._retention = retention
         self._step = step
         self._membership = membership
-        self.messages_lacking = 0
+        self._messages_lacking = 0
         self._at = Instant(0)
         self._snapshot_at = Instant(0)
         self._prune_at = Instant(0)
@@ -83,8 +84,11 @@ class Housekeeping:
         self._trouble = ""
         self._boot = BootQuestions(actor, step)
 
-    def hears(self, letter: Letter) -> bool:
-        """True: the letter is boot's, and dealt with."""
+    def hears(self, letter: Letter, *, is_local: bool) -> bool:
+        """True: the letter is boot's, or tells figures of another actor, and is dealt with."""
+        if is_local and isinstance(letter.message, MessagesTold):
+            self._messages_lacking = letter.message.lacking
+            return True
         return self._boot.hears(letter)
 
     def deadline(self) -> Instant:
@@ -101,7 +105,7 @@ class Housekeeping:
                 log_bytes=size_bytes,
                 corrupt_ranges=sum(len(log.corrupt) for log in self._logs()) + bool(self._root.config.lacks_to),
                 room_bytes=self._room_bytes(),
-                messages_lacking=self.messages_lacking,
+                messages_lacking=self._messages_lacking,
                 held_percent={
                     one.name: self._held_percent(one, size_bytes) for one in self._retention.named if one.is_bounded
                 },

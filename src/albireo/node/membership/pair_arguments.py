@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from albireo.machine.pair.config import PairConfig
+from albireo.model.settings import StreamReplication
 from albireo.model.topology import PlcWaits
 
 MEMBERS: Final = ("primary", "backup")
@@ -58,6 +59,7 @@ class PairArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     local_streams: tuple[str, ...] = ()
     """Names of the streams whose durability is `local`."""
     private_streams: tuple[str, ...] = ()
+    topics_replication: StreamReplication = StreamReplication.ALL
     """Names of the streams whose replication is `configuration`."""
     keys: str = ""
     """Directory of the CURVE keys; empty: none, loopback only."""

@@ -67,7 +67,7 @@ from albireo.runtime import ActorContext, Letter, Link
 from albireo.runtime.actor.ticket_door import TicketDoor
 from albireo.runtime.link.keys import Keys
 
-STREAMS: Final = (Stream.STATE, Stream.CONTROL, Stream.PUTS)
+STREAMS: Final = (Stream.STATE, Stream.CONTROL, Stream.PUTS, Stream.OWN_PUTS)
 ROLE_NS: Final = SECOND
 """Time between two questions whether this member leads."""
 SEAL_BYTES: Final = 16 << 20

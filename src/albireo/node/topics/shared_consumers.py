@@ -78,9 +78,9 @@ class SharedConsumers:
                     self._send(to.link, to.sender, answer, raw)
                 case RecordShared(moves=moves, leases=leases):
                     self._cursors.offer(PutOffer(now_ns, moves=moves, leases=leases))
-                case PutDead(target_id=topic_id, body=body, extra=extra, move=move):
-                    runs = [(topic_id, [body])]
-                    self._cursors.offer(PutOffer(now_ns, runs, {0: extra}, [move], size_bytes=len(body)))
+                case PutDead(target_id=topic_id, stays_here=own, body=body, extra=extra, move=move):
+                    put = PutOffer(now_ns, [(topic_id, [body])], {0: extra}, [move], (), (), len(body), own)
+                    self._cursors.offer(put)
                 case ReadShared(topic_id=topic_id, first=first, up_to=up_to, bytes_max=bytes_max):
                     then = partial(self._was_read, effect, self._machine)
                     self._reads.read(self._store, {topic_id: first - 1}, 0, up_to, bytes_max, then)

@@ -23,7 +23,7 @@ from albireo.codec.message import (
 from albireo.codec.record import Kind, Stream
 from albireo.field.diagnostics import AdapterDiagnostics, Health
 from albireo.machine.answers.status import status_of
-from albireo.machine.desk.role import STANDING_BY_MAX, Role
+from albireo.machine.desk.role import STANDING_BY_MAX, Batch, Role
 from albireo.machine.fold.alarms import cases
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import (
@@ -470,12 +470,12 @@ def test_a_receipt_says_how_many_disks_have_it() -> None:
 def test_receipts_of_private_samples_name_the_member_that_took_them() -> None:
     role = Role(RootConfig(node="root", log_id=LOG, member=1, is_paired=True))
     role.members = (0, 1)
-    assert role.receipt(7, 1, Position(4, 9)).members == (0, 1)
+    assert role.receipt(7, Batch(1, Position(4, 9))).members == (0, 1)
     private = frozenset({int(Stream.SAMPLES)})
     one = Side(RootConfig(node="root", log_id=LOG, member=1, is_paired=True, private_streams=private))
     one.step(PairChanged("active", (0, 1)))
     role = one.root.role
-    told = [role.receipt(7, 1, Position(epoch, 9)) for epoch in (4, 5)]
+    told = [role.receipt(7, Batch(1, Position(epoch, 9), is_private=True)) for epoch in (4, 5)]
     assert [(receipt.durability, receipt.members) for receipt in told] == [("local", (0,)), ("local", (1,))]
     assert status_of(one.root, one.view(), one.moment()).replication == {
         name.name.lower(): "configuration" if name is Stream.SAMPLES else "all" for name in Stream

@@ -3,10 +3,11 @@
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final
 
-from albireo.codec import puts
+from albireo.codec import puts, reference
 from albireo.codec.puts import PutHead, PutRun
 from albireo.codec.record import Kind, Stream
 from albireo.machine.fold.contents import Contents
@@ -22,8 +23,8 @@ MISSING_TOLD: Final = 10
 COST: Final = 80
 
 
-def judge(tables: Tables, content: Any, principal: str) -> Refusal | None:
-    """Refuse messages to topics that there are not, and cursors of somebody else's subscriptions.
+def judge(tables: Tables, content: Any, principal: str, *, stream: Stream = Stream.PUTS) -> Refusal | None:
+    """Refuse messages to topics that there are not, or of another stream, and cursors of others' subscriptions.
 
     The node's own actors move any cursor: they say what those who read from them have acknowledged.
     """
@@ -33,6 +34,13 @@ def judge(tables: Tables, content: Any, principal: str) -> Refusal | None:
         cause = f"there is no topic with the id {', '.join(map(str, missing[:MISSING_TOLD]))}, or it is gone"
         return Refusal(RefusalCode.UNKNOWN_TOPIC, cause, "look at `albireo topic list`, and open it anew by its name")
     is_node = kind_of(principal) is PrincipalKind.LOCAL
+    named = [one.topic_id for one in (head.runs if is_node else (*head.runs, *head.moves))]
+    for topic in filter(None, map(topics.find, named)):
+        if topic.stays_here != (stream is Stream.OWN_PUTS):
+            cause = f"messages of {topic.name!r} are {'' if topic.stays_here else 'not '}kept with one member only"
+            return Refusal(
+                RefusalCode.BAD_VALUE, cause, "put to such topics, and acknowledge theirs, apart from others"
+            )
     if not is_node:
         if head.leases:
             return Refusal(
@@ -107,11 +115,25 @@ def _full(tables: Tables, run: PutRun, *, is_transaction: bool) -> Refusal | Non
     return Refusal(RefusalCode.FULL, cause, "put less at once, let the subscriber read on, or change the policy")
 
 
-PUTS: Final = Contents(
-    stream=Stream.PUTS,
-    kind=Kind.PUTS,
-    read=lambda header, body: (puts.decode_head(body),),
-    cost=lambda header: COST,
-    check=lambda body, record_count: (puts.check_puts(body, record_count),),
-    judge=judge,
+def _contents(stream: Stream) -> Contents:
+    return Contents(
+        stream=stream,
+        kind=Kind.PUTS,
+        read=lambda header, body: (puts.decode_head(body),),
+        cost=lambda header: COST,
+        check=lambda body, record_count: (puts.check_puts(body, record_count),),
+        judge=partial(judge, stream=stream),
+        may_be_private=stream is Stream.OWN_PUTS,
+    )
+
+
+PUTS: Final = (
+    _contents(Stream.PUTS),
+    _contents(Stream.OWN_PUTS),
+    Contents(
+        stream=Stream.OWN_PUTS,
+        kind=Kind.REFERENCE,
+        read=lambda header, body: (reference.decode_head(body),),
+        cost=lambda header: COST,
+    ),
 )

@@ -69,11 +69,12 @@ class Topics(TableFold[int, Topic]):
         now_ms = header.log_time_ms
         self.let_go(now_ms, header.last_sequence)
         match record:
-            case TopicDeclared(name=name, since_ns=since_ns, policy=policy):
+            case TopicDeclared(name=name):
                 if name not in self._ids:
                     self._ids[name] = sequence
                     insort(self._names, name)
-                    self.table.put(Topic(topic_id=sequence, name=name, since_ns=since_ns, policy=policy), sequence)
+                    fields = {one: getattr(record, one) for one in record.__struct_fields__}
+                    self.table.put(Topic(topic_id=sequence, **fields), sequence)
             case TopicChanged(topic_id=topic_id, policy=policy, gone=gone):
                 if (known := self.table.get(topic_id)) is not None:
                     changed = replace(known, policy=policy, gone=max(known.gone, gone), marks=())
