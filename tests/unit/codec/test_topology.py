@@ -346,6 +346,15 @@ def test_samples_of_which_the_other_knows_nothing_are_refused() -> None:
     assert '"configuration"' in mistake.remedy
 
 
+def test_topics_stay_with_one_member_if_their_stream_may() -> None:
+    own = loaded(CLUSTER + PAIR + '[node.replication]\nown_puts = "configuration"\ntopics = "none"\n' + NORTH)
+    assert own.topology.node[0].replication.private_streams == ("own_puts",)
+    mistake = the_mistake(CLUSTER + PAIR + 'replication = { topics = "configuration" }\n' + NORTH)
+    assert mistake.key_path == "node[0].replication.topics" and 'own_puts = "configuration"' in mistake.remedy
+    mistake = the_mistake(CLUSTER + PAIR + 'replication = { own_puts = "none" }\n' + NORTH)
+    assert mistake.key_path == "node[0].replication.own_puts" and '"configuration"' in mistake.remedy
+
+
 def test_a_node_that_stands_alone_is_told_that_its_replication_changes_nothing() -> None:
     (warning,) = loaded(CLUSTER + ONE + '[node.replication]\nsamples = "configuration"\n').warnings
     assert (warning.key_path, warning.line) == ("node[0].replication", 10)

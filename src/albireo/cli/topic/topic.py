@@ -17,6 +17,7 @@ from albireo.client import NewMessage, Sharing, TopicMessage, TopicPolicy, WhenF
 from albireo.client.topic_sharing import AT_ONCE_MAX
 from albireo.codec.questions.topics import TopicReader
 from albireo.model.instant import SECOND
+from albireo.model.settings import StreamReplication
 from albireo.model.topic import matcher
 from albireo.model.topic_lease import LEASE_S_MAX
 
@@ -75,8 +76,9 @@ def list_topics(place: Place) -> Output:
     """List the topics with how many messages each was put."""
     with node_client(place) as client:
         found = client.topics.all()
-    rows = ((one.name, one.count, one.size_bytes, time_text(one.since_ns)) for one in found)
-    table = TextTable(("topic", "messages", "bytes", "since (UTC)"), rows, empty="there are no topics")
+    rows = ((one.name, one.count, one.size_bytes, one.replication.value, time_text(one.since_ns)) for one in found)
+    columns = ("topic", "messages", "bytes", "replication", "since (UTC)")
+    table = TextTable(columns, rows, empty="there are no topics")
     return Output({"topics": found}, table)
 
 
@@ -109,17 +111,23 @@ def _shared(reader: TopicReader) -> str:
 @command.command()
 @click.argument("name")
 @_policy_options
+@click.option(
+    "--replication",
+    type=click.Choice([one.value for one in StreamReplication]),
+    default=None,
+    help="Which member of a pair has its messages: both, or the one that took them.",
+)
 @_REASON
 @user_option
 @place_option
 @printed
-def create(name: str, reason: str, user: str, place: Place, **policy: Any) -> Output:
+def create(name: str, replication: str | None, reason: str, user: str, place: Place, **policy: Any) -> Output:
     """Declare the topic NAME. It needs the role engineer; a topic of this name that there is stays as it is.
 
     Without any limit it keeps each message until all subscriptions have acknowledged it.
     """
     with node_client(place, user) as client:
-        topic = client.topics.create(name, _policy(**policy), reason)
+        topic = client.topics.create(name, _policy(**policy), reason, replication=replication)
     return Output(topic, f"the topic {topic.name} exists since {time_text(topic.since_ns)}")
 
 
