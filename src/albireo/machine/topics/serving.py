@@ -117,8 +117,11 @@ class Serving:
         if before is not None and before != place:
             cause = "another program reads this subscription since"
             effects.append(self._ended(before, Refusal(RefusalCode.SUPERSEDED, cause)))
+        known = self._consumers.get(place)
         self._forget(place)
         one = Consumer(place, hello)
+        if known is not None and known.subscription_id == one.subscription_id:
+            one.known_to = max(one.known_to, known.known_to, known.previous)  # It has what it was given in between.
         self._consumers[place] = one
         self._of_subscription[one.subscription_id] = place
         self._look_up(one)
@@ -245,9 +248,7 @@ class Serving:
         for place in list(self._due)[:PIECES_PER_TURN]:
             del self._due[place]
             effects += self._give(self._consumers[place])
-        if self._moved or self._unsaid:
-            effects += self._record()
-        return effects
+        return effects + self._record() if self._moved or self._unsaid else effects
 
     @property
     def is_due(self) -> bool:

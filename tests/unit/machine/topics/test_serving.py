@@ -152,6 +152,21 @@ def test_an_acknowledgement_within_a_piece_of_two_epochs_moves_its_cursor() -> N
         serving.recorded(record.batch)
 
 
+def test_a_consumer_that_said_hello_twice_may_acknowledge_what_it_was_given_in_between() -> None:
+    log = TopicsLog()
+    topic = log.topic("t")
+    subscription = log.subscribe("s", "t")
+    log.put((topic, [b"1"]))
+    serving = begun(log)
+    assert bodies(hello(serving, subscription)) == [b"1"]
+    assert bodies(hello(serving, subscription, credit=0)) == []
+    assert bodies(hello(serving, subscription, credit=0)) == []
+    effects = ack(serving, Position(1, 3))
+    assert refusals(effects) == [] and bodies(effects) == [b"1"]
+    (record,) = [one for one in effects if isinstance(one, RecordMoves)]
+    assert record.moves == (CursorMoved(subscription, topic, 1),)
+
+
 def test_what_many_acknowledge_while_batches_are_under_way_becomes_one() -> None:
     log = TopicsLog()
     topic = log.topic("t")
