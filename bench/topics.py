@@ -6,7 +6,10 @@ machine is left out with a word.
 """
 
 import contextlib
+import subprocess
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,15 +19,19 @@ import psutil
 
 from albireo.client import Client, TopicPolicy
 from bench import Case, Progress, Result, case, median, pair, result
-from bench.brokers import Absent, Broker
+from bench._pair import CLIENT, MEMBERS
+from bench.brokers import BODY, Absent, Broker, crowd
 from bench.brokers.mosquitto import mosquitto
 from bench.brokers.nats import nats
-from bench.brokers.ours import Ours, ours
+from bench.brokers.ours import TOPIC, Ours, ours
 from bench.brokers.valkey import valkey
 
 ROUNDS: Final = 3
 ROUND_S: Final = 2.0
 TAKEOVER_S: Final = 12.0
+CROWD: Final = (4, 5, 500)
+"""Programs, clients of each, and consumers of each of these."""
+CROWD_S: Final = 120.0
 SHAPES: Final = (
     (1000, 16, "1000 x 100 B, 16 in flight"),
     (1, 64, "one each, 64 in flight"),
@@ -56,6 +63,7 @@ def run(progress: Progress) -> Result:
         cases += _many(mine, progress)
         cases += _seek(mine, progress)
         cases += _takeovers(brokers, progress)
+        cases += _crowd(mine, progress)
     return result("topics", cases)
 
 
@@ -202,3 +210,57 @@ def _takeovers(brokers: Sequence[Broker], progress: Progress) -> list[Case]:
     for name, told in peers:
         cases.append(case(f"gap of a takeover: beside {name}", "s", mine[1].gap_s, told.gap_s, "<= 1.0"))
     return cases
+
+
+def _crowd(mine: Ours, progress: Progress) -> list[Case]:
+    """Ten thousand consumers of one topic, whose member is killed. They are niced: others have them elsewhere."""
+    topics, programs = mine.client.topics, CROWD[0]
+    with _admin(mine) as admin:
+        admin.topics.create(crowd.TOPIC)
+    places = [word for name in MEMBERS for word in (mine.pair.clients[name], mine.pair.place(name))]
+    told: dict[str, list[float]] = {}
+    puts: list[tuple[float, float]] = []
+    with contextlib.ExitStack() as afterwards:
+
+        def listen(program: "subprocess.Popen[str]") -> None:
+            for line in program.stdout or ():
+                told.setdefault(line.strip(), []).append(time.perf_counter())
+
+        for number in range(programs):
+            command = ["nice", "-n", "15", sys.executable, "-m", "bench.brokers.crowd"]
+            command += [str(mine.pair.directory / CLIENT / "keys"), *map(str, (number, *CROWD[1:])), *places]
+            program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            afterwards.callback(program.wait)
+            afterwards.callback(program.terminate)
+            threading.Thread(target=listen, args=(program,), daemon=True).start()
+
+        def wait_for(word: str) -> float:
+            """When the last program said this."""
+            ends = time.perf_counter() + CROWD_S
+            while len(told.get(word, ())) < programs:
+                assert time.perf_counter() < ends, f"{word}: {len(told.get(word, ()))} of {programs} programs"
+                puts_began = time.perf_counter()
+                topics.put(TOPIC, BODY)
+                puts.append((puts_began, time.perf_counter() - puts_began))
+                time.sleep(0.005)
+            return max(told[word])
+
+        wait_for("ready")
+        puts.clear()
+        topics.put(crowd.TOPIC, b"before")
+        wait_for("all before")
+        before = [took for _, took in puts]
+        leader = mine.pair.wait_until_whole()
+        mine.pair.kill(leader)
+        killed = time.perf_counter()
+        puts.clear()
+        topics.put(crowd.TOPIC, b"after")
+        back = wait_for("all after") - killed
+        after, before_ms = (sorted(one)[int(0.99 * len(one))] * 1e3 for one in ([took for _, took in puts], before))
+        mine.pair.start(leader)
+        mine.pair.wait_until_whole()
+    progress(f"{programs * CROWD[1] * CROWD[2]:,} consumers have a message {back:.1f} s after the kill")
+    return [
+        case("10,000 consumers back after a takeover", "s", back, goal="<= 60"),
+        case("p99 of puts meanwhile, beside puts while all get a message", "ms", after, before_ms, goal="<= 3.0"),
+    ]

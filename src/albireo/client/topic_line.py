@@ -7,6 +7,7 @@ The machine is machine/topics/fetching.py; the line is dialled, and CORE asked, 
 """
 
 import itertools
+import secrets
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -149,7 +150,7 @@ class TopicLine:
 
     def __init__(self, engine: Engine, questions: Questions, target: Target) -> None:
         self.lines = Lines((), target.keys)
-        self.machine = Fetching()
+        self.machine = Fetching(1 + secrets.randbelow(2**63 - 1))
         self._engine = engine
         self._questions = questions
         self._target = target

@@ -250,6 +250,10 @@ class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
     """Said to the actor `topics`: subscription whose messages are wanted."""
     not_before: Position = Position()
     """The same: position that it has to have come to before it serves: what was acknowledged up to there is done."""
+    program: bounded.Count = 0
+    """The same: number that the program drew, 0: none."""
+    line: bounded.Count = 0
+    """The same: number of the program's line. Of two hellos of one program the one of the later line counts."""
 
 
 class FeedAnswer(FeedMessage, frozen=True, tag="feed_answer"):

@@ -62,6 +62,9 @@ class FollowerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Subscription whose messages are wanted of the actor `topics`."""
     not_before: Position = BEGINNING
     """Position that the actor has to have come to before it serves."""
+    program: int = 0
+    line: int = 0
+    """Numbers of the program, and of its line, for the actor."""
     silence_ns: int = 0
     """Time without a message of the leader after which hello is said again; 0: SILENCE_NS."""
 
@@ -214,6 +217,8 @@ class Follower:
             channel=self.config.channel,
             subscription_id=self.config.subscription_id,
             not_before=self.config.not_before,
+            program=self.config.program,
+            line=self.config.line,
         )
         return [TellLeader(hello)]
 

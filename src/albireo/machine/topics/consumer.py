@@ -46,6 +46,7 @@ class Consumer:
     def __init__(self, place: ConsumerPlace, hello: FeedHello) -> None:
         self.place = place
         self.subscription_id = hello.subscription_id
+        self.program, self.line = hello.program, hello.line
         self.credit = Credit(hello.credit_bytes)
         self.known_to = hello.position
         """Last message that it has, as it says."""
@@ -70,6 +71,10 @@ class Consumer:
         """Last message that it has acknowledged, and last one of which it is told that this is on record."""
         self.is_reading = False
         """True: files are being read for it."""
+
+    def has_left(self, hello: FeedHello) -> bool:
+        """True: a hello comes late, of a line that the program of this consumer has left."""
+        return 0 < hello.program == self.program and hello.line < self.line
 
     def chosen_of(self, messages: MessageColumns) -> NDArray[np.bool_]:
         """Which of these messages it is to get."""

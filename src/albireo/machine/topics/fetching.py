@@ -201,7 +201,7 @@ class _Consumer:
         self.acknowledged = BEGINNING
         self.recorded = BEGINNING
 
-    def begins(self) -> Follower:
+    def begins(self, program: int, line: int) -> Follower:
         """A feed on a new line."""
         config = FollowerConfig(
             name=f"consumer-{self.wanted.channel}",
@@ -209,6 +209,8 @@ class _Consumer:
             subscription_id=self.wanted.subscription_id,
             capacity_bytes=self.wanted.capacity_bytes,
             not_before=self.wanted.not_before,
+            program=program,
+            line=line,
             silence_ns=3 * ALIVE_NS,
         )
         self.follower = Follower(config, self.acknowledged)
@@ -218,7 +220,11 @@ class _Consumer:
 class Fetching:
     """The machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: int) -> None:
+        """`program`: a number that no other program has."""
+        self._program = program
+        self._line = 0
+        """Number of the present line: the actor may hear a line that was left behind the next one."""
         self._consumers: dict[int, _Consumer] = {}
         self._phase = "idle"
         self._ticket = ""
@@ -300,14 +306,14 @@ class Fetching:
         return [SayToDoor(Ask(request_id=SHOWN, what=SHOW, arguments={"ticket": self._ticket}))]
 
     def _open(self, now: Instant) -> list[Effect]:
-        self._phase, self._due = "open", None
+        self._phase, self._due, self._line = "open", None, self._line + 1
         return [effect for channel in self._consumers for effect in self._begin(channel, now)]
 
     def _begin(self, channel: int, now: Instant) -> list[Effect]:
         one = self._consumers[channel]
         if one.wanted.is_shared:
             return self._put(one, list(one.asks.values()), now)
-        return self._said(one, one.begins().step(LinkUp(), now))
+        return self._said(one, one.begins(self._program, self._line).step(LinkUp(), now))
 
     def _asks(self, asks: ConsumerAsks, now: Instant) -> list[Effect]:
         one = self._consumers.get(asks.channel)

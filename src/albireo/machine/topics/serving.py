@@ -44,6 +44,7 @@ PIECE_BYTES: Final = 256 << 10
 PIECES_PER_TURN: Final = 64
 ALIVE_NS: Final = 10 * SECOND
 """Time between two life signs for one consumer; that its member does not lead any more it is told at once."""
+SUPERSEDED: Final = Refusal(RefusalCode.SUPERSEDED, "another program reads this subscription since")
 NOT_LEADING: Final = Refusal(RefusalCode.NOT_HOLDER, "this member does not lead", "ask the member that leads")
 
 
@@ -115,11 +116,11 @@ class Serving:
         effects: list[Effect] = []
         before = self._of_subscription.get(hello.subscription_id)
         if before is not None and before != place:
-            cause = "another program reads this subscription since"
-            effects.append(self._ended(before, Refusal(RefusalCode.SUPERSEDED, cause)))
-        known = self._consumers.get(place)
+            if self._consumers[before].has_left(hello):
+                return []
+            effects.append(self._ended(before, SUPERSEDED))
+        known, one = self._consumers.get(place), Consumer(place, hello)
         self._forget(place)
-        one = Consumer(place, hello)
         if known is not None and known.subscription_id == one.subscription_id:
             one.known_to = max(one.known_to, known.known_to, known.previous)  # It has what it was given in between.
         self._consumers[place] = one

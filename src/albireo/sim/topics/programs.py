@@ -1,5 +1,6 @@
 """Programs of the world: each has the client's fetching machine, and a line that is cut and dialled anew."""
 
+import itertools
 import random
 from collections import deque
 from collections.abc import Sequence
@@ -79,6 +80,9 @@ class ProgramListener:
         """A program heard what became of messages of a shared subscription."""
 
 
+_numbers = itertools.count(1)
+
+
 class SimProgram:
     """One consumer, through its lines; who begins anew is another program."""
 
@@ -91,7 +95,7 @@ class SimProgram:
         self.consumer = consumer
         self.not_before = not_before
         self.listener = listener
-        self.fetching = Fetching()
+        self.fetching = Fetching(next(_numbers))
         self.inbox: deque[tuple[AnyMessage, tuple[bytes, ...]]] = deque()
         """Messages on their way to it."""
         self.outbox: deque[AnyMessage] = deque()

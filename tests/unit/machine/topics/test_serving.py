@@ -167,6 +167,20 @@ def test_a_consumer_that_said_hello_twice_may_acknowledge_what_it_was_given_in_b
     assert record.moves == (CursorMoved(subscription, topic, 1),)
 
 
+def test_a_hello_of_a_line_that_its_program_has_left_takes_nobodys_place() -> None:
+    log = TopicsLog()
+    topic = log.topic("t")
+    subscription = log.subscribe("s", "t")
+    serving = begun(log)
+    for at, line in ((place(b"new"), 2), (place(b"old"), 1)):
+        asked = FeedHello(follower="f", subscription_id=subscription, channel=1, program=7, line=line)
+        assert refusals(serving.hello(at, asked, WHO, LOG_ID)) == []
+    log.put((topic, [b"1"]))
+    assert bodies(follow(serving, log), place(b"new")) == [b"1"]
+    other = FeedHello(follower="f", subscription_id=subscription, channel=1, program=8, line=1)
+    assert refusals(serving.hello(place(b"other"), other, WHO, LOG_ID)) == [(place(b"new"), RefusalCode.SUPERSEDED)]
+
+
 def test_what_many_acknowledge_while_batches_are_under_way_becomes_one() -> None:
     log = TopicsLog()
     topic = log.topic("t")
