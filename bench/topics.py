@@ -32,6 +32,7 @@ TAKEOVER_S: Final = 12.0
 CROWD: Final = (4, 5, 500)
 """Programs, clients of each, and consumers of each of these."""
 CROWD_S: Final = 120.0
+CALM_S: Final = 3.0
 SHAPES: Final = (
     (1000, 16, "1000 x 100 B, 16 in flight"),
     (1, 64, "one each, 64 in flight"),
@@ -219,7 +220,7 @@ def _crowd(mine: Ours, progress: Progress) -> list[Case]:
         admin.topics.create(crowd.TOPIC)
     places = [word for name in MEMBERS for word in (mine.pair.clients[name], mine.pair.place(name))]
     told: dict[str, list[float]] = {}
-    puts: list[tuple[float, float]] = []
+    puts: list[float] = []
     with contextlib.ExitStack() as afterwards:
 
         def listen(program: "subprocess.Popen[str]") -> None:
@@ -234,33 +235,39 @@ def _crowd(mine: Ours, progress: Progress) -> list[Case]:
             afterwards.callback(program.terminate)
             threading.Thread(target=listen, args=(program,), daemon=True).start()
 
+        def put() -> None:
+            began = time.perf_counter()
+            topics.put(TOPIC, BODY)
+            puts.append((time.perf_counter() - began) * 1e3)
+            time.sleep(0.005)
+
         def wait_for(word: str) -> float:
             """When the last program said this."""
             ends = time.perf_counter() + CROWD_S
             while len(told.get(word, ())) < programs:
                 assert time.perf_counter() < ends, f"{word}: {len(told.get(word, ()))} of {programs} programs"
-                puts_began = time.perf_counter()
-                topics.put(TOPIC, BODY)
-                puts.append((puts_began, time.perf_counter() - puts_began))
-                time.sleep(0.005)
+                put()
             return max(told[word])
 
         wait_for("ready")
-        puts.clear()
         topics.put(crowd.TOPIC, b"before")
         wait_for("all before")
-        before = [took for _, took in puts]
+        puts.clear()
+        calm = time.perf_counter() + CALM_S
+        while time.perf_counter() < calm:
+            put()
+        before = list(puts)
         leader = mine.pair.wait_until_whole()
         mine.pair.kill(leader)
         killed = time.perf_counter()
         puts.clear()
         topics.put(crowd.TOPIC, b"after")
         back = wait_for("all after") - killed
-        after, before_ms = (sorted(one)[int(0.99 * len(one))] * 1e3 for one in ([took for _, took in puts], before))
+        after_ms, before_ms = (sorted(one)[int(0.99 * len(one))] for one in (puts, before))
         mine.pair.start(leader)
         mine.pair.wait_until_whole()
     progress(f"{programs * CROWD[1] * CROWD[2]:,} consumers have a message {back:.1f} s after the kill")
     return [
         case("10,000 consumers back after a takeover", "s", back, goal="<= 60"),
-        case("p99 of puts meanwhile, beside puts while all get a message", "ms", after, before_ms, goal="<= 3.0"),
+        case("p99 of puts meanwhile, beside puts before", "ms", after_ms, before_ms, goal="<= 3.0"),
     ]

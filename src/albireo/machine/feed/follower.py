@@ -65,6 +65,8 @@ class FollowerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     program: int = 0
     line: int = 0
     """Numbers of the program, and of its line, for the actor."""
+    ask_again_ns: int = 0
+    """Time without an answer after which hello is said again; 0: ASK_AGAIN_NS."""
     silence_ns: int = 0
     """Time without a message of the leader after which hello is said again; 0: SILENCE_NS."""
 
@@ -202,7 +204,7 @@ class Follower:
         self.phase = FollowPhase.ASKING
         self._is_level = False
         self._pieces = 0
-        self._ask_at = Instant(now + ASK_AGAIN_NS)
+        self._ask_at = Instant(now + (self.config.ask_again_ns or ASK_AGAIN_NS))
         hello = FeedHello(
             follower=self.config.name,
             log_id=self.log_id,

@@ -8,6 +8,9 @@ passed over, by their positions, and what it acknowledged on the line before is 
 
 A consumer of a shared subscription asks questions in place of a feed; on a new line it asks anew what is not answered.
 
+Few hellos are under way at a time, and the next one goes as one is answered: after a takeover ten thousand consumers
+come at the pace at which the actor lets them in, and none repeats itself meanwhile.
+
 Invariants
     once:    a message is delivered once, whatever lines there were.
     upward:  what is acknowledged never goes back.
@@ -47,6 +50,10 @@ ANSWER_NS: Final = TAKE_NS + 3 * SECOND
 """Time for an answer to a consumer of a shared subscription."""
 SHOWN: Final = 1
 """Number of the question that shows a ticket."""
+HELLOS_MAX: Final = 64
+"""Most hellos of a line that are not answered."""
+HELLO_NS: Final = 10 * SECOND
+"""Time after which one is said again: on a line that is up nothing is lost, but a full queue drops."""
 FOR_GOOD: Final = frozenset(
     {
         RefusalCode.UNKNOWN_NAME,
@@ -212,6 +219,7 @@ class _Consumer:
             program=program,
             line=line,
             silence_ns=3 * ALIVE_NS,
+            ask_again_ns=HELLO_NS,
         )
         self.follower = Follower(config, self.acknowledged)
         return self.follower
@@ -226,6 +234,10 @@ class Fetching:
         self._line = 0
         """Number of the present line: the actor may hear a line that was left behind the next one."""
         self._consumers: dict[int, _Consumer] = {}
+        self._waiting: dict[int, None] = {}
+        """Channels of consumers that have still to say hello on this line."""
+        self._greeting: set[int] = set()
+        """Channels of those of which a hello is under way."""
         self._phase = "idle"
         self._ticket = ""
         self._due: Instant | None = None
@@ -252,12 +264,15 @@ class Fetching:
             case ConsumerWanted(channel=channel):
                 self._consumers[channel] = _Consumer(event)
                 if self._phase == "open":
-                    return self._begin(channel, now)
+                    self._waiting[channel] = None
+                    return self._greet(now)
                 return self._ask(now) if self._phase == "idle" else []
             case ConsumerLeft(channel):
                 self._consumers.pop(channel, None)
+                self._waiting.pop(channel, None)
+                self._greeting.discard(channel)
                 if self._consumers:
-                    return []
+                    return self._greet(now)
                 self._phase, self._due = "idle", None
                 return [HangUp()]
             case DoorTold(ticket):
@@ -307,12 +322,23 @@ class Fetching:
 
     def _open(self, now: Instant) -> list[Effect]:
         self._phase, self._due, self._line = "open", None, self._line + 1
-        return [effect for channel in self._consumers for effect in self._begin(channel, now)]
+        self._waiting, self._greeting = dict.fromkeys(self._consumers), set()
+        return self._greet(now)
+
+    def _greet(self, now: Instant) -> list[Effect]:
+        """Say hello for as many consumers as may be under way."""
+        effects: list[Effect] = []
+        while self._waiting and len(self._greeting) < HELLOS_MAX and self._phase == "open":
+            channel = next(iter(self._waiting))
+            del self._waiting[channel]
+            effects += self._begin(channel, now)
+        return effects
 
     def _begin(self, channel: int, now: Instant) -> list[Effect]:
         one = self._consumers[channel]
         if one.wanted.is_shared:
             return self._put(one, list(one.asks.values()), now)
+        self._greeting.add(channel)
         return self._said(one, one.begins(self._program, self._line).step(LinkUp(), now))
 
     def _asks(self, asks: ConsumerAsks, now: Instant) -> list[Effect]:
@@ -366,8 +392,10 @@ class Fetching:
                 one.recorded = durable
                 return [DoneRecorded(channel, durable)]
             case FeedAnswer() | FeedData() | FeedAlive():
+                self._greeting.discard(message.channel)
                 one = self._consumers.get(message.channel)
-                return [] if one is None else self._fed(one, Received(message, size_bytes), now)
+                found = [] if one is None else self._fed(one, Received(message, size_bytes), now)
+                return found + self._greet(now)
             case _:
                 return []
 

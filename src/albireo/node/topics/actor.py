@@ -417,7 +417,7 @@ class TopicsActor:
         if self._serving.is_leading and (not self._role.is_acting or self._role.epoch != self._serving.epoch):
             self._actor.log.info("topics_stand_by", epoch=self._serving.epoch)
             self._stand_by()
-        elif leads and not self._serving.is_leading:
+        elif leads and not self._serving.is_leading and not self._actor.is_stopping:
             self._actor.log.info("topics_served", epoch=self._role.epoch)
             self._serving.begins(self._role.epoch)
             self._shared.leads()
