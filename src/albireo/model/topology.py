@@ -197,6 +197,8 @@ class MemberEndpoints(Config, frozen=True):
     """Address to which clients and other nodes connect."""
     peer: Annotated[tuple[Endpoint, ...], Meta(min_length=1, max_length=4)]
     """Addresses to which the other member connects; more than one for separate cables."""
+    messages: Endpoint | None = None
+    """Address at which programs read messages of topics; none: a free port of the host of `client`."""
 
 
 class WitnessConfig(Config, frozen=True):
@@ -250,6 +252,8 @@ class NodeConfig(Config, frozen=True):
     id: NodeId
     endpoint: Endpoint | None = None
     """Address at which programs reach a node that stands alone; it needs keys (docs/keys.md)."""
+    messages: Endpoint | None = None
+    """Address at which programs read messages of its topics; none: a free port of the host of `endpoint`."""
     open_on_loopback: bool = False
     """Without keys, let in every program of this machine at `endpoint`, which must be tcp://127.0.0.1:PORT then."""
     primary: MemberEndpoints | None = None
@@ -331,8 +335,17 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def endpoint(self) -> str:
         """Address to which its clients connect; empty when it has none."""
-        member = {"primary": self.node.primary, "backup": self.node.backup}.get(self.member)
-        return member.client if member else self.node.endpoint or ""
+        return self._own.client if self._own else self.node.endpoint or ""
+
+    @property
+    def messages(self) -> str:
+        """Address at which its clients read messages, port `*` for a free one; empty when it has no endpoint."""
+        said = (self._own or self.node).messages
+        return said or (f"{self.endpoint.rpartition(':')[0]}:*" if self.endpoint else "")
+
+    @property
+    def _own(self) -> MemberEndpoints | None:
+        return {"primary": self.node.primary, "backup": self.node.backup}.get(self.member)
 
 
 class UnknownPlace(LookupError):

@@ -121,18 +121,12 @@ def _history(node: NodeConfig) -> dict[str, object]:
 
 
 def _topics(place: Place, keys: Path | None) -> dict[str, object]:
-    """Arguments of the actor `topics`. Its door is on the host of the node's own, at a port that is free."""
+    """Arguments of the actor `topics`."""
     node = place.node
-    members = {
-        "": node.endpoint,
-        "primary": node.primary and node.primary.client,
-        "backup": node.backup and node.backup.client,
-    }
-    endpoint = members[place.member] or ""
     is_open = keys is not None or place.member or node.open_on_loopback
     return {
         "node": node.id,
-        "endpoint": f"{endpoint.rpartition(':')[0]}:*" if endpoint and is_open else "",
+        "endpoint": place.messages if is_open else "",
         "keys": "" if keys is None else str(keys),
         "is_paired": node.primary is not None,
     }

@@ -17,7 +17,7 @@ from albireo.model import settings
 from albireo.model import topology as model
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.settings import Placement
-from albireo.model.topology import UnknownPlace, find_place, places
+from albireo.model.topology import Place, UnknownPlace, find_place, places
 from albireo.model.value import ValueType
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -344,6 +344,18 @@ def test_samples_of_which_the_other_knows_nothing_are_refused() -> None:
     mistake = the_mistake(CLUSTER + PAIR + 'replication = { samples = "none" }\n' + NORTH)
     assert mistake.key_path == "node[0].replication.samples" and "whoever takes over" in mistake.text
     assert '"configuration"' in mistake.remedy
+
+
+def test_messages_have_an_address_of_their_own_or_a_free_port() -> None:
+    own = loaded(CLUSTER + PAIR + NORTH).topology.node[0]
+    host = own.primary.client.rpartition(":")[0] if own.primary else ""
+    assert Place(node=own, member="primary").messages == f"{host}:*"
+    client = PAIR.split('client = "', 1)[1].split('"', 1)[0]
+    there = f"{host}:7799"
+    text = CLUSTER + PAIR.replace(f'"{client}"', f'"{client}", messages = "{there}"') + NORTH
+    assert Place(node=loaded(text).topology.node[0], member="primary").messages == there
+    mistake = the_mistake(text.replace(there, client))
+    assert mistake.key_path == "node[0].primary.messages" and "port clash" in mistake.text
 
 
 def test_topics_stay_with_one_member_if_their_stream_may() -> None:

@@ -26,7 +26,7 @@ _FIXED: Final = "its PLC votes or stands behind a gate, so the adapter is not st
 _KNOWN: Final = "others than the adapter read it too, at their start"
 _COUNTED: Final = "the actors of a node are counted at its start"
 _HANDED_DOWN: Final = "the nodes between it and the root have to take the file up as well, for they hand it down"
-_DIALLED: Final = ("endpoint", "primary", "backup")
+_DIALLED: Final = ("endpoint", "messages", "primary", "backup")
 
 
 class TopologyChange(msgspec.Struct, frozen=True, kw_only=True):

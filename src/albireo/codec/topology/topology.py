@@ -311,9 +311,18 @@ def check_endpoints(topology: Topology, found: Findings) -> None:
             found.add((*path, "open_on_loopback"), text, 'Write endpoint = "tcp://127.0.0.1:PORT", or take it away.')
         if node.endpoint:
             _take(node.endpoint, (*path, "endpoint"), taken, found)
+        if node.messages and not node.endpoint:
+            text = f"{node.id} has an address for messages and none at which programs get in"
+            found.add(
+                (*path, "messages"), text, "Give it an endpoint, or a pair's members an address for messages each."
+            )
+        if node.messages:
+            _take(node.messages, (*path, "messages"), taken, found)
         for name, member in (("primary", node.primary), ("backup", node.backup)):
             if member is not None:
                 _take(member.client, (*path, name, "client"), taken, found)
+                if member.messages:
+                    _take(member.messages, (*path, name, "messages"), taken, found)
                 for at, endpoint in enumerate(member.peer):
                     _take(endpoint, (*path, name, "peer", at), taken, found)
         for at, endpoint in enumerate(node.uplink.dial):
