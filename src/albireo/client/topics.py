@@ -16,10 +16,13 @@ from albireo.codec.questions.topics import (
     TOPIC_CHANGE,
     TOPIC_CREATE,
     TOPIC_DELETE,
+    TOPIC_LAST_PUT,
     TOPIC_PURGE,
     TOPIC_READERS,
     TOPICS,
     UNSUBSCRIBE,
+    LastPut,
+    LastPutAsked,
     SubscribeAsked,
     SubscriptionAsked,
     TopicAsked,
@@ -84,6 +87,15 @@ class TopicMethods(AnyClient):
     def readers(self, name: str) -> Conversation[list[TopicReader]]:
         """Subscriptions that get the messages of a topic, and how many each has still to read."""
         return asks(TOPIC_READERS, TopicNamed(name=name))
+
+    @conversed
+    def last_put(self) -> Conversation[LastPut]:
+        """How far the program came that put last under the name of this client, such as its own life before.
+
+        A program that was killed while it put asks this before it puts: by the number of batches it can tell whether
+        the one of which it has no receipt is on record.
+        """
+        return asks(TOPIC_LAST_PUT, LastPutAsked(name=self.user))
 
     @conversed
     def subscribe(

@@ -8,6 +8,7 @@ import pytest
 
 from albireo.client import Client, NameTaken, NodeRefused, aconnect, connect
 from albireo.codec.puts import decode_puts
+from albireo.codec.questions.topics import LastPut
 from albireo.codec.record import Stream
 from albireo.model.refusal import RefusalCode
 from tests.parts.client import lone
@@ -83,12 +84,17 @@ def test_of_two_programs_of_one_name_the_later_one_puts(tmp_path: Path) -> None:
             connect(tmp_path, timeout_s=PATIENCE_S, name="mes") as second,
         ):
             first.topics.create(EVENTS)
-            first.topics.put(EVENTS, b"1")
+            assert first.topics.last_put() == LastPut()
+            first.topics.put(EVENTS, b"0")
+            receipt = first.topics.put(EVENTS, b"1")
+            told = second.topics.last_put()
+            assert (told.batches, told.sequence) == (2, receipt.position.sequence), "of the life before"
             second.topics.put(EVENTS, b"2")
+            assert second.topics.last_put().batches == 1
             with pytest.raises(NameTaken):
                 first.topics.put(EVENTS, b"3")
             second.topics.put(EVENTS, b"4")
-            assert count(second) == 3
+            assert count(second) == 4
 
     async def world() -> None:
         async with lone(tmp_path):

@@ -115,6 +115,24 @@ class TopicMessageTold(msgspec.Struct, frozen=True, kw_only=True):
     at_ns: int
 
 
+class LastPutAsked(Asked, frozen=True, kw_only=True):
+    """Arguments of `topic_last_put`."""
+
+    name: Name
+    """Name under which a client puts (`connect(name=...)`)."""
+
+
+class LastPut(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `topic_last_put`: how far the program came that put last under a name."""
+
+    batches: int = 0
+    """Batches of it that are on record; of one that puts one after the other, each put is a batch."""
+    sequence: int = 0
+    """Place of the last message of the last one in the log."""
+    at_ns: int = 0
+    """Wall time of that; Unix ns, UTC."""
+
+
 class TopicReader(msgspec.Struct, frozen=True, kw_only=True):
     """A subscription that gets the messages of a topic."""
 
@@ -141,6 +159,15 @@ TOPIC_TABLES: Final = QuestionKind(
     role=AccessRole.ADMIN,
     meaning="by the actor `topics`: topics, subscriptions and cursors",
     told="snapshots of the tables, and the record as of which they are, for an actor whose log begins too late",
+    is_reading=True,
+)
+TOPIC_LAST_PUT: Final = QuestionKind(
+    name="topic_last_put",
+    shape=LastPutAsked,
+    answer=LastPut,
+    answerer=Answerer.ACTING,
+    meaning="how far a program came that put to topics under a name",
+    told="batches of its last life that are on record, and the place of the last one; 0 of a name that is not known",
     is_reading=True,
 )
 TOPIC_CREATE: Final = QuestionKind(
@@ -264,6 +291,7 @@ UNSUBSCRIBE: Final = QuestionKind(
 )
 KINDS: Final = (
     TOPIC_TABLES,
+    TOPIC_LAST_PUT,
     TOPIC_CREATE,
     TOPIC_DELETE,
     TOPIC_CHANGE,

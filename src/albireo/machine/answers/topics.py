@@ -21,11 +21,14 @@ from albireo.codec.questions.topics import (
     TOPIC_CHANGE,
     TOPIC_CREATE,
     TOPIC_DELETE,
+    TOPIC_LAST_PUT,
     TOPIC_PURGE,
     TOPIC_READERS,
     TOPIC_TABLES,
     TOPICS,
     UNSUBSCRIBE,
+    LastPut,
+    LastPutAsked,
     StoreKeyAsked,
     StoreKeysAsked,
     StoreKeyTold,
@@ -106,6 +109,7 @@ class TopicAnswers:
             handled(TOPIC, self._topic),
             handled(TOPICS, self._topics),
             handled(TOPIC_READERS, self._readers),
+            handled(TOPIC_LAST_PUT, self._last_put),
             handled(TOPIC_TABLES, self._tables),
             handled(STORE_KEY, self._store_key),
             handled(STORE_KEYS, self._store_keys),
@@ -135,6 +139,15 @@ class TopicAnswers:
             if (one := subscriptions.find(number)) is not None
         ]
         turn.answer(question, told)
+
+    def _last_put(self, question: Question, asked: LastPutAsked, turn: Turn) -> None:
+        found = (self._root.folds.producers.named(f"{one}.{asked.name}") for one in ("put", "own"))
+        known = max((one for one in found if one is not None), key=lambda one: one.last_position, default=None)
+        if known is None or not known.last_position:
+            turn.answer(question, LastPut())
+            return
+        at = {"sequence": known.last_position, "at_ns": known.last_node_ns}
+        turn.answer(question, LastPut(batches=known.last_sequence, **at))
 
     def _store_key(self, question: Question, asked: StoreKeyAsked, turn: Turn) -> None:
         topic = self._known_store(asked.name)

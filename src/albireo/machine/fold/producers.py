@@ -215,6 +215,10 @@ class Producers:
         known = self._by_name.get(self._names.get(producer_id, ""))
         return known if known is not None and known.producer_id == producer_id else None
 
+    def named(self, name: str) -> KnownProducer | None:
+        """State of a name; None: it is not known."""
+        return self._by_name.get(name)
+
     def successor(self, producer_id: int) -> KnownProducer | None:
         """State of the name that was this life's and is a later one's now; None: it is not known, or present."""
         known = self._by_name.get(self._names.get(producer_id, ""))

@@ -83,7 +83,15 @@ HERE: Final[dict[str, dict[str, object]]] = {
     "topic_tables": {},
     **{
         what: {"name": "plant.events"}
-        for what in ("topic", "topic_create", "topic_change", "topic_purge", "topic_delete", "topic_readers")
+        for what in (
+            "topic",
+            "topic_create",
+            "topic_change",
+            "topic_purge",
+            "topic_delete",
+            "topic_readers",
+            "topic_last_put",
+        )
     },
     "store_key": {"name": "plant.events", "key": b"k"},
     "store_keys": {"name": "plant.events"},
