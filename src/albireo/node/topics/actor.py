@@ -37,6 +37,7 @@ from albireo.machine.feed.follower import (
     Digested,
     Follower,
     FollowerConfig,
+    FollowPhase,
     LinkUp,
     MadeDurable,
     Noted,
@@ -413,7 +414,8 @@ class TopicsActor:
 
     def _see_role(self) -> None:
         """Begin to serve, or stop, as CORE says; not before everything is folded that was before this lead."""
-        leads = self._role.is_acting and self._is_folded and self._tail.end.epoch >= self._role.epoch
+        follows = self._follower.phase is FollowPhase.FOLLOWING  # Else its files may be of another log.
+        leads = self._role.is_acting and follows and self._is_folded and self._tail.end.epoch >= self._role.epoch
         if self._serving.is_leading and (not self._role.is_acting or self._role.epoch != self._serving.epoch):
             self._actor.log.info("topics_stand_by", epoch=self._serving.epoch)
             self._stand_by()

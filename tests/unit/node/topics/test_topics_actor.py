@@ -1,6 +1,7 @@
 """The actor `topics` beside a real CORE, over real links: what it serves before and after it starts anew."""
 
 import asyncio
+import shutil
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -71,6 +72,21 @@ async def test_a_large_tail_goes_into_files_while_it_is_read(tmp_path: Path, mon
         found = await read(client, 6_000)
         assert [one.number for one in found] == list(range(1, 6_001))
         assert [one.body for one in found] == [b"%d" % (number // 100) + b"x" * 100 for number in range(6_000)]
+
+
+@in_a_loop
+async def test_files_of_another_log_are_not_served(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        node = LoneNode(tmp_path / name)
+        async with node.core_up(), await aconnect(str(node.data), timeout_s=PATIENCE_S) as client:
+            await client.topics.create(EVENTS)
+            await client.topics.subscribe(EVENTS, subscriber="billing")
+            await client.topics.put(EVENTS, name.encode())
+            if name == "new":
+                shutil.copytree(tmp_path / "old" / "data" / "topics", node.data / "topics")
+            async with topics_of(node), await client.topics.consumer(EVENTS, subscriber="billing") as consumer:
+                assert [one.body for one in await consumer.take(4.0)] == ([b"old"] if name == "old" else [])
 
 
 @in_a_loop
