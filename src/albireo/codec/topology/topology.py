@@ -39,7 +39,7 @@ from albireo.codec.topology.navigation import KnownItems, check_navigation
 from albireo.codec.topology.streams import check_durability, check_replication
 from albireo.codec.topology.toml_lines import key_lines
 from albireo.codec.topology.tree import WILDCARDS, check_tree, check_uplinks, check_voters
-from albireo.model.topology import AdapterConfig, NodeConfig, Topology
+from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Topology
 
 FILE_CHARS_MAX: Final = 32 * 1024 * 1024
 """Characters of one file; a table of 100,000 items has about 10 million."""
@@ -320,11 +320,7 @@ def check_endpoints(topology: Topology, found: Findings) -> None:
             _take(node.messages, (*path, "messages"), taken, found)
         for name, member in (("primary", node.primary), ("backup", node.backup)):
             if member is not None:
-                _take(member.client, (*path, name, "client"), taken, found)
-                if member.messages:
-                    _take(member.messages, (*path, name, "messages"), taken, found)
-                for at, endpoint in enumerate(member.peer):
-                    _take(endpoint, (*path, name, "peer", at), taken, found)
+                _take_member(member, (*path, name), taken, found)
         for at, endpoint in enumerate(node.uplink.dial):
             _address(endpoint, (*path, "uplink", "dial", at), found)  # Several sites may use one gateway.
     for index, witness in enumerate(topology.witness):
@@ -335,6 +331,14 @@ def check_endpoints(topology: Topology, found: Findings) -> None:
             _check_url(
                 adapter.name, adapter.device_behind_gate, ("node", index, "adapter", at, "gated_url"), taken, found
             )
+
+
+def _take_member(member: MemberEndpoints, path: KeyPath, taken: dict[tuple[str, str], str], found: Findings) -> None:
+    _take(member.client, (*path, "client"), taken, found)
+    if member.messages:
+        _take(member.messages, (*path, "messages"), taken, found)
+    for at, endpoint in enumerate(member.peer):
+        _take(endpoint, (*path, "peer", at), taken, found)
 
 
 def _take(endpoint: str, path: KeyPath, taken: dict[tuple[str, str], str], found: Findings) -> None:

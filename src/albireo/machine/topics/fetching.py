@@ -268,13 +268,7 @@ class Fetching:
                     return self._greet(now)
                 return self._ask(now) if self._phase == "idle" else []
             case ConsumerLeft(channel):
-                self._consumers.pop(channel, None)
-                self._waiting.pop(channel, None)
-                self._greeting.discard(channel)
-                if self._consumers:
-                    return self._greet(now)
-                self._phase, self._due = "idle", None
-                return [HangUp()]
+                return self._left(channel, now)
             case DoorTold(ticket):
                 if self._phase == "asking":
                     self._phase, self._ticket, self._due = "dialling", ticket, Instant(now + PATIENCE_NS)
@@ -300,6 +294,15 @@ class Fetching:
                 return self._time_passed(now)
             case _:
                 assert_never(event)
+
+    def _left(self, channel: int, now: Instant) -> list[Effect]:
+        self._consumers.pop(channel, None)
+        self._waiting.pop(channel, None)
+        self._greeting.discard(channel)
+        if self._consumers:
+            return self._greet(now)
+        self._phase, self._due = "idle", None
+        return [HangUp()]
 
     def _ask(self, now: Instant) -> list[Effect]:
         self._phase, self._due = "asking", None

@@ -225,7 +225,7 @@ class TreeDay:
         copy = self._root(self.above).folds.origins.of_node(NORTH)
         assert copy is not None
         lacked = self.world.copies.first_behind(self.site.log_id, copy.last.sequence)
-        if share <= 1 and max(begins) > lacked:
+        if share < 1 and max(begins) > lacked:  # It is a while behind the hour by now.
             fail(f"hour {hour}: {share:.0%} of the hold are used, {NORTH} begins at {begins}; {lacked} is lacked above")
 
     def _held_hours(self) -> int:
