@@ -103,7 +103,7 @@ class Nats(Broker):
             await self._put_once(number)  # As its own documents say: put again, under the same id.
             acked.append(number)
             times.append(time.perf_counter())
-        reader = await self._stream.pull_subscribe("takeover", durable="reader")
+        reader = await self._reader_again()
         there: list[int] = []
         with contextlib.suppress(TimeoutError):
             while len(there) < len(acked):
@@ -112,6 +112,16 @@ class Nats(Broker):
                 for one in found:
                     await one.ack()
         return judged(times, acked, there)
+
+    async def _reader_again(self) -> Any:
+        """A reader, once the servers that are left have agreed who leads."""
+        ends = time.monotonic() + 60
+        while True:
+            try:
+                return await self._stream.pull_subscribe("takeover", durable="reader")
+            except TimeoutError:
+                if time.monotonic() > ends:
+                    raise
 
     async def _put_once(self, number: int) -> None:
         import nats

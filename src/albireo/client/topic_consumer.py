@@ -51,7 +51,7 @@ class ConsumerFront:
         self.inbox = MessageInbox(known.subscription.subscription_id)
         self._engine = engine
         self._line = line
-        self._channel = engine.call(lambda: line.begin(self.inbox, prefetch_bytes, known.committed)).result()
+        self._channel = engine.call(lambda: line.begin(self.inbox, prefetch_bytes, known.not_before)).result()
         self._acknowledged = BEGINNING
         self._is_pushed = self.is_closed = False
 

@@ -171,7 +171,7 @@ class TopicLine:
     def begin(
         self, inbox: MessageInbox, capacity_bytes: int, not_before: Position, shared: SharedReading | None = None
     ) -> int:
-        """A consumer, and its channel. `not_before`: what was committed when its subscription was looked up."""
+        """A consumer, and its channel. `not_before`: the last change when its subscription was looked up."""
         channel = next(one for one in self._channels if one & 0xFFFF and one & 0xFFFF not in self._inboxes) & 0xFFFF
         self._inboxes[channel] = inbox
         self._recorded[channel], self._done[channel] = [], BEGINNING

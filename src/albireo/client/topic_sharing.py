@@ -76,7 +76,7 @@ class SharedFront:
         self._engine = engine
         self._line = line
         self._at_once = at_once
-        self._not_before = known.committed.sequence
+        self._not_before = known.not_before.sequence
         self._holds: dict[int, set[int]] = {}
         """Numbers of messages that are its own and not settled, by topic."""
         self._count = 0
@@ -92,7 +92,7 @@ class SharedFront:
         self._ends: list[Future[None]] = []
         """Who waits until it has left: until everything is said and on record."""
         self._error: ClientError | None = None
-        self._channel = engine.call(lambda: line.begin(self.inbox, 1, known.committed, self)).result()
+        self._channel = engine.call(lambda: line.begin(self.inbox, 1, known.not_before, self)).result()
         engine.post(self._ask)
 
     # For readers.

@@ -74,8 +74,8 @@ class SubscriptionTold(msgspec.Struct, frozen=True, kw_only=True):
     """Answer to `subscription`."""
 
     subscription: Subscription
-    committed: Position
-    """Commit position: what was acknowledged before the question is not behind it."""
+    not_before: Position
+    """Place of the last change of topics that may be about it: what was acknowledged before is not behind it."""
 
 
 class StoreKeyAsked(Asked, frozen=True, kw_only=True):

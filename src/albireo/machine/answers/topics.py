@@ -77,6 +77,7 @@ from albireo.model.topic import (
     matcher,
 )
 
+TOPIC_FOLDS: Final = (Topics, Subscriptions, Cursors, TopicKeys)
 READERS_TOLD: Final = 1_000
 _Subject = tuple[str, str]
 """Kind and name of what a change is about: a `topic`, a `subscriber`, or the topic that is `subscribed` to."""
@@ -166,7 +167,7 @@ class TopicAnswers:
         return topic
 
     def _tables(self, question: Question, _: Nothing, turn: Turn) -> None:
-        folds = [self._root.folds.of(one) for one in (Topics, Subscriptions, Cursors, TopicKeys)]
+        folds = [self._root.folds.of(one) for one in TOPIC_FOLDS]
         sections = {one.shape.name: one.table.snapshot() for one in folds}
         turn.answer(question, TopicTablesTold(position=self._root.folded_to, sections=sections))
 
@@ -285,7 +286,11 @@ class TopicAnswers:
         self._done(question, asked, "unsubscribed", [subject], known, turn)
 
     def _subscription(self, question: Question, asked: SubscriptionAsked, turn: Turn) -> None:
-        told = SubscriptionTold(subscription=self._subscribed(asked), committed=turn.log.committed)
+        root, not_before = self._root, turn.log.committed
+        if root.folded_to >= not_before:  # What came after the last change may reach the actor much later.
+            changed_at = max(root.folds.of(one).table.changed_at for one in TOPIC_FOLDS)
+            not_before = turn.log.history.position(changed_at)
+        told = SubscriptionTold(subscription=self._subscribed(asked), not_before=not_before)
         turn.answer(question, told)
 
     def _subscribed(self, asked: SubscriptionAsked) -> Subscription:

@@ -112,6 +112,11 @@ class Table(Generic[K, R]):
         self._changed.pop(key, None)  # So that the latest change stands last.
         self._changed[key] = at
 
+    @property
+    def changed_at(self) -> int:
+        """Place of the last change; 0: there was none."""
+        return next(reversed(self._changed.values()), 0)
+
     def changed_since(self, position: int) -> list[K]:
         """Keys of rows that were put after `position`, and of those that went; below 0: of all rows."""
         if position < 0:

@@ -73,7 +73,7 @@ class ConsumerWanted(msgspec.Struct, frozen=True):
     subscription_id: int
     capacity_bytes: int
     not_before: Position = BEGINNING
-    """Position that was committed when the subscription was looked up."""
+    """Place of the last change of topics when the subscription was looked up."""
     is_shared: bool = False
     """True: it asks for messages (codec/sharing.py)."""
 
