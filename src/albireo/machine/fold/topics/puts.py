@@ -104,13 +104,17 @@ def _full(tables: Tables, run: PutRun, *, is_transaction: bool) -> Refusal | Non
     read = topic.count if slowest is None else max(slowest.low, topic.gone)
     held, held_bytes = topic.count - read, topic.held_bytes(read)
     has_room = not policy.max_messages or held + run.count <= policy.max_messages
+    topics = tables.of(Topics)
     if has_room and (not policy.max_bytes or held_bytes + run.size_bytes <= policy.max_bytes):
+        topics.full_since_ms.pop(topic.topic_id, None)
         return None
     known = None if slowest is None else tables.of(Subscriptions).find(slowest.subscription_id)
     cause = f"the topic {topic.name!r} is full: {held} messages are not acknowledged"
     if known is not None:
         cause += f" by {known.subscriber!r}"
     if policy.when_full is WhenFull.BLOCK and not is_transaction and known is not None:
+        since_ms = topics.full_since_ms.setdefault(topic.topic_id, topics.now_ms)
+        cause += f", for {(topics.now_ms - since_ms) // 1_000} s"
         return Refusal(RefusalCode.HELD_UP, cause, "let it read on, or end its subscription")
     return Refusal(RefusalCode.FULL, cause, "put less at once, let the subscriber read on, or change the policy")
 

@@ -37,6 +37,10 @@ class Topics(TableFold[int, Topic]):
         """Names in their order, so that those with one beginning stand together."""
         self.gone: dict[int, int] = {}
         """Number up to which messages are gone, of the topics of which any are by a policy, or purged."""
+        self.now_ms = 0
+        """Log time of the last record that was folded."""
+        self.full_since_ms: dict[int, int] = {}
+        """Log times since which producers are blocked at topics that are full, as who admits their batches notes it."""
         self._due: list[tuple[int, int]] = []
         """Log times, in ms, at which topics are looked at for messages that are too old, as a heap."""
 
@@ -87,6 +91,7 @@ class Topics(TableFold[int, Topic]):
                     del self._ids[dropped.name]
                     del self._names[bisect_left(self._names, dropped.name)]
                     self.gone.pop(topic_id, None)
+                    self.full_since_ms.pop(topic_id, None)
             case PutHead(runs=runs):
                 for run in runs:
                     if (known := self.table.get(run.topic_id)) is not None:
@@ -105,6 +110,7 @@ class Topics(TableFold[int, Topic]):
 
     def let_go(self, now_ms: int, sequence: int) -> None:
         """Let messages go that are too old."""
+        self.now_ms = now_ms
         while self._due and self._due[0][0] <= now_ms:
             _, topic_id = heappop(self._due)
             if (known := self.table.get(topic_id)) is not None:

@@ -25,8 +25,9 @@ from albireo.machine.fold.topics.subscriptions import Cursors, Subscriptions
 from albireo.machine.fold.topics.topics import Topics
 from albireo.machine.kernel.events import KeysListed
 from albireo.model.access import AccessRole, RoleGrant
+from albireo.model.instant import SECOND
 from albireo.model.refusal import RefusalCode
-from albireo.model.topic import Subscription, Topic
+from albireo.model.topic import Subscription, Topic, TopicPolicy, WhenFull
 from tests.parts.refusals import refused_with
 from tests.parts.root import World, hello
 
@@ -284,3 +285,23 @@ def test_the_passive_member_and_a_restart_have_the_same_from_the_heads_alone() -
     assert again.of(Cursors).readers(topic.topic_id) == folds.of(Cursors).readers(topic.topic_id)
     assert again.of(Subscriptions).owner("archive") == folds.of(Subscriptions).owner("archive") == "local:0"
     assert [one.subscriber for one in again.of(Subscriptions).to("plant.doors")] == ["billing"]
+
+
+def test_a_blocked_producer_hears_which_subscription_holds_it_up_and_for_how_long() -> None:
+    world = World()
+    policy = TopicPolicy(max_messages=1, when_full=WhenFull.BLOCK)
+    topic = msgspec.convert(world.ask("topic_create", name=EVENTS, policy=policy).result, Topic)
+    slow, welcome = subscribed(world, "slow", EVENTS), hello(world)
+    put(world, welcome, 1, [(topic.topic_id, [b"1"])])
+    for seconds in (0, 7):
+        world.pass_time(seconds * SECOND)
+        put(world, welcome, 2, [(topic.topic_id, [b"2"])])
+        (refused,) = world.take(AppendRefused)
+        assert isinstance(refused, AppendRefused) and refused.refusal.code == RefusalCode.HELD_UP
+        assert refused.refusal.cause.endswith(f"1 messages are not acknowledged by 'slow', for {seconds} s")
+    put(world, welcome, 2, [], CursorMoved(slow.subscription_id, topic.topic_id, 1))
+    put(world, welcome, 3, [(topic.topic_id, [b"2"])])
+    world.pass_time(3 * SECOND)
+    put(world, welcome, 4, [(topic.topic_id, [b"3"])])
+    refused = world.take(AppendRefused)[-1]
+    assert isinstance(refused, AppendRefused) and refused.refusal.cause.endswith("for 0 s"), "it begins anew"
