@@ -56,6 +56,8 @@ class Subscriptions(TableFold[int, Subscription]):
         """Expressions for the names that those mean which have a pattern with wildcards."""
         self._ids: dict[tuple[str, tuple[str, ...]], int] = {}
         self._of_subscriber: dict[str, set[int]] = {}
+        self.with_dead_letters: set[int] = set()
+        """Shared subscriptions whose messages are given up after some deliveries."""
 
     def fold(self, record: Subscribed | Unsubscribed, sequence: int, header: FrameHeader) -> None:
         match record:
@@ -69,12 +71,15 @@ class Subscriptions(TableFold[int, Subscription]):
                     self._ids.pop((gone.subscriber, gone.patterns), None)
                     _take_out(self._of_subscriber, gone.subscriber, subscription_id)
                     self._wild.pop(subscription_id, None)
+                    self.with_dead_letters.discard(subscription_id)
                     for name in gone.patterns:
                         _take_out(self._by_name, name, subscription_id)
 
     def _note(self, one: Subscription) -> None:
         self._ids[one.subscriber, one.patterns] = one.subscription_id
         self._of_subscriber.setdefault(one.subscriber, set()).add(one.subscription_id)
+        if one.sharing is not None and one.sharing.deliveries_max:
+            self.with_dead_letters.add(one.subscription_id)
         if any(map(is_wild, one.patterns)):
             self._wild[one.subscription_id] = matcher(one.patterns)
         else:
