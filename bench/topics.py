@@ -63,8 +63,8 @@ def run(progress: Progress) -> Result:
         cases += _cpu_of_core(mine, progress)
         cases += _many(mine, progress)
         cases += _seek(mine, progress)
-        cases += _takeovers(brokers, progress)
         cases += _crowd(mine, progress)
+        cases += _takeovers(brokers, progress)
     return result("topics", cases)
 
 
