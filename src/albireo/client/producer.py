@@ -191,7 +191,10 @@ class ProducerPart:
             raise error
         number, _ = self.offers.put([batch], self.machine.room_bytes)
         self._promised[number] = future
-        self._collect_at = boot_ns()  # At the end of this turn: with what others offer in it.
+        if len(self._promised) == 1:
+            self.collect()
+        else:
+            self._collect_at = boot_ns()  # At the end of this turn: with what others offer in it.
 
     def last_error(self) -> ClientError | None:
         """Why this producer does nothing any more; None: it goes on."""
