@@ -50,8 +50,6 @@ class HoleFilling:
     """The machine. Its methods are its events."""
 
     def __init__(self) -> None:
-        self.filled = 0
-        """Messages that were put in place."""
         self._hole: MessageHole | None = None
         self._pieces: list[MessageColumns] = []
         self._number = 0
@@ -99,10 +97,8 @@ class HoleFilling:
         self._ask_at = None
         return [KeepPieces(hole, tuple(self._pieces), end, bool(sent.lacks_to))]
 
-    def kept(self, done: KeepPieces, *, is_kept: bool, now: Instant) -> None:
+    def kept(self, now: Instant) -> None:
         """Files were written, or could not be: then the pieces are asked for anew, a while later."""
         self._pieces = []
-        if is_kept:
-            self.filled += sum(map(len, done.pieces))
         if self._hole is not None:
             self._after, self._ask_at = self._hole.first_sequence - 1, Instant(now + AGAIN_NS)

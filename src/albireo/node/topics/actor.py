@@ -393,7 +393,7 @@ class TopicsActor:
 
     def _files_changed(self) -> None:
         self._serving.files_changed(self._store.stored_counts())
-        self._shared.sealed()
+        self._shared.files_changed()
         self._actor.call(self._go_on)
 
     def _read(self, wanted: ReadStored) -> None:

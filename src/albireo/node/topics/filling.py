@@ -108,7 +108,7 @@ class MessageFilling:
         topics = {one.topic_id: one.name for one in tables.topics}
 
         def kept(error: Exception | None) -> None:
-            self.machine.kept(done, is_kept=error is None, now=self._actor.now())
+            self.machine.kept(self._actor.now())
             if error is None:
                 event = "messages_given_up" if done.is_given_up else "messages_filled"
                 count = sum(map(len, done.pieces))

@@ -34,9 +34,9 @@ class SharedConsumers:
     def begin(self, tables: TopicTables, tail: MessageTail, store: TopicStore) -> None:
         """Begin anew, with these."""
         self._machine, self._store = SharedServing(tables, tail), store
-        self.sealed()
+        self.files_changed()
 
-    def sealed(self) -> None:
+    def files_changed(self) -> None:
         """There are other files."""
         self._machine.messages.stored_counts = self._store.stored_counts()
         self._machine.files_changed()

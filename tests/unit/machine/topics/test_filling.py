@@ -39,8 +39,8 @@ def test_pieces_become_one_file_and_the_hole_ends_with_the_last(monkeypatch: pyt
     assert (done.hole, done.up_to, done.is_given_up) == (HOLE, 40, False)
     assert [row for one in done.pieces for row in rows_of(one)] == first + second
     filling.holes((), NOW)
-    filling.kept(done, is_kept=True, now=NOW)
-    assert filling.filled == 3 and filling.deadline() is None
+    filling.kept(NOW)
+    assert filling.deadline() is None
 
     monkeypatch.setattr(module, "KEEP_BYTES", 1)
     filling = begun()
@@ -73,10 +73,10 @@ def test_an_answer_that_makes_no_sense_is_as_none(answer: MessagesSent, rows: li
 
 def test_files_that_could_not_be_written_are_asked_for_anew() -> None:
     filling = begun()
-    done = kept(filling, sent(1, 40), columns([(1, 1, 11, b"")]))
+    kept(filling, sent(1, 40), columns([(1, 1, 11, b"")]))
     assert filling.deadline() is None, "while files are written nothing is asked"
-    filling.kept(done, is_kept=False, now=NOW)
-    assert (filling.filled, filling.ticked(Instant(AGAIN_NS))) == (0, [AskOther(2, 10, 40)])
+    filling.kept(NOW)
+    assert filling.ticked(Instant(AGAIN_NS)) == [AskOther(2, 10, 40)]
 
 
 def test_another_hole_begins_anew() -> None:
