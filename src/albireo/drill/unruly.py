@@ -56,7 +56,7 @@ DEVICES: Final = (*WORST, ALL_HONEST)
 HONEST: Final = (1, 5)
 UNRULY: Final = (2, 3, 4)
 POLL_MS: Final = 250
-TIMEOUT_MS: Final = 300
+TIMEOUT_MS: Final = 600
 ROUND_S: Final = 12.0
 POLLS_SHARE: Final = 0.5
 """Part of the polls that a unit with honest neighbours has at the same time, on a busy machine as on a quiet one. A
