@@ -23,6 +23,8 @@ from albireo.log.descriptors import with_reserve
 
 IOV_MAX: Final = 1024
 """Buffers that one pwritev takes on Linux; one more is EINVAL."""
+ASIDE: Final = ".aside"
+"""Ending of a file that is not in its place yet."""
 FETCHED_AT_ONCE: Final = 128 << 10
 """Linux cuts a request to the larger of a device's read-ahead, mostly 128 KiB, and its largest transfer.
 ASSUMED: mm/readahead.c."""
@@ -237,7 +239,16 @@ def write_aside(files: FileSystem, path: Path, buffers: Sequence[Buffer]) -> Non
 
     After a crash either the old file or the new one is there, never a part of one.
     """
-    aside = path.with_name(path.name + ".aside")
+    put_in_place(files, path, write_beside(files, path, buffers))
+
+
+def write_beside(files: FileSystem, path: Path, buffers: Sequence[Buffer]) -> Path:
+    """Write and sync a whole file beside the place where `put_in_place` lets it appear; returns where it is.
+
+    Raises:
+        OSError: as the file system says; nothing is left behind.
+    """
+    aside = path.with_name(path.name + ASIDE)
     try:
         handle = files.open(aside, create=True)
         try:
@@ -245,12 +256,38 @@ def write_aside(files: FileSystem, path: Path, buffers: Sequence[Buffer]) -> Non
             files.sync(handle)
         finally:
             files.close(handle)
+    except OSError:
+        with contextlib.suppress(OSError):
+            files.unlink(aside)
+        raise
+    return aside
+
+
+def put_in_place(files: FileSystem, path: Path, aside: Path) -> None:
+    """Let a file that was written beside `path` appear there, durably.
+
+    Raises:
+        OSError: as the file system says; a crash may then leave the old file or the new one.
+    """
+    try:
         files.rename(aside, path)
     except OSError:
         with contextlib.suppress(OSError):
             files.unlink(aside)
         raise
     files.sync_directory(path.parent)
+
+
+def move_aside(files: FileSystem, root: Path) -> str:
+    """Rename the folder to the first free `<folder>.damaged-<n>` and make a new one; returns the name."""
+    number = 1
+    while root.with_name(f"{root.name}.damaged-{number}").exists():
+        number += 1
+    target = root.with_name(f"{root.name}.damaged-{number}")
+    files.rename(root, target)
+    files.make_directory(root)
+    files.sync_directory(root.parent)
+    return target.name
 
 
 def sync_names(files: FileSystem, directory: Path) -> None:

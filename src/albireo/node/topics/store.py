@@ -21,7 +21,7 @@ import numpy as np
 from albireo.codec.errors import DecodeError
 from albireo.codec.served import MessageColumns
 from albireo.codec.topic_files import MessageFile, MessageHole, MessageManifest, decode_manifest, encode_manifest
-from albireo.log.files import FileSystem, OsFileSystem, sync_names
+from albireo.log.files import FileSystem, OsFileSystem, move_aside, sync_names, write_aside
 from albireo.machine.topics.tables import KeptMessages
 from albireo.model.position import Position
 
@@ -92,10 +92,7 @@ class TopicStore:
             pass
         except DecodeError as error:
             problem = error.reason
-            number = next(one for one in range(1, 10**6) if not root.with_name(f"{FOLDER}.damaged-{one}").exists())
-            files.rename(root, root.with_name(f"{FOLDER}.damaged-{number}"))
-            files.make_directory(root)
-            files.sync_directory(data)
+            move_aside(files, root)
         store = cls(root, manifest, files)
         listed = {MANIFEST, *(one.name for one in manifest.files)}
         for path in root.iterdir():
@@ -277,33 +274,19 @@ class TopicStore:
 
         data = parquet.encoded(table)
         name = f"{first}-{last}-{self.manifest.generation + 1}.parquet"
-        self._appear(name, data)
+        write_aside(self._files, self.root / name, [data])
         crc = parquet.checksum(data)
         return MessageFile(name, first, last, len(table), len(data), crc, parquet.lasts_of_table(table))
 
     def _replace(self, changed: MessageManifest) -> None:
         newest = msgspec.structs.replace(changed, generation=self.manifest.generation + 1)
-        self._appear(MANIFEST, memoryview(encode_manifest(newest)))
+        write_aside(self._files, self.root / MANIFEST, [encode_manifest(newest)])
         before, self.manifest = self.manifest, newest
         listed = {one.name for one in newest.files}
         for one in before.files:
             if one.name not in listed:
                 with contextlib.suppress(FileNotFoundError):  # A damaged one was moved aside.
                     self._files.unlink(self.root / one.name)
-
-    def _appear(self, name: str, data: memoryview) -> None:
-        """Write a file aside, and let it appear when it is durable."""
-        aside = self.root / f"{name}.tmp"
-        handle = self._files.open(aside, create=True)
-        try:
-            taken = 0
-            while taken < len(data):
-                taken += self._files.pwritev(handle, [data[taken : taken + (8 << 20)]], taken)
-            self._files.sync(handle)
-        finally:
-            self._files.close(handle)
-        self._files.rename(aside, self.root / name)
-        self._files.sync_directory(self.root)
 
     # Reading.
 

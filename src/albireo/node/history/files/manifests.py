@@ -1,11 +1,10 @@
-"""Manifests as they are found: one file read and judged, and a folder without a usable one moved out of the way."""
+"""A manifest as it is found: one file, read and judged."""
 
 from pathlib import Path
 from typing import Final
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.history import MANIFEST_BYTES_MAX, Manifest, decode_manifest
-from albireo.log.files import FileSystem
 
 MISSING: Final = "there is none"
 
@@ -23,15 +22,3 @@ def load(path: Path) -> tuple[Manifest | None, str]:
         return decode_manifest(buffer), ""
     except DecodeError as error:
         return None, str(error)
-
-
-def move_aside(root: Path, files: FileSystem) -> str:
-    """Rename the folder to the first free `<folder>.damaged-<n>` and make a new one; returns the name."""
-    number = 1
-    while root.with_name(f"{root.name}.damaged-{number}").exists():
-        number += 1
-    target = root.with_name(f"{root.name}.damaged-{number}")
-    files.rename(root, target)
-    files.make_directory(root)
-    files.sync_directory(root.parent)
-    return target.name

@@ -37,7 +37,16 @@ from albireo.codec.history import (
     items_path,
     partials_path,
 )
-from albireo.log.files import FileSystem, OsFileSystem, sync_names
+from albireo.log.files import (
+    ASIDE,
+    FileSystem,
+    OsFileSystem,
+    move_aside,
+    put_in_place,
+    sync_names,
+    write_aside,
+    write_beside,
+)
 from albireo.machine.history.aggregate import merge, partials_of
 from albireo.machine.history.declared import DeclaredItems, Row
 from albireo.model.instant import SECOND
@@ -50,7 +59,7 @@ from albireo.node.history.files.branches import BranchCutter, CutFiles, holes_be
 from albireo.node.history.files.entries import entry_of
 from albireo.node.history.files.hot import HotContent
 from albireo.node.history.files.items import load_items, write_items
-from albireo.node.history.files.manifests import MISSING, load, move_aside
+from albireo.node.history.files.manifests import MISSING, load
 
 FOLDER: Final = "history"
 RETIRED_GRACE_NS: Final = 600 * SECOND
@@ -110,7 +119,7 @@ class HistoryStore:
         previous, _ = load(root / PREVIOUS_NAME)
         quarantine = ""
         if newest is None and previous is None and next(root.rglob("*.parquet"), None) is not None:
-            quarantine = move_aside(root, files)
+            quarantine = move_aside(files, root)
         manifest = newest or previous or Manifest(node=node)
         store = cls(root, manifest, previous, files)
         leftovers = 0 if with_leftovers else store.remove_leftovers()
@@ -365,32 +374,16 @@ class HistoryStore:
         )
         try:
             if self.manifest.log_id:  # One of no log lists nothing: who fell back to it would forget all files.
-                self._appear(self._write_aside(PREVIOUS_NAME, encode_manifest(self.manifest)), PREVIOUS_NAME)
-            aside = self._write_aside(MANIFEST_NAME, encode_manifest(newest))
+                write_aside(self._files, self.root / PREVIOUS_NAME, [encode_manifest(self.manifest)])
+            aside = write_beside(self._files, self.root / MANIFEST_NAME, [encode_manifest(newest)])
         except OSError:
             self.discard(made)
             raise
         # If this fails either manifest may be the one that a crash leaves: the files of both must stay.
-        self._appear(aside, MANIFEST_NAME)
+        put_in_place(self._files, self.root / MANIFEST_NAME, aside)
         self._previous, self.manifest = self.manifest, newest
         for one in old:
             self._unlink(self.root / one.path)
-
-    def _write_aside(self, name: str, data: bytes) -> Path:
-        aside = self.root / f"{name}.tmp"
-        handle = self._files.open(aside, create=True)
-        try:
-            taken = 0
-            while taken < len(data):
-                taken += self._files.pwritev(handle, [data[taken:]], taken)
-            self._files.sync(handle)
-        finally:
-            self._files.close(handle)
-        return aside
-
-    def _appear(self, aside: Path, name: str) -> None:
-        self._files.rename(aside, self.root / name)
-        self._files.sync_directory(self.root)
 
     def discard(self, entries: Sequence[FileEntry]) -> None:
         """Remove files that no manifest lists."""
@@ -408,7 +401,7 @@ class HistoryStore:
             inside = folder[len(root) + 1 :]
             for name in names:
                 path = f"{inside}/{name}" if inside else name
-                if name.endswith((".parquet", ".tmp")) and path not in listed:
+                if name.endswith((".parquet", ".tmp", ASIDE)) and path not in listed:
                     removed += self._unlink(self.root / path)
         return removed
 
