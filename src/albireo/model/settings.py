@@ -150,6 +150,13 @@ class LimitSettings(Config, frozen=True):
     """Names of producers; the hello of one more is refused. Every name is part of every snapshot."""
     items_max: Annotated[int, Meta(ge=1, le=1_000_000)] = 1_000_000
     """Items; a hello with one more is refused."""
+    sessions_max: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
+    """Sessions; who comes then is served as ever, without one."""
+    followers_max: Annotated[int, Meta(ge=16, le=16_384)] = 1_024
+    """Followers of the log, and of each state; the hello of one more is refused."""
+    visitors_max: Annotated[int, Meta(ge=1, le=100_000)] = 10_000
+    """Clients at each door, such as those that read topics; one more is let in once another one is quiet. Each needs a
+    file descriptor of the process."""
     forget_producers_days: Annotated[int, Meta(ge=0, le=3_650)] = 90
     """Time without a record after which a producer that owns no items is forgotten, of the wall clock and of time that
     the node ran, both; 0: never. A program that sends again after that has to be started anew."""

@@ -66,6 +66,15 @@ class TicketJudged(msgspec.Struct, frozen=True):
     role: str = ""
 
 
+class TicketsTold(msgspec.Struct, frozen=True):
+    """Answer to `tickets_shown`."""
+
+    judged: list[TicketJudged]
+    """CORE's word on each ticket, in the order in which they were shown."""
+    visitors_max: Count
+    """Most visitors that the door may have (`[limits]`)."""
+
+
 class GrantAsked(Asked, frozen=True, kw_only=True):
     """Arguments of the question `access_grant`."""
 
@@ -161,12 +170,12 @@ TICKET: Final = QuestionKind(
 TICKETS_SHOWN: Final = QuestionKind(
     name="tickets_shown",
     shape=TicketsShown,
-    answer=tuple[TicketJudged, ...],
+    answer=TicketsTold,
     answerer=Answerer.CORE,
     role=AccessRole.ADMIN,
     meaning="by the actor of a door, on its own machine only: which tickets are good",
     told="of each ticket, given by number, digest and principal: `reason` (empty: it is good), `session_id`, `role`; "
-    "for actors of this node, which say so that their door is open",
+    "and how many visitors the door may have; for actors of this node, which say so that their door is open",
 )
 ACCESS_LIST: Final = QuestionKind(
     name="access_list",

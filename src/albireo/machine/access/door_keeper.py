@@ -19,7 +19,7 @@ import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer, AnyMessage, Ask
-from albireo.codec.questions.people import SHOWN_MAX, TICKETS_SHOWN, TicketJudged
+from albireo.codec.questions.people import SHOWN_MAX, TICKETS_SHOWN, TicketJudged, TicketsTold
 from albireo.codec.ticket import decode_ticket, digest_of
 from albireo.machine.producer.asking import UNASKED
 from albireo.model.access import AccessRole
@@ -30,7 +30,7 @@ SHOW: Final = "ticket_show"
 """Question by which a visitor shows its ticket; its argument is `ticket`."""
 ASK_NS: Final = SECOND
 VISITORS_MAX: Final = 10_000
-"""Most visitors of one door."""
+"""Most visitors of one door, until CORE tells how many."""
 QUIET_NS: Final = 60 * SECOND
 """Time without a word after which a visitor gives way to another one, where there is no room."""
 SILENT_NS: Final = 10 * SECOND
@@ -80,6 +80,8 @@ class DoorKeeper:
         self._visitors: dict[Visitor, Entrance] = {}
         """Those who were judged last stand last."""
         self._spoke_at: dict[Visitor, Instant] = {}
+        self._visitors_max = VISITORS_MAX
+        """As CORE told last."""
         self._number = 0
         self._asked: list[tuple[Visitor, Entrance]] = []
         """Tickets in the last question, in its order."""
@@ -129,8 +131,8 @@ class DoorKeeper:
             return _no_good(f"this is a ticket of the node {ticket.node}, and the door is one of {self._node}")
         if ticket.door != self._door:
             return _no_good(f"this is a ticket for the door {ticket.door}, and here is {self._door}")
-        if visitor not in self._visitors and len(self._visitors) >= VISITORS_MAX and not self._makes_room(now):
-            return Refusal(RefusalCode.BUSY, f"{VISITORS_MAX} are at this door", "come again later")
+        if visitor not in self._visitors and len(self._visitors) >= self._visitors_max and not self._makes_room(now):
+            return Refusal(RefusalCode.BUSY, f"{self._visitors_max} are at this door", "come again later")
         return None
 
     def _makes_room(self, now: Instant) -> bool:
@@ -146,13 +148,13 @@ class DoorKeeper:
         if answer.request_id != self._number or answer.refusal is not None:
             return ()  # Without an answer that says otherwise everybody goes out in time.
         try:
-            judged = msgspec.convert(answer.result, tuple[TicketJudged, ...])
+            told = msgspec.convert(answer.result, TicketsTold)
         except msgspec.ValidationError:
             return ()
-        self._heard_at, self._is_awaited = now, False
+        self._heard_at, self._is_awaited, self._visitors_max = now, False, told.visitors_max
         asked, self._asked = self._asked, []
         effects: list[DoorSays] = []
-        for (visitor, entrance), word in zip(asked, judged, strict=False):
+        for (visitor, entrance), word in zip(asked, told.judged, strict=False):
             if self._visitors.get(visitor) is entrance:
                 effects += self._judged(visitor, entrance, word)
         return [*effects, *self._ask(now)] if self._is_shown else effects

@@ -29,8 +29,6 @@ from albireo.model.instant import SECOND, Instant
 
 TICKET_NS: Final = 600 * SECOND
 """Time for which a ticket lets in; whoever is in shows another one before."""
-TICKETS_MAX: Final = 20_000
-"""Most tickets that are remembered: all clients of one key on one machine are one session, so it may need many."""
 DOORS_MAX: Final = 64
 CLOSED_NS: Final = 10 * SECOND
 """Silence after which a door counts as closed: an open one speaks each second."""
@@ -82,17 +80,27 @@ class Tickets:
         door = self._doors.get(name)
         return door if door is not None and now - door.heard_at < CLOSED_NS else None
 
-    def give(self, door: str, session_id: int, principal: str, now: Instant, is_present: Callable[[int], bool]) -> str:
+    def give(
+        self,
+        door: str,
+        session_id: int,
+        principal: str,
+        now: Instant,
+        is_present: Callable[[int], bool],
+        tickets_max: int,
+    ) -> str:
         """A ticket for a door, in words; the only time that they are there.
 
         Args:
             is_present: says of the id of a session whether it goes on.
+            tickets_max: most tickets that are remembered: all clients of one key on one machine are one session, so
+                it may need many.
         """
-        if len(self._given) >= TICKETS_MAX:
+        if len(self._given) >= tickets_max:
             self._given = {
                 number: one for number, one in self._given.items() if now < one.until and is_present(one.session_id)
             }
-        if len(self._given) >= TICKETS_MAX:
+        if len(self._given) >= tickets_max:
             ((most, _),) = Counter(one.session_id for one in self._given.values()).most_common(1)
             del self._given[next(number for number, one in self._given.items() if one.session_id == most)]
         self._number += 1

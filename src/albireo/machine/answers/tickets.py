@@ -2,7 +2,15 @@
 
 from typing import Final, Protocol
 
-from albireo.codec.questions.people import TICKET, TICKETS_SHOWN, ShownTicket, TicketAsked, TicketJudged, TicketsShown
+from albireo.codec.questions.people import (
+    TICKET,
+    TICKETS_SHOWN,
+    ShownTicket,
+    TicketAsked,
+    TicketJudged,
+    TicketsShown,
+    TicketsTold,
+)
 from albireo.machine.access.judge import AccessJudge
 from albireo.machine.access.tickets import TICKET_NS, FaceDoor, Tickets
 from albireo.machine.desk.role import Role
@@ -55,7 +63,7 @@ class TicketAnswers:
             cause = "a ticket is of a session, and yours is not on record"
             raise NotAnswered(Refusal(RefusalCode.NOT_YET, cause, "ask again"))
         place = (asked.door, session.session_id, question.principal)
-        text = self._tickets.give(*place, now, root.sessions.goes_on)
+        text = self._tickets.give(*place, now, root.sessions.goes_on, 2 * root.config.limits.visitors_max)
         result = {"ticket": text, "endpoint": door.endpoint, "expires_ms": TICKET_NS // MS}
         turn.answer(question, result)
 
@@ -69,7 +77,7 @@ class TicketAnswers:
             cause = f"no door {told.door!r} can be opened: its role is none, or too many are open"
             raise NotAnswered(Refusal(RefusalCode.NOT_POSSIBLE, cause))
         judged = [self._judged(told.door, one, now) for one in told.shown]
-        turn.answer(question, judged)
+        turn.answer(question, TicketsTold(judged, self._root.config.limits.visitors_max))
 
     def _judged(self, door: str, shown: ShownTicket, now: Instant) -> TicketJudged:
         root = self._root

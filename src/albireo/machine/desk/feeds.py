@@ -43,6 +43,7 @@ class Feeds(RootPart):
         """
         self.leader = Leader(named=config.named)
         self._config = config
+        self._followers_max = config.limits.followers_max
         self._let_go = let_go
         self._others: dict[str, tuple[NodeMirror, StateFeed]] = {}
         self._served_first = 0
@@ -52,10 +53,19 @@ class Feeds(RootPart):
         """Serve the state of these other nodes too, and of no more."""
         served = self._others
         self._others = {node: served.get(node) or (mirror, StateFeed(mirror)) for node, mirror in mirrors.items()}
+        self.limit(self._followers_max)
+
+    def limit(self, followers_max: int) -> None:
+        """Serve so many followers of the log, and of each state."""
+        self._followers_max = followers_max
+        self.leader.followers_max = followers_max
+        for feed in (self._state, *(feed for _, feed in self._others.values())):
+            feed.followers_max = followers_max
 
     def _begin(self, folds: Folds, *, is_complete: bool) -> None:
         self._state = StateFeed(folds)
         self._is_complete = is_complete
+        self.limit(self._followers_max)
 
     def restored(self, folds: Folds, *, is_complete: bool) -> None:
         """Begin both feeds anew, for the log is another now: whoever followed it says hello again."""

@@ -37,6 +37,7 @@ from albireo.model.principal import ANYBODY, UNKEYED, kind_of
 from albireo.model.refusal import Refusal, RefusalCode
 
 FOLLOWERS_MAX: Final = 1_024
+"""Most followers, where the topology says nothing (`[limits] followers_max`)."""
 FOLLOWERS_OF_ONE_MAX: Final = 16
 """Most followers of one key, in each mode: no key shuts others out. Whoever has none may all (docs/access.md)."""
 PULL_BYTES: Final = 256 << 10
@@ -167,14 +168,15 @@ class Followed:
         return self.scanned if self.durable >= self.previous else self.durable.sequence
 
 
-def crowded(served: Sequence[str], principal: str) -> Refusal | None:
+def crowded(served: Sequence[str], principal: str, followers_max: int) -> Refusal | None:
     """Reason why no more followers of a principal are served; None: there is room.
 
     Args:
         served: principals of those that are served already.
     """
-    if len(served) >= FOLLOWERS_MAX:
-        return Refusal(RefusalCode.FULL, f"{FOLLOWERS_MAX} followers are served already", "stop one of them")
+    if len(served) >= followers_max:
+        remedy = "stop one of them, or raise followers_max in [limits]"
+        return Refusal(RefusalCode.FULL, f"{followers_max} followers are served already", remedy)
     if kind_of(principal) not in UNKEYED and served.count(principal) >= FOLLOWERS_OF_ONE_MAX:
         cause = f"{FOLLOWERS_OF_ONE_MAX} followers of {principal} are served already"
         return Refusal(RefusalCode.FULL, cause, "stop one of them")
@@ -194,6 +196,7 @@ class Leader:
     def __init__(self, *, is_catching_up: bool = False, named: Sequence[NamedFollower] = (HISTORY,)) -> None:
         """`named`: the followers for which records stay; they never have to give way to others."""
         self.followers: dict[bytes, Followed] = {}
+        self.followers_max = FOLLOWERS_MAX
         self.is_catching_up = is_catching_up
         """This log itself is far behind the holder's. A follower that may wait must not take the CPU from that: it gets
         one chunk per rest, however much is new."""
@@ -215,7 +218,7 @@ class Leader:
             for other in [f.to for f in self.followers.values() if (f.principal, f.hello.follower) == who]:
                 del self.followers[other]
             others = [one.principal for one in self.followers.values()]
-            refusal = crowded(others, principal) if named is None else None
+            refusal = crowded(others, principal, self.followers_max) if named is None else None
             if refusal is not None:
                 verdict = "refused"
             else:

@@ -25,7 +25,7 @@ from albireo.codec import message as codec
 from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello
 from albireo.machine.feed.beat import Beat
 from albireo.machine.feed.credit import Credit
-from albireo.machine.feed.leader import GONE_NS, LogFacts, bad_follower, crowded
+from albireo.machine.feed.leader import FOLLOWERS_MAX, GONE_NS, LogFacts, bad_follower, crowded
 from albireo.machine.fold.state_piece import PIECE_BYTES, START, WHOLE, StateAsked, StateCursor, StatePiece, StateSource
 from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import MS, Instant
@@ -82,6 +82,7 @@ class StateFeed:
     """The machine; leader of all followers in mode `state`."""
 
     def __init__(self, source: StateSource, piece_bytes: int = PIECE_BYTES) -> None:
+        self.followers_max = FOLLOWERS_MAX
         self._source = source
         self._piece_bytes = piece_bytes
         self._viewers: dict[bytes, _Viewer] = {}
@@ -101,7 +102,7 @@ class StateFeed:
         who = (principal, hello.follower)
         for other in [sender for sender, viewer in self._viewers.items() if viewer.who == who]:
             del self._viewers[other]
-        full = crowded([one.who[0] for one in self._viewers.values()], principal)
+        full = crowded([one.who[0] for one in self._viewers.values()], principal, self.followers_max)
         if full is not None:
             return FeedAnswer(verdict="refused", refusal=full)
         self._viewers[to] = viewer = _Viewer(who, hello, now)

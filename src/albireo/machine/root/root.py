@@ -182,6 +182,7 @@ class Root:
         self._hellos.limits = self.forgetting.limits = told.limits
         self.tree.take_up(moment, turn)
         self.feeds.show(self.tree.all_mirrors)
+        self.feeds.limit(told.limits.followers_max)
         if self.role.is_serving:
             self.diagnostics.take_up(self.registry, self.config, moment, turn)
 

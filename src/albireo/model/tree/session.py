@@ -11,8 +11,8 @@ import msgspec
 
 from albireo.model.bounded import Count, Name, Signed
 
-SESSIONS_MAX: Final = 1_000
-"""Most sessions of a node, as many as keys can be trusted; whoever comes then is served as ever, without a session."""
+SESSIONS_MAX: Final = 10_000
+"""Most sessions that a node can be set to have (`[limits] sessions_max`)."""
 LOCALHOST: Final = "localhost"
 """Address of everybody who speaks over a socket in the data directory."""
 

@@ -40,9 +40,10 @@ class Door:
     def show(self, ticket: object = TICKET, sender: bytes = b"a", principal: str = ANNA) -> None:
         assert not self.hears(Ask(request_id=4, what=SHOW, arguments={"ticket": ticket}), sender, principal)
 
-    def answer(self, *reasons: str) -> None:
+    def answer(self, *reasons: str, visitors_max: int = VISITORS_MAX) -> None:
         rows = [{"reason": one, "session_id": 7, "role": "view"} for one in reasons]
-        self.perform(self.keeper.answered(Answer(request_id=self.asked[-1].request_id, result=rows), self.now))
+        told = {"judged": rows, "visitors_max": visitors_max}
+        self.perform(self.keeper.answered(Answer(request_id=self.asked[-1].request_id, result=told), self.now))
 
     def pass_time(self, passed_ns: int) -> None:
         self.now = Instant(self.now + passed_ns)
@@ -158,6 +159,19 @@ def test_visitors_are_bounded() -> None:
     before = len(door.said)
     door.show()
     assert len(door.said) == before, "whoever is inside may show another ticket"
+
+
+def test_core_says_how_many_visitors_there_may_be() -> None:
+    door = opened()
+    door.pass_time(ASK_NS)
+    door.answer("", visitors_max=1)
+    door.show(TICKET, b"second")
+    assert "1 are at this door" in refused_with(door.said[-1][1])
+    door.pass_time(ASK_NS)
+    door.answer("", visitors_max=2)
+    said = len(door.said)
+    door.show(TICKET, b"second")
+    assert len(door.said) == said, "its ticket is asked about"
     for _ in range(QUIET_NS // SECOND):
         door.answer(*[""] * SHOWN_MAX)
         door.hears(WHO)

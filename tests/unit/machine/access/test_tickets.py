@@ -8,10 +8,11 @@ import pytest
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer, Ask
 from albireo.codec.ticket import Ticket, decode_ticket, digest_of, encode_ticket
-from albireo.machine.access.tickets import CLOSED_NS, DOORS_MAX, TICKET_NS, TICKETS_MAX
+from albireo.machine.access.tickets import CLOSED_NS, DOORS_MAX, TICKET_NS
 from albireo.machine.kernel.events import KeysListed, Suspended
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND
+from albireo.model.settings import LimitSettings
 from tests.parts.present import ANNA, MES, asked, present, said
 from tests.parts.refusals import refused_with
 from tests.parts.root import World
@@ -35,7 +36,7 @@ def shown(one: World, *tickets: str, principal: str = ANNA, door: str = "desk", 
     answer = one.ask("tickets_shown", door=door, endpoint=ENDPOINT, needs=needs, shown=rows)
     assert answer.refusal is None, answer.refusal
     result: Any = answer.result
-    return [row["reason"] for row in result]
+    return [row["reason"] for row in result["judged"]]
 
 
 def given(one: World, door: str = "desk") -> str:
@@ -56,7 +57,8 @@ def test_a_ticket_is_good_at_its_door_while_its_session_goes_on() -> None:
         shown=[(decode_ticket(ticket).number, digest_of(ticket), ANNA)],
     )  # fmt: skip
     ((session, _, _),) = present(one)
-    assert answer.result == [{"reason": "", "session_id": session, "role": "operate"}]
+    judged = [{"reason": "", "session_id": session, "role": "operate"}]
+    assert answer.result == {"judged": judged, "visitors_max": LimitSettings().visitors_max}
     assert shown(one, ticket) == [""], "it is shown again and again"
 
 
@@ -77,7 +79,7 @@ def outlive(one: World) -> None:
 
 
 def replace(one: World) -> None:
-    for _ in range(TICKETS_MAX):
+    for _ in range(2 * LimitSettings().visitors_max):
         given(one)
 
 

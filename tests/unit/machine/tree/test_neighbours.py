@@ -148,6 +148,14 @@ def test_limits_that_are_taken_up_hold_at_once_and_in_the_next_tenure() -> None:
     assert world.root._hellos.limits.producers_max == 2
 
 
+def test_limits_of_followers_are_taken_up_for_every_feed() -> None:
+    world = site_above()
+    world.step(TopologyTold(OWN, LimitSettings(followers_max=16), world.root.config.children, beyond=()))
+    feeds = world.root.feeds
+    every = [feeds.leader, feeds._state, *(feed for _, feed in feeds._others.values())]
+    assert {one.followers_max for one in every} == {16}
+
+
 def test_the_other_member_of_a_pair_without_neighbours_that_runs_another_topology_is_a_case() -> None:
     world = World(is_paired=True, topology_hash=OWN)
     wall = world.moment().wall

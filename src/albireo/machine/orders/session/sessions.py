@@ -44,7 +44,7 @@ from albireo.model.bounded import Count
 from albireo.model.instant import Instant
 from albireo.model.principal import UNKEYED, kind_of
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.tree.session import SESSIONS_MAX, EndCause, Session, who_text
+from albireo.model.tree.session import EndCause, Session, who_text
 
 SILENCE_NS: Final = 3 * KEEP_NS
 """Time without a word after which the links of a session are gone: three times as long as a client is silent."""
@@ -193,7 +193,7 @@ class Sessions(RootPart):
     def _begin(self, place: Place, moment: Moment, turn: Turn) -> _Presence | None:
         if self._root.admission.closed_because:
             return None
-        if len(self._present) + len(self._ending) >= SESSIONS_MAX or self._begun >= BEGUN_MAX:
+        if len(self._present) + len(self._ending) >= self._root.config.limits.sessions_max or self._begun >= BEGUN_MAX:
             self.left_out += 1
             return None
         self._begun += 1

@@ -22,7 +22,8 @@ from albireo.machine.orders.session.sessions import BEGUN_MAX, LINKS_MAX, SILENC
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
-from albireo.model.tree.session import LOCALHOST, SESSIONS_MAX
+from albireo.model.settings import LimitSettings
+from albireo.model.tree.session import LOCALHOST
 from tests.parts.present import ANNA, DESK, MES, PLANT, asked, causes, facts, present, rows, said
 from tests.parts.refusals import code, refused_with
 from tests.parts.retired_items import again
@@ -204,16 +205,16 @@ def test_sessions_begin_no_faster_than_their_bound_and_who_was_left_out_begins_l
 
 def test_a_full_table_leaves_out_and_counts_and_serves_all_the_same() -> None:
     one = up()
-    for number in range(SESSIONS_MAX + 5):
+    for number in range(LimitSettings().sessions_max + 5):
         said(one, STATUS, b"c%d" % number, MES, f"2001:db8::{number:x}")
         if number % BEGUN_MAX == BEGUN_MAX - 1:
             one.pass_time(SECOND)
     one.sync()
     answer = asked(one, sender=b"late", address="10.9.9.9")
-    assert (len(present(one)), refused_with(answer)) == (SESSIONS_MAX, "")
+    assert (len(present(one)), refused_with(answer)) == (LimitSettings().sessions_max, "")
     assert one.ask("status").result["sessions_left_out"] == 6  # type: ignore[index]
     live(one, 31)
-    assert causes(one) == ["link"] * SESSIONS_MAX
+    assert causes(one) == ["link"] * LimitSettings().sessions_max
 
 
 def test_ends_of_many_at_once_are_spread_over_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +229,7 @@ def test_ends_of_many_at_once_are_spread_over_turns(monkeypatch: pytest.MonkeyPa
 
 
 def test_links_are_bounded_and_the_one_not_heard_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert LINKS_MAX >= SESSIONS_MAX
+    assert LINKS_MAX >= LimitSettings().sessions_max
     monkeypatch.setattr(module, "LINKS_MAX", 3)
     one = up()
     for sender in (b"c1", b"c2", b"c3", b"c1", b"c4"):
