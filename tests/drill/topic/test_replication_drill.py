@@ -40,6 +40,27 @@ def bodies(client: Client, topic: str, count: int) -> list[tuple[bytes, int]]:
     return found
 
 
+def test_an_operator_sees_topics_and_who_reads_them_at_the_passive_member(pair: Pair) -> None:
+    (passive,) = set(MEMBERS) - {pair.acting()}
+    with connect(members(pair), timeout_s=PATIENCE_S, name="mes") as client:
+        client.topics.create(BOTH)
+        client.topics.subscribe(BOTH, subscriber="reader")
+        for number in range(3):
+            client.topics.put(BOTH, b"%d" % number)
+    until(lambda: unread_at(pair, passive) == [3], lambda: f"{pair.run('topic', 'show', BOTH, member=passive)}")
+    code, answer = pair.run("topic", "list", member=passive)
+    assert (code, [(one["name"], one["count"]) for one in answer["topics"]]) == (0, [(BOTH, 3)])
+    code, answer = pair.run("topic", "get", BOTH, "--subscriber", "reader", member=passive)
+    assert (code, "not_holder" in str(answer)) == (1, True), "messages come from the member that leads only"
+    assert unread_at(pair, passive) == [3]
+
+
+def unread_at(pair: Pair, member: str) -> list[int]:
+    """Messages that each reader of BOTH has still to read, as this member sees it."""
+    code, answer = pair.run("topic", "show", BOTH, member=member)
+    return [one["unread"] for one in answer["readers"]] if code == 0 else []
+
+
 def test_a_takeover_leaves_what_each_topic_was_declared_to_be(pair: Pair) -> None:
     acting = pair.acting()
     with connect(members(pair), timeout_s=PATIENCE_S, name="mes") as client:
