@@ -24,6 +24,7 @@ from bench.brokers import BODY, Absent, Broker, crowd
 from bench.brokers.mosquitto import mosquitto
 from bench.brokers.nats import nats
 from bench.brokers.ours import TOPIC, Ours, ours
+from bench.brokers.rabbitmq import rabbitmq
 from bench.brokers.valkey import valkey
 
 ROUNDS: Final = 3
@@ -38,20 +39,20 @@ SHAPES: Final = (
     (1, 64, "one each, 64 in flight"),
     (1, 1, "one each, one in flight"),
 )
-AS_SAFE: Final = ("NATS", "Valkey")
+AS_SAFE: Final = ("NATS", "RabbitMQ", "Valkey")
 """Peers whose acknowledgement survives as much."""
 MANY: Final = 1_000
-SEEK_BYTES: Final = 1 << 30
+SEEK_GIB: Final = 1
 SEEKS: Final = 5
 LARGE: Final = b"x" * 10_000
 Play = Callable[[int, int, float], list[float]]
 
 
-def run(progress: Progress) -> Result:
+def run(progress: Progress, seek_gib: int = SEEK_GIB) -> Result:
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as afterwards:
         mine = afterwards.enter_context(ours(_folder(scratch, "ours")))
         brokers: list[Broker] = [mine]
-        for name, factory in (("nats", nats), ("valkey", valkey), ("mosquitto", mosquitto)):
+        for name, factory in (("nats", nats), ("rabbitmq", rabbitmq), ("valkey", valkey), ("mosquitto", mosquitto)):
             try:
                 brokers.append(afterwards.enter_context(factory(_folder(scratch, name))))
             except Absent as error:
@@ -62,7 +63,7 @@ def run(progress: Progress) -> Result:
             cases += _shape(*shape, brokers, samples, progress)
         cases += _cpu_of_core(mine, progress)
         cases += _many(mine, progress)
-        cases += _seek(mine, progress)
+        cases += _seek(mine, seek_gib, progress)
         cases += _crowd(mine, progress)
         cases += _takeovers(brokers, progress)
     return result("topics", cases)
@@ -180,12 +181,12 @@ def _admin(mine: Ours) -> Iterator[Client]:
         yield admin
 
 
-def _seek(mine: Ours, progress: Progress) -> list[Case]:
+def _seek(mine: Ours, gib: int, progress: Progress) -> list[Case]:
     """The first message of a subscription that begins with what is kept."""
     with _admin(mine) as admin:
         admin.topics.create("large", TopicPolicy(keep_s=86_400))
     batch = [LARGE] * 50
-    for _ in range(SEEK_BYTES // (len(LARGE) * len(batch))):
+    for _ in range((gib << 30) // (len(LARGE) * len(batch))):
         mine.client.topics.put_many("large", batch)
     found: list[float] = []
     for number in range(SEEKS):
@@ -195,8 +196,8 @@ def _seek(mine: Ours, progress: Progress) -> list[Case]:
             assert consumer.take(30.0)
         found.append((time.perf_counter() - began) * 1e3)
         mine.client.topics.unsubscribe("large", subscriber=f"seek-{number}")
-    progress(f"first message of 1 GiB: {', '.join(f'{one:.0f}' for one in found)} ms")
-    return [case("first message of a seek in 1 GiB, p50", "ms", median(found), goal="<= 50")]
+    progress(f"first message of {gib} GiB: {', '.join(f'{one:.0f}' for one in found)} ms")
+    return [case(f"first message of a seek in {gib} GiB, p50", "ms", median(found), goal="<= 50")]
 
 
 def _takeovers(brokers: Sequence[Broker], progress: Progress) -> list[Case]:

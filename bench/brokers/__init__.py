@@ -104,9 +104,9 @@ def servers(commands: Sequence[Sequence[str]], directory: Path) -> Iterator[list
             one.wait()
 
 
-def until(what: str, condition: Callable[[], bool]) -> None:
+def until(what: str, condition: Callable[[], bool], wait_s: float = START_S) -> None:
     """Wait for a server. Raises RuntimeError: in vain."""
-    ends = time.monotonic() + START_S
+    ends = time.monotonic() + wait_s
     while not condition():
         if time.monotonic() > ends:
             raise RuntimeError(f"waited in vain until {what}")

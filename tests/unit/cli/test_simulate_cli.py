@@ -47,6 +47,17 @@ def test_trace_of_many_worlds_is_refused() -> None:
     assert "--seed 17 --trace" in err
 
 
+def test_worlds_of_topics_are_played_by_name() -> None:
+    code, out, _ = run("--world", "topics", "--seeds", "2", "--no-mutations", "--json")
+    told = json.loads(out.splitlines()[-1])
+    assert (code, told["seeds"], told["violations"], told["held"]) == (ExitCode.GOOD, 2, [], True)
+    assert told["acked"] > 10
+    assert run("--world", "topics", "--seed", "3")[:2] == (ExitCode.GOOD, "seed 3 holds\n")
+    assert run("--world", "topics", "--seed", "3", "--trace")[0] == ExitCode.USAGE
+    told = report(Proof(seeds=1, broken=[Broken(17, "a message twice")]), 1.0, {}, "topics")
+    assert told["violations"][0]["replay"] == "albireo simulate --world topics --seed 17"
+
+
 def test_violation_names_seed_and_commit_and_fails() -> None:
     told = report(Proof(seeds=1, broken=[Broken(17, "both act (seed 17, at 1.0 s)")]), 1.0, {})
     assert told["held"] is False

@@ -3,17 +3,32 @@
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 import albireo
 from albireo.cli.output import ExitCode, Failure, Output, printed, progress, say
+from albireo.sim.engine.stage import seen_in
+from albireo.sim.machines import proof as pair
 from albireo.sim.machines.mutations import MUTATIONS
-from albireo.sim.machines.proof import Proof, prove, replay, try_shortcuts
+from albireo.sim.machines.proof import Proof
+from albireo.sim.topics import proof as topics
+from albireo.sim.topics.shortcuts import TOPIC_SHORTCUTS
+from albireo.sim.topics.world import TopicsWorld
+
+PAIR: Final = "pair"
+TOPICS: Final = "topics"
 
 
 @click.command("simulate")
+@click.option(
+    "--world",
+    type=click.Choice([PAIR, TOPICS]),
+    default=PAIR,
+    show_default=True,
+    help="What is played: members, log and orders of a pair, or producers and consumers of its topics.",
+)
 @click.option("--seeds", type=click.IntRange(min=1), default=200, show_default=True, help="How many worlds.")
 @click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the first one.")
 @click.option(
@@ -25,29 +40,33 @@ from albireo.sim.machines.proof import Proof, prove, replay, try_shortcuts
 @click.option("--seed", "one", type=click.IntRange(min=0), help="Play this one world only.")
 @click.option("--trace", is_flag=True, help="With --seed: print what happened in it, line by line.")
 @printed
-def command(seeds: int, first: int, mutations: bool, one: int | None, trace: bool) -> Output:
-    """Play the pair in seeded worlds full of faults and check that nothing acknowledged is lost or doubled.
+def command(world: str, seeds: int, first: int, mutations: bool, one: int | None, trace: bool) -> Output:
+    """Play the pair, or its topics, in seeded worlds full of faults: nothing acknowledged may be lost or doubled.
 
     The machines are the real ones; time, network, disks, PLCs and clients are simulated. A violation is printed with
     the seed and the commit that play it again: `albireo simulate --seed 17 --trace`.
     """
     if trace and one is None:
         raise Failure("--trace shows one world", "name it: albireo simulate --seed 17 --trace", ExitCode.USAGE)
+    if trace and world != PAIR:
+        raise Failure("worlds of topics note no trace", "leave --trace out", ExitCode.USAGE)
     if one is not None:
-        return _one_world(one, trace=trace)
+        return _one_world(world, one, trace=trace)
+    of, shortcuts = (pair, len(MUTATIONS)) if world == PAIR else (topics, len(TOPIC_SHORTCUTS))
     start = time.perf_counter()
     with progress(f"{seeds} worlds", seeds) as advance:
-        proof = prove(range(first, first + seeds), lambda text: advance(1, text))
+        proof = of.prove(range(first, first + seeds), lambda text: advance(1, text))
     seconds = time.perf_counter() - start
     caught: dict[str, int | None] = {}
     if mutations:
-        with progress(f"{len(MUTATIONS)} shortcuts", len(MUTATIONS)) as advance:
-            caught = try_shortcuts(lambda text: advance(1, text))
-    return _told(proof, seconds, caught)
+        with progress(f"{shortcuts} shortcuts", shortcuts) as advance:
+            caught = of.try_shortcuts(lambda text: advance(1, text))
+    return _told(world, proof, seconds, caught)
 
 
-def _told(proof: Proof, seconds: float, caught: dict[str, int | None]) -> Output:
-    answer = report(proof, seconds, caught)
+def _told(world: str, proof: Proof, seconds: float, caught: dict[str, int | None]) -> Output:
+    answer = report(proof, seconds, caught, world)
+    acked = "batches acknowledged" if world == PAIR else "messages given"
     for broken in answer["violations"]:
         say(f"VIOLATION {broken['what']}")
         say(f"  commit {broken['commit']}; play it again: {broken['replay']}")
@@ -55,13 +74,13 @@ def _told(proof: Proof, seconds: float, caught: dict[str, int | None]) -> Output
         say(f"NOT CAUGHT {name}")
     text = (
         f"{proof.seeds} worlds, {proof.events} events ({answer['events_per_s']} per second), "
-        f"{proof.acked} batches acknowledged, {len(proof.broken)} violations; "
+        f"{proof.acked} {acked}, {len(proof.broken)} violations; "
         f"{sum(seed is not None for seed in caught.values())} of {len(caught)} shortcuts caught"
     )
     return Output(answer, text, exit_code=ExitCode.GOOD if answer["held"] else ExitCode.FAILED)
 
 
-def report(proof: Proof, seconds: float, caught: dict[str, int | None]) -> dict[str, Any]:
+def report(proof: Proof, seconds: float, caught: dict[str, int | None], world: str = PAIR) -> dict[str, Any]:
     """The object that `--json` prints."""
     commit = _commit()
     return {
@@ -74,7 +93,7 @@ def report(proof: Proof, seconds: float, caught: dict[str, int | None]) -> dict[
                 "seed": broken.seed,
                 "commit": commit,
                 "what": broken.what,
-                "replay": f"albireo simulate --seed {broken.seed} --trace",
+                "replay": _replay(world, broken.seed),
             }
             for broken in proof.broken
         ],
@@ -83,8 +102,17 @@ def report(proof: Proof, seconds: float, caught: dict[str, int | None]) -> dict[
     }
 
 
-def _one_world(seed: int, *, trace: bool) -> Output:
-    lines, violation = replay(seed)
+def _replay(world: str, seed: int) -> str:
+    """The command that plays a seed again."""
+    return (
+        f"albireo simulate --seed {seed} --trace"
+        if world == PAIR
+        else f"albireo simulate --world {world} --seed {seed}"
+    )
+
+
+def _one_world(world: str, seed: int, *, trace: bool) -> Output:
+    lines, violation = pair.replay(seed) if world == PAIR else ([], seen_in(TopicsWorld(seed).play))
     for line in lines if trace else ():
         click.echo(line)  # With --json too: the object is the last line.
     if violation:
