@@ -90,12 +90,14 @@ def test_each_job_is_done_by_one_worker_though_members_and_workers_are_killed(pa
         for one in first:
             one.start()
         until(lambda: len(done) > 2, lambda: f"{len(done)} are done")
-        pair.kill(acting)
+        pair.lose(acting)
         for one in first:
             one.join(PATIENCE_S)
         with client.topics.consumer(EVENTS, subscriber="crew", at_once=100) as consumer:
             while len(done) < COUNT:
-                for message in consumer.take(PATIENCE_S):
+                found = consumer.take(PATIENCE_S)
+                assert found, f"{len(done)} are done"
+                for message in found:
                     consumer.acknowledge(message)
                     done.append(message.number)
         assert sorted(done) == list(range(1, COUNT + 1)), "each once"
