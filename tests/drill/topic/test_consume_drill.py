@@ -55,7 +55,7 @@ def test_each_message_is_read_once_and_in_order_though_the_serving_member_is_kil
             assert message.number == len(got)
             if half.is_set():
                 half.clear()
-                pair.kill(acting)
+                pair.lose(acting)
             if len(got) == COUNT:
                 break
         producer.join(PATIENCE_S)

@@ -51,7 +51,7 @@ def test_each_message_is_put_once_though_the_leading_member_is_killed(pair: Pair
         for one in threads:
             one.start()
         half.wait(PATIENCE_S)
-        pair.kill(acting)
+        pair.lose(acting)
         for one in threads:
             one.join(PATIENCE_S)
         assert len(done) == THREADS * EACH

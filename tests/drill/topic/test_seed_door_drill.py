@@ -78,7 +78,7 @@ def test_what_was_answered_is_there_though_the_server_is_killed(
     while thread.is_alive() or len(set(got)) < COUNT:
         if half.is_set():
             half.clear()
-            pair.kill(acting)
+            pair.lose(acting)
         before = reader.resent
         if (message := reader.get(NEWS)) is None:
             assert thread.is_alive(), f"lost: {set(range(COUNT)) - set(got)}"
