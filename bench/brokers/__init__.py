@@ -91,12 +91,14 @@ def judged(times: Sequence[float], acked: Sequence[int], there: Sequence[int]) -
 
 @contextlib.contextmanager
 def servers(commands: Sequence[Sequence[str]], directory: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Server processes that end with the block."""
+    """Server processes in this directory, where what they leave behind goes as well; they end with the block."""
     started: list[subprocess.Popen[bytes]] = []
     try:
         for number, command in enumerate(commands):
             with (directory / f"server-{number}.log").open("wb") as said:
-                started.append(subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL))
+                started.append(
+                    subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL, cwd=directory)
+                )
         yield started
     finally:
         for one in started:

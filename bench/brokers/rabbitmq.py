@@ -103,7 +103,7 @@ class RabbitMq(Broker):
         return self._done(self._takeover(seconds))
 
     async def _takeover(self, seconds: float) -> Takeover:
-        """The queue was declared at the first server, which leads it therefore."""
+        """Kill the first server: the queue was declared there, so it leads."""
         began = time.perf_counter()
         times, acked, number, is_killed = [began], list[int](), 0, False
         connection, channel = self._connection, self._channel

@@ -25,12 +25,14 @@ from albireo.machine.producer.asking import UNASKED
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
 from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.settings import LimitSettings
 
 SHOW: Final = "ticket_show"
 """Question by which a visitor shows its ticket; its argument is `ticket`."""
 ASK_NS: Final = SECOND
-VISITORS_MAX: Final = 10_000
+VISITORS_MAX: Final = LimitSettings().visitors_max
 """Most visitors of one door, until CORE tells how many."""
+_CROWDED: Final = "come again later, or raise visitors_max in [limits]"
 QUIET_NS: Final = 60 * SECOND
 """Time without a word after which a visitor gives way to another one, where there is no room."""
 SILENT_NS: Final = 10 * SECOND
@@ -132,7 +134,7 @@ class DoorKeeper:
         if ticket.door != self._door:
             return _no_good(f"this is a ticket for the door {ticket.door}, and here is {self._door}")
         if visitor not in self._visitors and len(self._visitors) >= self._visitors_max and not self._makes_room(now):
-            return Refusal(RefusalCode.BUSY, f"{self._visitors_max} are at this door", "come again later")
+            return Refusal(RefusalCode.BUSY, f"{self._visitors_max} are at this door", _CROWDED)
         return None
 
     def _makes_room(self, now: Instant) -> bool:

@@ -35,9 +35,10 @@ from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.position import ENDLESS, EpochHistory, Position
 from albireo.model.principal import ANYBODY, UNKEYED, kind_of
 from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.settings import LimitSettings
 
-FOLLOWERS_MAX: Final = 1_024
-"""Most followers, where the topology says nothing (`[limits] followers_max`)."""
+FOLLOWERS_MAX: Final = LimitSettings().followers_max
+"""Most followers, where the topology says nothing."""
 FOLLOWERS_OF_ONE_MAX: Final = 16
 """Most followers of one key, in each mode: no key shuts others out. Whoever has none may all (docs/access.md)."""
 PULL_BYTES: Final = 256 << 10

@@ -34,7 +34,7 @@ class Proof(msgspec.Struct, kw_only=True):
     events: int = 0
     """Number of steps of real machines that a message, a disk or a person caused; not of timers and copies."""
     acked: int = 0
-    """Number of batches acknowledged to a producer."""
+    """Number of batches acknowledged to a producer; of a world of topics, of messages given to consumers."""
     broken: list[Broken] = msgspec.field(default_factory=list)
 
 

@@ -9,7 +9,7 @@ from albireo.sim.topics.world import STEPS, TopicsWorld
 
 
 def prove(seeds: Sequence[int], told: Told) -> Proof:
-    """Play each seed; `acked` of the proof counts messages that were given."""
+    """Play each seed."""
     proof = Proof()
     for seed in seeds:
         world = TopicsWorld(seed)
