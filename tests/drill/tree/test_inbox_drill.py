@@ -12,9 +12,8 @@ import pytest
 
 from albireo.client import Client
 from albireo.drill.plcs import Plcs
-from albireo.drill.tree.nodes import OUT_OF_SET, TreeNodes
+from albireo.drill.tree.nodes import TreeNodes
 from albireo.drill.tree.shapes import ADAPTER, ROOT, SHAPES
-from albireo.machine.pair.events import ACTING
 from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
@@ -40,7 +39,7 @@ def take_over(nodes: TreeNodes) -> None:
         killed = awaited(lambda: nodes.acting(nodes.site))
         nodes.groups[killed].kill()
         mate = nodes.mate(killed)
-        if awaited(partial(nodes.state, mate), lambda state: state in ACTING | OUT_OF_SET) in ACTING:
+        if awaited(partial(nodes.takes_over, mate), lambda seen: seen is not None):
             return
         nodes.groups[killed].start()
         nodes.wait_healthy()

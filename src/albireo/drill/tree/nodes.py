@@ -21,7 +21,7 @@ from albireo.drill.plcs import GUARDED, POLL_MS
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
 from albireo.drill.tree.shapes import ADAPTER, WITNESS, TreeShape
-from albireo.machine.pair.events import ACTING, State
+from albireo.machine.pair.events import ACTING, STANDS, State
 from albireo.model.access import AccessRole
 from albireo.model.refusal import RefusalCode
 from albireo.model.status import PairStatus
@@ -42,8 +42,8 @@ LOOK_S: Final = 0.2
 """Each look makes connections of its own, and a busy machine is what makes members leave their set."""
 STATUS_S: Final = 1.0
 SEGMENT_MIB: Final = 4
-OUT_OF_SET: Final = frozenset({State.JOINING, State.CATCHING_UP})
-"""States of a member that may not take over."""
+_OUT_OF_SET: Final = frozenset({State.JOINING, State.CATCHING_UP})
+"""States of a member that may not take over, unless it joins because it stands for the lead."""
 
 
 class TreeNodes:
@@ -200,6 +200,16 @@ class TreeNodes:
         """State of a member of a pair as it shows it; empty: it does not answer."""
         pair = self._pair_of(name)
         return "" if pair is None else pair.state
+
+    def takes_over(self, name: str) -> bool | None:
+        """Whether a member whose mate was killed leads now. False: it may not, being out of the set; None: not yet."""
+        pair = self._pair_of(name)
+        if pair is None:
+            return None
+        if pair.state in ACTING:
+            return True
+        is_out = pair.state in _OUT_OF_SET and (pair.state, pair.cause) != (State.JOINING, STANDS)
+        return False if is_out else None
 
     def mate(self, name: str) -> str:
         """The other member of its pair."""

@@ -23,11 +23,10 @@ from albireo.drill.account import gap_s, judge
 from albireo.drill.ground import DrillError
 from albireo.drill.load import PRODUCERS, ConsumedMessages, ProducerWorker, read_log
 from albireo.drill.plcs import Plcs
-from albireo.drill.tree.nodes import HEALTHY_S, OUT_OF_SET, TreeNodes
+from albireo.drill.tree.nodes import HEALTHY_S, TreeNodes
 from albireo.drill.tree.orders import OrderAccount, OrdersFromAbove, judge_orders
 from albireo.drill.tree.shapes import ADAPTER, ROOT, SHAPES
 from albireo.drill.tree.words import LateWords
-from albireo.machine.pair.events import ACTING
 from albireo.model.position import Position
 from albireo.model.quality import GOOD
 from albireo.runtime.errors import RuntimeFault
@@ -198,14 +197,14 @@ class TakeoverDrill:
             DrillError: that was so too often in this round.
         """
         mate = self._nodes.mate(name)
-        states: list[str] = []
+        seen: list[bool | None] = []
 
         def is_settled() -> bool:
-            states.append(self._nodes.state(mate))
-            return states[-1] in ACTING | OUT_OF_SET
+            seen.append(self._nodes.takes_over(mate))
+            return seen[-1] is not None
 
         self._until(f"{mate} takes over", is_settled)
-        if states[-1] in ACTING:
+        if seen[-1]:
             return True
         self._again += 1
         if self._again > AGAIN_MAX:

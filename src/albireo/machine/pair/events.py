@@ -43,6 +43,8 @@ class State(StrEnum):
 ACTING = frozenset({State.ACTIVE, State.SOLO})
 HOLDING = ACTING | {State.RECOVERING, State.SUSPENDED}
 FOLLOWING = frozenset({State.CATCHING_UP, State.READY})
+STANDS = "stands"
+"""Why a member that followed joins again: it asks the voters to accept it as the one that leads."""
 
 
 class MemberStarted(msgspec.Struct, frozen=True):

@@ -52,6 +52,7 @@ from albireo.machine.pair.events import (
     HEARS,
     HOLDING,
     MOVES,
+    STANDS,
     TAKES,
     AppendNoOp,
     CaseTold,
@@ -323,7 +324,7 @@ class Member:
                 self.candidate.retry_at = self._stand_again_at = after(now, self.config.attempt_ns)
                 self.holder.renew(now)
             case CandidacyOutcome.ACCEPTABLE:
-                self._unfollow("stands")
+                self._unfollow(STANDS)
                 if self.holder is not None:
                     self.hold_off = self.holder.hold_off
                     self._move(State.SUSPENDED, "prepares again")
