@@ -6,6 +6,7 @@ machine is left out with a word.
 """
 
 import contextlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -42,9 +43,9 @@ SHAPES: Final = (
 AS_SAFE: Final = ("NATS", "RabbitMQ", "Valkey")
 """Peers whose acknowledgement survives as much."""
 MANY: Final = 1_000
-SEEK_GIB: Final = 1
+SEEK_GIB: Final = 10
 SEEKS: Final = 5
-LARGE: Final = b"x" * 10_000
+LARGE_BYTES: Final = 10_000
 Play = Callable[[int, int, float], list[float]]
 
 
@@ -185,9 +186,11 @@ def _seek(mine: Ours, gib: int, progress: Progress) -> list[Case]:
     """The first message of a subscription that begins with what is kept."""
     with _admin(mine) as admin:
         admin.topics.create("large", TopicPolicy(keep_s=86_400))
-    batch = [LARGE] * 50
-    for _ in range((gib << 30) // (len(LARGE) * len(batch))):
-        mine.client.topics.put_many("large", batch)
+    drawn = random.Random(1).randbytes(8 << 20)  # A file has no use for what a compressor takes away.
+    for number in range((gib << 30) // (LARGE_BYTES * 50)):
+        begin = number * 4_999 % (len(drawn) - LARGE_BYTES * 50)
+        bodies = [drawn[at : at + LARGE_BYTES] for at in range(begin, begin + LARGE_BYTES * 50, LARGE_BYTES)]
+        mine.client.topics.put_many("large", bodies)
     found: list[float] = []
     for number in range(SEEKS):
         mine.client.topics.subscribe("large", subscriber=f"seek-{number}", from_first=True)

@@ -31,6 +31,8 @@ class MessageFile(msgspec.Struct, frozen=True, array_like=True):
     last_sequence: Count
     rows: Count
     size_bytes: Count
+    plain_bytes: Count
+    """Size of its rows in memory: messages that are all alike take next to nothing in a file."""
     crc: Number32
     lasts: dict[Count, Count]
     """Number of the last message of each topic."""

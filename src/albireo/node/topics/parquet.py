@@ -213,7 +213,8 @@ def without(table: pa.Table, kept: KeptMessages, last_sequence: int) -> pa.Table
     mask = (ids[places] == topic_id) & (number > lows[places])
     for one, lasts in kept.lasts.items():
         mask &= (topic_id != one) | np.isin(number, lasts)
-    return table.filter(pa.array(mask & (table.column("sequence").to_numpy() <= last_sequence)))
+    mask &= table.column("sequence").to_numpy() <= last_sequence
+    return table if mask.all() else table.filter(pa.array(mask))
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:

@@ -4,14 +4,15 @@ A change is always made alike: files are written aside, synced and renamed, then
 longer lists are removed. So a crash leaves the old state or the new one, and unlisted files, which the next `open`
 removes. Records behind the manifest's position come again from the log, those before it never.
 
-One thread writes at a time (the caller's obligation), another one may read: a manifest is replaced, never changed.
+One thread writes at a time (the caller's obligation), another one may read: a manifest is replaced, never changed, and
+files are kept open by the one that reads.
 
 Spec: ADR-0247.
 """
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,9 +32,12 @@ if TYPE_CHECKING:
 FOLDER: Final = "topics"
 MANIFEST: Final = "manifest"
 MERGE_FILES: Final = 16
-"""Neighbours of one size that are merged into one file."""
-MERGE_BYTES_MAX: Final = 64 << 20
-"""Largest file that is merged any more."""
+MERGE_BYTES: Final = 64 << 20
+"""Number of neighbours of like size that are merged into one file, or their size in memory, if there are fewer."""
+ALIKE: Final = 4
+"""Largest ratio of sizes that are alike."""
+SMALL_BYTES: Final = 1 << 20
+"""All files below this size are alike."""
 OPEN_MAX: Final = 256
 """Files whose footers are kept."""
 GROUPS_MAX: Final = 48
@@ -148,11 +152,13 @@ class TopicStore:
         for one in self.manifest.files:
             if run and any(run[-1].last_sequence < hole < one.first_sequence for hole in holes):
                 run = []
-            if one.size_bytes > MERGE_BYTES_MAX or (run and one.size_bytes > 4 * max(1 << 20, run[0].size_bytes)):
+            if run and not _are_alike(run[0].plain_bytes, one.plain_bytes):
                 run = []
-            if one.size_bytes <= MERGE_BYTES_MAX:
+            if one.plain_bytes > MERGE_BYTES // 2:
+                run = []
+            else:
                 run.append(one)
-            if len(run) == MERGE_FILES:
+            if len(run) == MERGE_FILES or sum(each.plain_bytes for each in run) >= MERGE_BYTES:
                 return tuple(run)
         return ()
 
@@ -164,8 +170,8 @@ class TopicStore:
         """
         from albireo.node.topics import parquet
 
-        tables = [self._rows(one, group) for one in inputs for group in self._file(one).groups]
-        table = parquet.without(parquet.sorted_table(tables), kept, last_sequence)
+        rows = (table for one in inputs for table in self._all_rows(one))
+        table = parquet.sorted_table([parquet.without(one, kept, last_sequence) for one in rows])
         last = min(inputs[-1].last_sequence, last_sequence)
         made = [self._write(table, inputs[0].first_sequence, last)] if len(table) else []
         names = {one.name for one in inputs}
@@ -227,7 +233,6 @@ class TopicStore:
             return
         with contextlib.suppress(FileNotFoundError):
             self._files.rename(self.root / name, self.root.with_name(f"{FOLDER}.damaged-{name}"))
-        self._open.pop(name, None)
         hole = MessageHole(found.first_sequence, found.last_sequence, found.lasts)
         holes = sorted((*self.manifest.holes, *(() if is_alone else (hole,))), key=lambda one: one.first_sequence)
         files = tuple(one for one in self.manifest.files if one is not found)
@@ -265,8 +270,8 @@ class TopicStore:
             return []
         from albireo.node.topics import parquet  # A node without topics does without it.
 
-        table = parquet.sorted_table([parquet.table_of(one, topics) for one in columns])
-        table = parquet.without(table, kept, last)
+        rows = (parquet.table_of(one, topics) for one in columns)
+        table = parquet.sorted_table([parquet.without(one, kept, last) for one in rows])
         return [self._write(table, first, last)] if len(table) else []
 
     def _write(self, table: Any, first: int, last: int) -> MessageFile:
@@ -276,7 +281,8 @@ class TopicStore:
         name = f"{first}-{last}-{self.manifest.generation + 1}.parquet"
         write_aside(self._files, self.root / name, [data])
         crc = parquet.checksum(data)
-        return MessageFile(name, first, last, len(table), len(data), crc, parquet.lasts_of_table(table))
+        sizes = len(table), len(data), table.nbytes
+        return MessageFile(name, first, last, *sizes, crc, parquet.lasts_of_table(table))
 
     def _replace(self, changed: MessageManifest) -> None:
         newest = msgspec.structs.replace(changed, generation=self.manifest.generation + 1)
@@ -285,6 +291,7 @@ class TopicStore:
         listed = {one.name for one in newest.files}
         for one in before.files:
             if one.name not in listed:
+                self._open.pop(one.name, None)  # Its room on the disk is free once nobody has it open.
                 with contextlib.suppress(FileNotFoundError):  # A damaged one was moved aside.
                     self._files.unlink(self.root / one.name)
 
@@ -356,7 +363,7 @@ class TopicStore:
     def _group(self, one: MessageFile, group: "RowGroup", *, as_columns: bool = False) -> Any:
         key = (one.name, group.index, as_columns)
         if key not in self._groups:
-            table = self._rows(one, group)
+            table = _rows(one, self._file(one), group)
             if as_columns:
                 from albireo.node.topics import parquet
 
@@ -369,6 +376,20 @@ class TopicStore:
         return self._groups[key]
 
     def _file(self, one: MessageFile) -> "OpenFile":
+        """The file with its footer, as it is kept open.
+
+        Raises: as `_opened`.
+        """
+        found = self._open.get(one.name)
+        if found is None:
+            found = self._open[one.name] = self._opened(one)
+            if len(self._open) > OPEN_MAX:
+                self._open.popitem(last=False)
+            if one not in self.manifest.files:
+                self._open.pop(one.name, None)
+        return found
+
+    def _opened(self, one: MessageFile) -> "OpenFile":
         """The file with its footer; pages are checked as they are read.
 
         Raises:
@@ -376,25 +397,32 @@ class TopicStore:
         """
         from albireo.node.topics import parquet
 
-        if one.name not in self._open:
-            path = self.root / one.name
-            try:
-                if path.stat().st_size != one.size_bytes:
-                    raise MessagesDamaged(one.name, "it has another size than was written")
-                self._open[one.name] = parquet.OpenFile(path)
-            except FileNotFoundError:
-                if one in self.manifest.files:
-                    raise MessagesDamaged(one.name, "it is missing") from None
-                raise
-            except DecodeError as error:
-                raise MessagesDamaged(one.name, error.reason) from error
-            if len(self._open) > OPEN_MAX:
-                self._open.popitem(last=False)
-        return self._open[one.name]
-
-    def _rows(self, one: MessageFile, group: "RowGroup") -> Any:
-        """Raises: as `_file`."""
+        path = self.root / one.name
         try:
-            return self._file(one).read(group)
+            if path.stat().st_size != one.size_bytes:
+                raise MessagesDamaged(one.name, "it has another size than was written")
+            return parquet.OpenFile(path)
+        except FileNotFoundError:
+            if one in self.manifest.files:
+                raise MessagesDamaged(one.name, "it is missing") from None
+            raise
         except DecodeError as error:
             raise MessagesDamaged(one.name, error.reason) from error
+
+    def _all_rows(self, one: MessageFile) -> Iterator[Any]:
+        """Tables of all its row groups. Raises: as `_opened`."""
+        file = self._opened(one)
+        for group in file.groups:
+            yield _rows(one, file, group)
+
+
+def _rows(one: MessageFile, file: "OpenFile", group: "RowGroup") -> Any:
+    """Raises MessagesDamaged: its bytes are others than were written."""
+    try:
+        return file.read(group)
+    except DecodeError as error:
+        raise MessagesDamaged(one.name, error.reason) from error
+
+
+def _are_alike(one_bytes: int, other_bytes: int) -> bool:
+    return max(one_bytes, other_bytes) <= ALIKE * max(SMALL_BYTES, min(one_bytes, other_bytes))

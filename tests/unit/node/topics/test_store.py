@@ -54,6 +54,7 @@ def drawn(random_: random.Random, counts: dict[int, int], begin: int, count: int
 def test_what_is_read_is_what_a_plain_list_has(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random_ = random.Random(seed)
     monkeypatch.setattr("albireo.node.topics.parquet.GROUP_BYTES", random_.choice((2_000, 50_000)))
+    monkeypatch.setattr(module, "MERGE_BYTES", random_.choice((400_000, 64 << 20)))
     store, _ = TopicStore.open(tmp_path, "root")
     counts = dict.fromkeys(random_.sample(sorted(NAMES), random_.choice((1, 3, 30))), 0)
     kept: list[Row] = []
@@ -216,6 +217,31 @@ def test_a_damaged_file_is_a_hole_until_its_messages_are_there_again(tmp_path: P
     reopened, _ = TopicStore.open(tmp_path, "root")
     reopened.fill([columns(rows[13:20])], NAMES, kept, left, 20)
     assert not reopened.manifest.holes and read(reopened, wanted, 0, 30) == rows
+
+
+def test_messages_that_are_all_alike_are_merged_by_their_size_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MERGE_BYTES", 10 << 20)
+    store, _ = TopicStore.open(tmp_path, "root")
+    merged = []
+    for number in range(1, 101):
+        sealed(store, [(1, number, number, bytes(1 << 20))], number)
+        while inputs := store.next_merge():
+            merged.append(len(inputs))
+            store.rewrite(inputs, KeptMessages({1: 0}))
+    assert merged == [10] * 10 and sum(one.size_bytes for one in store.manifest.files) < 1 << 20
+    assert [one.plain_bytes >> 20 for one in store.manifest.files] == [10] * 10
+
+
+def test_a_small_file_is_not_merged_into_a_large_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MERGE_FILES", 2)
+    store, _ = TopicStore.open(tmp_path, "root")
+    for number, mib in enumerate((6, 1, 6, 1), 1):
+        sealed(store, [(1, number, number, bytes(mib << 20))], number)
+    assert store.next_merge() == ()
+    sealed(store, [(1, 5, 5, b"")], 5)
+    assert [one.first_sequence for one in store.next_merge()] == [4, 5]
 
 
 def test_files_on_both_sides_of_a_hole_are_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
