@@ -6,7 +6,8 @@ from pathlib import Path
 
 from albireo.client import AsyncClient, TopicMessage, TopicPolicy, aconnect
 from albireo.client.topic_consumer import AsyncTopicConsumer
-from albireo.node.topics.actor import TopicsActor, TopicsArguments
+from albireo.node.topics.actor import TopicsActor
+from albireo.node.topics.arguments import TopicsArguments
 from albireo.runtime import running
 from tests.parts.lone import NODE, LoneNode
 from tests.parts.waiting import PATIENCE_S

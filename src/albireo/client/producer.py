@@ -45,7 +45,7 @@ from albireo.client.errors import (
 from albireo.client.inbox import Inbox
 from albireo.client.way import Target, Way
 from albireo.machine.producer.batch_queue import queued_bytes
-from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.config import RUN_MAX, ProducerConfig
 from albireo.machine.producer.flight import Batch
 from albireo.machine.producer.producer import Offered
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
@@ -60,7 +60,6 @@ from albireo.runtime.actor.tuning import show_large_block
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.lines import LineNews
 
-RUN_MAX: Final = 2**32 - 1
 RECEIPTS_MAX: Final = 10_000
 """Receipts that wait for a reader; of more the oldest are left out: a later one says the same and more."""
 CLOSE_S: Final = 5.0

@@ -191,6 +191,8 @@ class RoleTold(Message, frozen=True, tag="role_told"):
     is_acting: bool
     epoch: bounded.Count
     """Epoch that this member holds or follows. An adapter ignores `is_acting` under a lower epoch than it has heard."""
+    committed: Position = Position()
+    """Last committed record as this is said."""
     member: bounded.Seat = 0
     """Index of this member, and of its mailbox in a PLC."""
     not_before: bounded.Signed = 0

@@ -34,6 +34,7 @@ class MessageFile(msgspec.Struct, frozen=True, array_like=True):
     plain_bytes: Count
     """Size of its rows in memory: messages that are all alike take next to nothing in a file."""
     crc: Number32
+    """Checksum of its footer; its pages have their own."""
     lasts: dict[Count, Count]
     """Number of the last message of each topic."""
 

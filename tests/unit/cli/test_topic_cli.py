@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from albireo.cli import cli
 from albireo.client import aconnect
 from albireo.model.topic import Topic
-from albireo.node.topics.actor import TopicsActor, TopicsArguments
+from albireo.node.topics.actor import TopicsActor
+from albireo.node.topics.arguments import TopicsArguments
 from albireo.runtime import running
 from tests.parts.client import lone
 from tests.parts.core_pair import aside

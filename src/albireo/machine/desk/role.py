@@ -160,14 +160,14 @@ class Role(RootPart):
             is_adapter = kind_of(principal) is PrincipalKind.LOCAL
             if is_adapter and (message.adapter in self.reaches or len(self.reaches) < STANDING_BY_MAX):
                 self.reaches[message.adapter] = message.reaches
-            turn.send(sender, self._told(turn.epoch))
+            turn.send(sender, self._told(turn))
             return True
         if self.is_serving:
             return False
         match message:
             case ProducerHello():
                 self._remember(sender)
-                turn.send(sender, self._told(turn.epoch))
+                turn.send(sender, self._told(turn))
             case Append():
                 turn.send(sender, AppendRefused(producer_id=0, producer_sequence=0, refusal=_PASSIVE))
             case WriteDone() if not self.is_handing_over:
@@ -179,18 +179,19 @@ class Role(RootPart):
     def tell_waiting(self, turn: Turn) -> None:
         """Tell everybody who waited that serving begins: they may say hello."""
         for sender in self._standing_by:
-            turn.send(sender, self._told(turn.epoch))
+            turn.send(sender, self._told(turn))
         self._standing_by.clear()
 
     def _remember(self, sender: bytes) -> None:
         if not self.is_serving and len(self._standing_by) < STANDING_BY_MAX:
             self._standing_by[sender] = None
 
-    def _told(self, epoch: int) -> RoleTold:
+    def _told(self, turn: Turn) -> RoleTold:
         permit = self.permit
         return RoleTold(
             is_acting=self.is_serving,
-            epoch=epoch,
+            epoch=turn.epoch,
+            committed=turn.log.committed,
             member=self.config.member,
             not_before=permit.not_before if self.is_serving and permit is not None else 0,
             not_after=permit.not_after if self.is_serving and permit is not None else 0,
@@ -201,7 +202,7 @@ class Role(RootPart):
         """Tell adapters that serving is over: none writes from now on."""
         for sender in senders:
             self._remember(sender)
-            turn.send(sender, self._told(turn.epoch))
+            turn.send(sender, self._told(turn))
 
     def lost(self, sender: bytes, moment: Moment, turn: Turn) -> None:
         self._standing_by.pop(sender, None)

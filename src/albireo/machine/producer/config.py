@@ -1,9 +1,14 @@
 """Bounds of a producer."""
 
+from typing import Final
+
 import msgspec
 
 from albireo.machine.producer.flight import MESSAGE_BYTES
 from albireo.model.instant import SECOND
+
+RUN_MAX: Final = 2**32 - 1
+"""Largest number that a program draws for itself as a producer; the least is 1."""
 
 
 class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -5,7 +5,9 @@ read. It listens at a local link, and at a TCP link of its own with the node's k
 ticket. It serves while its member leads. The machine is machine/topics/serving.py; what it says is sent here.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -31,6 +33,7 @@ from albireo.codec.message import (
 )
 from albireo.codec.record import Stream
 from albireo.codec.sharing import SETTLE, TAKE
+from albireo.log import FileSystem
 from albireo.machine.feed.follower import (
     CutBack,
     Deliver,
@@ -57,6 +60,7 @@ from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant, TimePassed, soonest
 from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.node.topics.answers import MessageAnswers
+from albireo.node.topics.arguments import TopicsArguments, thread_of
 from albireo.node.topics.cursor_producer import CursorProducer
 from albireo.node.topics.filling import NAME, MessageFilling
 from albireo.node.topics.late import ASKED, LateBegin
@@ -81,19 +85,6 @@ TAIL_BYTES_MAX: Final = 64 << 20
 """Size of the tail from which nothing more is taken: the log keeps it."""
 
 
-class TopicsArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Arguments of the actor, from boot."""
-
-    node: str
-    endpoint: str = ""
-    """Address of the door, tcp://HOST:PORT with `*` for a free port; empty: there is none."""
-    keys: str = ""
-    """Directory of the CURVE keys; empty: none."""
-    is_paired: bool = False
-    capacity_bytes: int = 8 << 20
-    """Most bytes of frames that may be under way to this actor."""
-
-
 def create(arguments: Mapping[str, object]) -> "TopicsActor":
     """Factory for the runtime."""
     return TopicsActor(msgspec.convert(arguments, TopicsArguments))
@@ -104,7 +95,18 @@ class TopicsActor:
 
     name = NAME
 
-    def __init__(self, arguments: TopicsArguments) -> None:
+    store_type = TopicStore
+
+    def __init__(
+        self,
+        arguments: TopicsArguments,
+        files: FileSystem | None = None,
+        entropy: Callable[[int], bytes] = os.urandom,
+        thread: Callable[[str], Executor] = thread_of,
+    ) -> None:
+        """`files`, `entropy`, `thread`: the real ones, unless a simulation has others."""
+        self._files = files
+        self._entropy = entropy
         self._arguments = arguments
         self._actor: ActorContext
         self._core: Link
@@ -121,25 +123,26 @@ class TopicsActor:
         """Record as of which the tables are, while the messages before it are still taken."""
         self._late: LateBegin | None = None
         """First pass over a log that begins too late; None: there is none."""
-        self._writes = StoreWrites()
-        self._reads = StoreReads()
+        self._writes = StoreWrites(thread("topics-writer"))
+        self._reads = StoreReads(thread("topics-reader"))
         self._filling: MessageFilling
         self._sealed_at = Instant(0)
         self._role = RoleTold(is_acting=False, epoch=0)
+        """As it was told first of the present one: what is committed by then somebody may have been given."""
         self._role_at = Instant(0)
         self._cursors: CursorProducer
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
         self._core = actor.connect("core")
-        self._cursors = CursorProducer(NAME, actor, self._core)
+        self._cursors = CursorProducer(NAME, actor, self._core, self._entropy)
         self._writes.open(actor)
         disk = (self._reads, self._writes, self._files_changed)
         self._filling = MessageFilling(actor, self._core, *disk, is_paired=self._arguments.is_paired)
         self._reads.open(actor, lambda name, then: self._filling.give_up(self._store, name, then))
         self._shared = SharedConsumers(actor, self._cursors, self._reads, self._send)
         self._answers = MessageAnswers(lambda to, answer: self._local.send(answer, to=to), self._reads)
-        self._store, problem = TopicStore.open(actor.data, self._arguments.node)
+        self._store, problem = self.store_type.open(actor.data, self._arguments.node, self._files)
         if problem:
             actor.log.error("messages_moved_aside", reason=problem)
         manifest = self._store.manifest
@@ -211,8 +214,9 @@ class TopicsActor:
                 self._follow(Received(message, sum(map(len, letter.raw))), letter)
             case ProducerWelcome() | Appended() | AppendRefused() as message:
                 self._produce(message)
-            case RoleTold() as told:
-                self._role = told
+            case RoleTold(is_acting=is_acting, epoch=epoch) as told:
+                if (is_acting, epoch) != (self._role.is_acting, self._role.epoch):
+                    self._role = told
             case Carry():
                 if self._is_folded:
                     self._filling.heard(letter.raw, self._store, self._tables)
@@ -415,7 +419,8 @@ class TopicsActor:
     def _see_role(self) -> None:
         """Begin to serve, or stop, as CORE says; not before everything is folded that was before this lead."""
         follows = self._follower.phase is FollowPhase.FOLLOWING  # Else its files may be of another log.
-        leads = self._role.is_acting and follows and self._is_folded and self._tail.end.epoch >= self._role.epoch
+        is_level = self._is_folded and self._tail.end >= self._role.committed
+        leads = self._role.is_acting and follows and is_level and self._tail.end.epoch >= self._role.epoch
         if self._serving.is_leading and (not self._role.is_acting or self._role.epoch != self._serving.epoch):
             self._actor.log.info("topics_stand_by", epoch=self._serving.epoch)
             self._stand_by()

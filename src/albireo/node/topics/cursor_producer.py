@@ -1,8 +1,8 @@
 """Cursor producer: has cursors and leases recorded, while this member leads."""
 
-import secrets
+from collections.abc import Callable
 
-from albireo.machine.producer.config import ProducerConfig
+from albireo.machine.producer.config import RUN_MAX, ProducerConfig
 from albireo.machine.producer.flight import PutOffer
 from albireo.machine.producer.producer import Event, LinkOpened, Offered, Producer
 from albireo.model.instant import Instant
@@ -12,8 +12,10 @@ from albireo.runtime import ActorContext, Link
 class CursorProducer:
     """The producer of the actor `topics`; each time that its member begins to lead it is another one."""
 
-    def __init__(self, name: str, actor: ActorContext, core: Link) -> None:
+    def __init__(self, name: str, actor: ActorContext, core: Link, entropy: Callable[[int], bytes]) -> None:
+        """`entropy`: draws so many bytes."""
         self._name = name
+        self._entropy = entropy
         self._actor = actor
         self._core = core
         self._producer: Producer | None = None
@@ -31,7 +33,8 @@ class CursorProducer:
     def offer(self, offer: PutOffer, batch: int = 0) -> None:
         """Have this recorded; `step` gives back the number once it is committed."""
         if self._producer is None:
-            self._producer = Producer(self._name, (), run=1 + secrets.randbelow(2**32 - 1), config=ProducerConfig())
+            run = 1 + int.from_bytes(self._entropy(4)) % RUN_MAX
+            self._producer = Producer(self._name, (), run=run, config=ProducerConfig())
             self.step(LinkOpened())
         self._offered.append(batch)
         self.step(Offered(batches=(offer,)))

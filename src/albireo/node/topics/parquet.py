@@ -5,7 +5,6 @@ group. Statistics of topic, number and sequence choose what is read.
 """
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
@@ -38,6 +37,8 @@ SCHEMA: Final = pa.schema(
 GROUP_BYTES: Final = 1 << 20
 """Size of a row group: as much is read for the first message of a seek."""
 GROUP_ROWS_MAX: Final = 65_536
+TRAILER_BYTES: Final = 8
+"""Length of the footer and the magic word, at the end of a file."""
 _SORTED: Final[list[tuple[str, Literal["ascending", "descending"]]]] = [
     ("topic_id", "ascending"),
     ("number", "ascending"),
@@ -142,13 +143,18 @@ class RowGroup(msgspec.Struct, frozen=True):
 class OpenFile:
     """A file whose footer was read; it may be removed meanwhile."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises: FileNotFoundError; DecodeError: it is damaged."""
+    def __init__(self, source: pa.NativeFile, size_bytes: int, crc: int) -> None:
+        """
+        Args:
+            size_bytes, crc: size of the file, and checksum of its footer, as they were written.
+        Raises:
+            DecodeError: it is damaged.
+        """
         try:
-            self._file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
-        except FileNotFoundError:
-            raise
-        except (pa.ArrowInvalid, OSError) as error:  # Pyarrow says OSError of bytes that it can't read, too.
+            if source.size() != size_bytes or footer_crc(source) != crc:
+                raise DecodeError(0, "its size or its footer is another one than was written")
+            self._file = pq.ParquetFile(source, page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:  # Pyarrow says OSError of bytes that it can't read, too.
             raise DecodeError(0, str(error)) from error
         metadata = self._file.metadata
         names = [metadata.schema.column(one).path for one in range(metadata.num_columns)]
@@ -164,7 +170,7 @@ class OpenFile:
         """Raises DecodeError: it is damaged."""
         try:
             return self._file.read_row_group(group.index)
-        except (pa.ArrowInvalid, OSError) as error:
+        except (pa.ArrowException, OSError) as error:
             raise DecodeError(0, str(error)) from error
 
 
@@ -221,6 +227,13 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def checksum(data: bytes | memoryview) -> int:
-    found: int = crc32c(data)
+def footer_crc(source: pa.NativeFile) -> int:
+    """Checksum of the footer of a file, which pages have by themselves; of one that is too short, 0."""
+    size = source.size()
+    source.seek(max(0, size - TRAILER_BYTES))
+    length = int.from_bytes(source.read(TRAILER_BYTES)[:4], "little") + TRAILER_BYTES
+    if length > size:
+        return 0
+    source.seek(size - length)
+    found: int = crc32c(source.read(length))
     return found

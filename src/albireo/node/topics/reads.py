@@ -1,7 +1,7 @@
 """Reads of stored messages, in a thread."""
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from functools import partial
 
 from albireo.node.topics.store import MessagesDamaged, StoredPiece, TopicStore
@@ -16,8 +16,8 @@ GiveUp = Callable[[str, Callable[[], None]], object]
 class StoreReads:
     """The thread of one actor."""
 
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, "topics-reader")
+    def __init__(self, thread: Executor) -> None:
+        self._executor = thread
         self._actor: ActorContext
         self._give_up: GiveUp
 

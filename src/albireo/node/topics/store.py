@@ -22,7 +22,7 @@ import numpy as np
 from albireo.codec.errors import DecodeError
 from albireo.codec.served import MessageColumns
 from albireo.codec.topic_files import MessageFile, MessageHole, MessageManifest, decode_manifest, encode_manifest
-from albireo.log.files import FileSystem, OsFileSystem, move_aside, sync_names, write_aside
+from albireo.log.files import FileSystem, OsFileSystem, move_aside, read_file, sync_names, write_aside
 from albireo.machine.topics.tables import KeptMessages
 from albireo.model.position import Position
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "topics"
 MANIFEST: Final = "manifest"
+MANIFEST_BYTES_MAX: Final = 1 << 30
 MERGE_FILES: Final = 16
 MERGE_BYTES: Final = 64 << 20
 """Number of neighbours of like size that are merged into one file, or their size in memory, if there are fewer."""
@@ -91,17 +92,17 @@ class TopicStore:
         problem = ""
         manifest = MessageManifest(node=node)
         try:
-            manifest = decode_manifest((root / MANIFEST).read_bytes())
-        except FileNotFoundError:
-            pass
+            found = read_file(files, root / MANIFEST, MANIFEST_BYTES_MAX)
+            if found is not None:
+                manifest = decode_manifest(found)
         except DecodeError as error:
             problem = error.reason
             move_aside(files, root)
         store = cls(root, manifest, files)
         listed = {MANIFEST, *(one.name for one in manifest.files)}
-        for path in root.iterdir():
-            if path.name not in listed:
-                files.unlink(path)
+        for name in files.names(root):
+            if name not in listed:
+                files.unlink(root / name)
         return store, problem
 
     # Writing.
@@ -275,12 +276,14 @@ class TopicStore:
         return [self._write(table, first, last)] if len(table) else []
 
     def _write(self, table: Any, first: int, last: int) -> MessageFile:
+        import pyarrow as pa
+
         from albireo.node.topics import parquet
 
         data = parquet.encoded(table)
         name = f"{first}-{last}-{self.manifest.generation + 1}.parquet"
         write_aside(self._files, self.root / name, [data])
-        crc = parquet.checksum(data)
+        crc = parquet.footer_crc(pa.BufferReader(data))
         sizes = len(table), len(data), table.nbytes
         return MessageFile(name, first, last, *sizes, crc, parquet.lasts_of_table(table))
 
@@ -397,17 +400,20 @@ class TopicStore:
         """
         from albireo.node.topics import parquet
 
-        path = self.root / one.name
         try:
-            if path.stat().st_size != one.size_bytes:
-                raise MessagesDamaged(one.name, "it has another size than was written")
-            return parquet.OpenFile(path)
+            return parquet.OpenFile(self._source(self.root / one.name), one.size_bytes, one.crc)
         except FileNotFoundError:
             if one in self.manifest.files:
                 raise MessagesDamaged(one.name, "it is missing") from None
             raise
         except DecodeError as error:
             raise MessagesDamaged(one.name, error.reason) from error
+
+    def _source(self, path: Path) -> Any:
+        """A file, mapped to memory."""
+        import pyarrow as pa
+
+        return pa.memory_map(str(path))
 
     def _all_rows(self, one: MessageFile) -> Iterator[Any]:
         """Tables of all its row groups. Raises: as `_opened`."""

@@ -67,6 +67,7 @@ class StagedActor:
         self.malformed = 0
         self.behaviour = behaviour
         self.links: list[StagedLink] = []
+        self._at_ready: list[Callable[[], object]] = []
         self.loop = StagedLoop(stage.agenda, self._run, partial(keeper.crashed, self))  # type: ignore[abstract]  # Descriptors, processes.
         self.log = Journal(self.name, self._told, self.wall_ns, self.now)
         self._id = stage.lives
@@ -127,6 +128,9 @@ class StagedActor:
             self._is_failed = True
             self.agenda.call_at(self.agenda.at, partial(self._keeper.ended, self, reason))
 
+    def at_ready(self, begin: Callable[[], object]) -> None:
+        self._at_ready.append(begin)
+
     def at_end(self, release: Callable[[], object]) -> None:
         """Do nothing: the disk releases what a dead process held."""
 
@@ -135,6 +139,8 @@ class StagedActor:
 
         def started() -> None:
             self.is_ready = True
+            for begin in self._at_ready:
+                begin()
             self._turn_soon()
 
         self._work(self.behaviour.start(cast(ActorContext, self)), started)

@@ -69,6 +69,8 @@ class StagedLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         return self.call_at(self.time(), callback, *args, context=context)
 
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # There are no threads.
+
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:

@@ -57,15 +57,20 @@ class NodeWorld(World[NodeStage]):
     """World of one pair of whole nodes with all its parts."""
 
     faults: NodeFaults
+    member_type: type[MemberMachine] = MemberMachine
+    ledger_type: type[NodeLedger] = NodeLedger
 
     def __init__(self, seed: int, swarm: NodeSwarm | None = None) -> None:
         super().__init__(NodeStage(seed, swarm or swarm_of(seed)))
         self.swarm = self.stage.swarm
         self.chance = self.stage.chance
         self.config = pair_config_of(self.swarm)
-        self.ledger = NodeLedger(self.config.majority, self.stage.fail)
+        self.ledger = self.ledger_type(self.config.majority, self.stage.fail)
         self._places()
-        self.faults = NodeFaults(self.stage, self.members, self.voters, self.producers, self._begin_rival)
+        self.faults = self._faults()
+
+    def _faults(self) -> NodeFaults:
+        return NodeFaults(self.stage, self.members, self.voters, self.producers, self._begin_rival)
 
     def _places(self) -> None:
         hosts = [self._host(name) for name in NAMES]
@@ -81,7 +86,7 @@ class NodeWorld(World[NodeStage]):
         self.members: list[MemberMachine] = []
         for index, host in enumerate(hosts):
             arguments = self._core_arguments(index, peers, clients, asked)
-            self.members.append(MemberMachine(stage, host, ledger, self.members, arguments))
+            self.members.append(self.member_type(stage, host, ledger, self.members, arguments))
         self.voters = [
             VoterMachine(stage, host, ledger, self._voter_arguments(voter, asked.get(voter), peers, clients))
             for voter, host in voters.items()

@@ -8,6 +8,7 @@ from albireo.codec import frame
 from albireo.codec.puts import LeaseStep, PutHead, decode_puts
 from albireo.codec.record import Stream
 from albireo.codec.topic_records import Subscribed, TopicDeclared, TopicDropped
+from albireo.model.topic_lease import DEAD_LETTERS
 from albireo.sim.engine.stage import Violation
 from albireo.sim.topics.log import AppendedFrame
 from albireo.sim.topics.programs import ProgramListener, SimProgram, TakenMessage
@@ -35,6 +36,7 @@ class TopicsLedger(ProgramListener):
         """Consumer whose a message of a shared subscription is, as the log says, and log time until which it is."""
         self._leased: dict[tuple[int, int, int], set[int]] = defaultdict(set)
         self._settled: set[tuple[int, int, int]] = set()
+        self._dead: set[tuple[int, int, int]] = set()
         self.given = 0
 
     def log(self, one: AppendedFrame) -> None:
@@ -48,11 +50,11 @@ class TopicsLedger(ProgramListener):
                             self.begins[subscription_id, sequence] = 0
                 case TopicDropped(topic_id=topic_id):
                     self.dropped.add(topic_id)
-                case Subscribed(patterns=patterns):
+                case Subscribed(patterns=patterns, is_from_first=is_from_first):
                     self._patterns[sequence] = patterns
                     for topic_id, name in self._names.items():
                         if name in patterns and topic_id not in self.dropped:
-                            self.begins[sequence, topic_id] = len(self.bodies[topic_id])
+                            self.begins[sequence, topic_id] = 0 if is_from_first else len(self.bodies[topic_id])
         if one.header.stream == Stream.PUTS:
             for header, body in frame.frames(one.data):
                 batch = decode_puts(body, header.record_count)
@@ -64,6 +66,11 @@ class TopicsLedger(ProgramListener):
                 for run in batch.head.runs:
                     self.bodies[run.topic_id] += [bytes(each) for each in batch.bodies[place : place + run.count]]
                     place += run.count
+
+    def low(self, subscription_id: int, topic_id: int) -> int:
+        """Number up to which the log says that a subscription has a topic done, or that came before it."""
+        key = subscription_id, topic_id
+        return max(self._low.get(key, 0), self.begins.get(key, 0))
 
     def got(self, program: SimProgram, message: TakenMessage) -> None:
         self.given += 1
@@ -114,6 +121,8 @@ class TopicsLedger(ProgramListener):
                         f"{key} is given to {lease.consumer} at {now_ms}, and is {holder}'s until {until_ms}"
                     )
                 self._leases[key] = lease.consumer, now_ms + self.lease_ms
+                if lease.consumer == DEAD_LETTERS:
+                    self._dead.add(key)
                 self._leased[key].add(lease.consumer)
 
     def _is_leased(self, program: SimProgram, key: tuple[int, int, int], what: str) -> None:
@@ -132,6 +141,8 @@ class TopicsLedger(ProgramListener):
 
     def settled(self, program: SimProgram, fates: dict[str, Any], over: dict[int, Any]) -> None:
         one = fates["message"]
+        if (program.subscription_id, one.topic_id, one.number) in self._dead:
+            return  # Its lease was over. It hears that the message is done, which is so.
         is_over = any(first <= one.number <= last for first, last in over.get(one.topic_id, ()))
         if fates["fate"] == "done" and not is_over:
             self.is_done(program, one)

@@ -10,7 +10,8 @@ import pytest
 from albireo.client import AsyncClient, NodeRefused, aconnect
 from albireo.client.topic_message import TopicMessage
 from albireo.node.topics import actor as module
-from albireo.node.topics.actor import TopicsActor, TopicsArguments
+from albireo.node.topics.actor import TopicsActor
+from albireo.node.topics.arguments import TopicsArguments
 from albireo.runtime import ActorContext, running
 from tests.parts.field import until
 from tests.parts.history_actor import in_a_loop

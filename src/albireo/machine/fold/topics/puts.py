@@ -15,7 +15,7 @@ from albireo.machine.fold.topics.keys import TopicKeys
 from albireo.machine.fold.topics.subscriptions import Cursors, Subscriptions
 from albireo.machine.fold.topics.topics import Topics
 from albireo.machine.table.fold import Tables
-from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.principal import PrincipalKind, kind_of, may_be_one
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.topic import KEYS_MAX, WhenFull
 
@@ -47,7 +47,7 @@ def judge(tables: Tables, content: Any, principal: str, *, stream: Stream = Stre
                 RefusalCode.NOT_OWNER, "the node itself gives messages of a shared subscription to consumers"
             )
         owners = {one: subscriptions.find(one) for one in {move.subscription_id for move in head.moves}}
-        if any(one is not None and one.principal != principal for one in owners.values()):
+        if any(one is not None and not may_be_one(one.principal, principal) for one in owners.values()):
             return Refusal(RefusalCode.NOT_OWNER, f"a subscription whose cursor moves is not of {principal!r}")
     cursors = tables.of(Cursors)
     for run in head.runs:

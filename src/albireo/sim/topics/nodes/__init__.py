@@ -1,0 +1,1 @@
+"""Topics in the world of whole nodes."""

@@ -1,0 +1,67 @@
+"""Topics of a pair of whole nodes under faults, by seed: the real actors, stores and files; see docs/simulation.md.
+
+A failure prints the seed; `TopicNodeWorld(seed).play()` plays it again, and its `trace` tells it line by line.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+import pytest
+
+from albireo.node.topics.store import TopicStore
+from albireo.sim.nodes.swarm import NodeSwarm
+from albireo.sim.topics.nodes.shortcuts import FILE_SHORTCUTS, KILLS, NODE_SEEDS, catch_of_files
+from albireo.sim.topics.nodes.world import TOPIC_BOUNDS, TopicNodeWorld
+from tests.long_form import check_caught, some
+
+CAUGHT_BY: Final[Mapping[str, int]] = {
+    "durable before it is in files": 1,
+    "one message too many let go of": 5,
+    "served before the life before is known": 2,
+}
+"""Seed that catches a shortcut, where it is not seed 0."""
+
+
+@pytest.mark.parametrize("seed", some(range(150), 25), ids=lambda seed: f"seed-{seed}")
+def test_all_is_read_once_and_what_is_kept_is_there_at_both_members(seed: int) -> None:
+    TopicNodeWorld(seed).play()
+
+
+@pytest.mark.parametrize("name", FILE_SHORTCUTS)
+def test_a_shortcut_of_files_is_caught(name: str) -> None:
+    check_caught(partial(catch_of_files, name), CAUGHT_BY.get(name, 0), range(NODE_SEEDS))
+
+
+def test_a_life_serves_once_it_knows_what_the_one_before_it_gave() -> None:
+    """The actor was killed and came back under the same epoch: what it had given came without a mark."""
+    TopicNodeWorld(2, KILLS).play()
+
+
+def test_a_full_disk_is_tried_again_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There was no pause: each try encoded the whole tail anew."""
+    failed: list[int] = []
+    seal = TopicStore.seal
+
+    def sealed(self: TopicStore, *arguments: object) -> None:
+        try:
+            seal(self, *arguments)  # type: ignore[arg-type]  # As they come.
+        except OSError:
+            failed.append(world.agenda.at)
+            raise
+
+    monkeypatch.setattr(TopicStore, "seal", sealed)
+    swarm = NodeSwarm(faults=("full_topics",), fault_every_ms=500.0, batch_every_ms=20.0, bounds=TOPIC_BOUNDS)
+    world = TopicNodeWorld(1, swarm)
+    world.play()
+    assert 0 < len(failed) <= 2 * (swarm.faults_for_ms // 1_000 + 4)
+
+
+def test_worlds_see_all_that_can_happen_to_files() -> None:
+    """Seeds in which nothing happens prove nothing."""
+    worlds = [TopicNodeWorld(seed).play() for seed in range(3, 40, 9)]
+    seen = "\n".join(line for world in worlds for line in world.trace)
+    assert all(what in seen for what in ("messages_missing", "messages_filled", "topics_served")), seen
+    assert sum(world.ledger.topics.given for world in worlds) > 500
+    made = {body for world in worlds for body in world.ledger.topics.bodies[world.topics["made"]]}
+    assert len(made) > 10
