@@ -20,6 +20,8 @@ import psutil
 
 from albireo.client import Client, TopicPolicy
 from bench import Case, Progress, Result, case, median, pair, result
+from bench._filtered import COUNT as FOLLOWERS
+from bench._filtered import FilteredFollowers, cpu_s
 from bench._pair import CLIENT, MEMBERS
 from bench.brokers import BODY, Absent, Broker, crowd
 from bench.brokers.mosquitto import mosquitto
@@ -63,6 +65,7 @@ def run(progress: Progress, seek_gib: int = SEEK_GIB) -> Result:
         for shape in SHAPES:
             cases += _shape(*shape, brokers, samples, progress)
         cases += _cpu_of_core(mine, progress)
+        cases += _filtered(mine, progress)
         cases += _many(mine, progress)
         cases += _seek(mine, seek_gib, progress)
         cases += _crowd(mine, progress)
@@ -148,6 +151,29 @@ def _cpu_of_core(mine: Ours, progress: Progress) -> list[Case]:
         per_batch[batch] = (sum(core.cpu_times()[:2]) - began) / len(times) * 1e6
         progress(f"CORE: {per_batch[batch]:.0f} us of CPU per batch of {batch}")
     return [case("CPU of CORE per batch of 1,000, beside a batch of 1", "us", per_batch[1000], per_batch[1], "<= 1.5")]
+
+
+def _filtered(mine: Ours, progress: Progress) -> list[Case]:
+    """CPU of CORE for each frame and follower that wants none of it, less what these take while nothing is put."""
+    core = _core_of(mine)
+    data = mine.pair.data(mine.pair.wait_until_whole())
+    found: list[float] = []
+    for _ in range(ROUNDS):
+        bare_frames, bare = _core_load(mine, core)
+        with FilteredFollowers(data):
+            idle_began = cpu_s(core)
+            time.sleep(ROUND_S)
+            idle = cpu_s(core) - idle_began
+            frames, loaded = _core_load(mine, core)
+        found.append(((loaded - idle) / frames - bare / bare_frames) / FOLLOWERS * 1e6)
+    progress(f"a further filtered follower: {', '.join(f'{one:.2f}' for one in found)} us of CORE per frame")
+    return [case("a further filtered follower, CPU of CORE per frame", "us", median(found), goal="<= 0.5")]
+
+
+def _core_load(mine: Ours, core: psutil.Process) -> tuple[int, float]:
+    """Frames that were put one by one in a round, and the CPU of CORE meanwhile, in seconds."""
+    began = cpu_s(core)
+    return len(mine.put(1, 1, ROUND_S)), cpu_s(core) - began
 
 
 def _many(mine: Ours, progress: Progress) -> list[Case]:

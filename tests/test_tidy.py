@@ -34,7 +34,7 @@ FLOORS = (
 
 FLOORS_INSIDE = {
     "machine": (
-        ("producer", "vote", "output", "history", "chp", "table"),
+        ("producer", "vote", "output", "history", "chp", "hexabus", "table"),
         ("fold",),
         ("kernel", "access"),
         ("feed", "message"),

@@ -9,7 +9,7 @@ read, each batch that was acknowledged stands in the log once, and what is kept 
 both members, whatever became of their files.
 
 `sim/topics/world.py` plays the serving machines alone, and many more of their turns.
-Spec: design/topics.md; docs/simulation.md.
+Spec: ADR-0247; docs/simulation.md.
 """
 
 import contextlib

@@ -1,0 +1,179 @@
+"""Rows of numbers: reliable datagrams to one remote end, and from one, in order and once.
+
+    sending     ready --put--> waiting --acknowledged--> ready, or the next of the queue
+                                  \\--the last repetition was in vain--> failed --begin--> ready, with nothing queued
+    receiving   a number is new, said again, or old; CONN_RESET begins another row
+
+One packet of a row is under way at a time, so there are no holes to be found: a number that was left out was never a
+packet. Numbers go from 1 to 65,535 and around; half the circle lies ahead of a number, and half behind it.
+
+Invariants
+    once:  what is received as new was not received so before, in this row.
+    last:  no number below the last one is acknowledged: it would tell a sensor without memory that a new event is safe.
+
+Spec: third seed, Protocol state machine on the device; design/hexabus.md, Numbers and repetitions.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final
+
+import msgspec
+
+from albireo.codec.hexabus.packets import CONN_RESET, NUMBER_MAX, RELIABLE, HexDatagram, HexPacket, encode
+from albireo.model.instant import MS, Instant
+
+NO_NUMBER: Final = 0
+"""Number of no reliable packet."""
+HALF: Final = 1 << 15
+QUEUE_MAX: Final = 64
+"""Packets that wait behind the one under way; one more is refused."""
+ORIGINAL_REPEATS: Final = tuple(ms * MS for ms in (500, 500, 1_000, 1_500, 2_000))
+"""Waits for an acknowledgement, one after each copy, as the original's devices have them: given up after 5.5 s."""
+REPEATS: Final = tuple(ms * MS for ms in (50, 50, 100, 200, 400, 800, 1_600, 2_300))
+"""The same of our own devices: the same 5.5 s, with more copies and the first ones soon."""
+
+
+def following(number: int) -> int:
+    """The number after this one."""
+    return number % NUMBER_MAX + 1
+
+
+def is_newer(number: int, than: int) -> bool:
+    """Whether a number lies ahead of another one on the circle."""
+    return 0 < (number - than) % (NUMBER_MAX + 1) < HALF
+
+
+class SendState(Enum):
+    READY = auto()
+    WAITING = auto()
+    FAILED = auto()
+
+
+class _UnderWay(msgspec.Struct):
+    """The packet that waits for its acknowledgement."""
+
+    number: int
+    data: bytes
+    copies: int
+    due: Instant
+
+
+class SendRow:
+    """Reliable packets to one remote end."""
+
+    def __init__(self, send: Callable[[bytes], object], first: int, repeats: tuple[int, ...] = REPEATS) -> None:
+        """
+        Args:
+            send: takes each copy of a datagram.
+            first: first number, 1 to 65,535, drawn by the caller.
+        """
+        self._send = send
+        self._repeats = repeats
+        self._next = first
+        self._is_new = True
+        """No packet of this row is acknowledged: each copy says CONN_RESET."""
+        self._queue: deque[tuple[HexPacket, int]] = deque()
+        self._under_way: _UnderWay | None = None
+        self.is_failed = False
+
+    @property
+    def state(self) -> SendState:
+        if self.is_failed:
+            return SendState.FAILED
+        return SendState.READY if self._under_way is None else SendState.WAITING
+
+    @property
+    def number(self) -> int:
+        """Number of the last packet of the row, which packets beside it carry; 0: there was none."""
+        return NO_NUMBER if self._is_new and self._under_way is None else (self._next - 2) % NUMBER_MAX + 1
+
+    def put(self, packet: HexPacket, flags: int, now: Instant) -> bool:
+        """Send this, once those before it are acknowledged. False: there is no room, or the row has failed."""
+        if self.is_failed or len(self._queue) >= QUEUE_MAX:
+            return False
+        self._queue.append((packet, flags))
+        self._go_on(now)
+        return True
+
+    def heard(self, cause: int, now: Instant) -> bool:
+        """The other end has answered a number; True: it is the one that waits."""
+        if self._under_way is None or cause != self._under_way.number:
+            return False
+        self._under_way, self._is_new = None, False
+        self._go_on(now)
+        return True
+
+    def time_passed(self, now: Instant) -> None:
+        """Send again what is not acknowledged, or fail."""
+        one = self._under_way
+        if one is None or now < one.due:
+            return
+        if one.copies == len(self._repeats):
+            self._under_way, self.is_failed = None, True
+            self._queue.clear()
+            return
+        one.copies += 1
+        one.due = Instant(now + self._repeats[one.copies - 1])
+        self._send(one.data)
+
+    def deadline(self) -> Instant | None:
+        return None if self._under_way is None else self._under_way.due
+
+    def begin(self) -> None:
+        """Begin another row behind this one: nothing of before is sent any more."""
+        self._queue.clear()
+        self._under_way, self._is_new, self.is_failed = None, True, False
+
+    def _go_on(self, now: Instant) -> None:
+        if self._under_way is not None or not self._queue:
+            return
+        packet, flags = self._queue.popleft()
+        number, self._next = self._next, following(self._next)
+        data = encode(HexDatagram(packet, number, flags | RELIABLE | (CONN_RESET if self._is_new else 0)))
+        self._under_way = _UnderWay(number, data, 1, Instant(now + self._repeats[0]))
+        self._send(data)
+
+
+class Hearing(Enum):
+    """Place of a datagram in the row of its sender."""
+
+    PLAIN = auto()
+    """It belongs to no row."""
+    NEW = auto()
+    AGAIN = auto()
+    """It is the last one once more: it is acknowledged again, and nothing else."""
+    OLD = auto()
+    """It was overtaken: it counts for nothing."""
+
+
+class ReceiveRow:
+    """Reliable packets from one remote end."""
+
+    def __init__(self) -> None:
+        self.last = NO_NUMBER
+        self._first = b""
+        """The packet that began the row, if it said so: a late copy of it begins no other one."""
+
+    def hear(self, datagram: HexDatagram, data: bytes) -> Hearing:
+        """Tell what a datagram is, and remember its number.
+
+        Args:
+            data: the bytes that it was.
+        """
+        if not datagram.flags & RELIABLE:
+            return Hearing.PLAIN
+        if datagram.flags & CONN_RESET and data != self._first:
+            self.last, self._first = datagram.number, data
+            return Hearing.NEW
+        if datagram.number == self.last:
+            return Hearing.AGAIN
+        if self.last != NO_NUMBER and not is_newer(datagram.number, self.last):
+            return Hearing.OLD
+        self.last = datagram.number
+        return Hearing.NEW
+
+    def forget(self) -> None:
+        """The other end began anew: whatever number comes next is new."""
+        self.last, self._first = NO_NUMBER, b""
