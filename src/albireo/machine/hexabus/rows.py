@@ -155,6 +155,8 @@ class ReceiveRow:
         self.last = NO_NUMBER
         self._first = b""
         """The packet that began the row, if it said so: a late copy of it begins no other one."""
+        self.answer: HexPacket | None = None
+        """Answer to the last packet, for whom it did not reach; its owner keeps it here."""
 
     def hear(self, datagram: HexDatagram, data: bytes) -> Hearing:
         """Tell what a datagram is, and remember its number.
@@ -176,4 +178,4 @@ class ReceiveRow:
 
     def forget(self) -> None:
         """The other end began anew: whatever number comes next is new."""
-        self.last, self._first = NO_NUMBER, b""
+        self.last, self._first, self.answer = NO_NUMBER, b"", None

@@ -1,0 +1,273 @@
+"""Device: answers questions, tells what happens at its endpoints, and acts on what the master says happened.
+
+    endpoint changes --> INFO to the group, reliably: the master acknowledges it by unicast once it is on record
+    PINFO of the master, new --> acted on, acknowledged by unicast; said again --> acknowledged again
+    WRITE, new --> done, acknowledged, told as INFO; refused --> ERROR
+    no acknowledgement after the last repetition --> failed: nothing is sent, the state machine stands still
+    failed, and the master says anything --> start-up WRITE to the master, empty queues, the state machine begins anew
+
+State changes come from the master's PINFO alone; an INFO of another device changes nothing here (D7).
+
+Invariants
+    once:  no PINFO is acted on twice, whatever copies of it come.
+    one:   nobody but the master is believed about the order of events.
+
+Not done here: sockets, what an endpoint is in the world, the state machine (vm.py).
+Spec: third seed, Retransmission and ordering protocol; design/hexabus.md.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.hexabus.packets import (
+    GROUP,
+    PORT,
+    RELIABLE,
+    WANT_ACK,
+    WANT_UL_ACK,
+    AckPacket,
+    EndpointInfoPacket,
+    EndpointQueryPacket,
+    EndpointReportPacket,
+    ErrorPacket,
+    HexDatagram,
+    HexError,
+    HexPacket,
+    InfoPacket,
+    PInfoPacket,
+    PropertyQueryPacket,
+    PropertyReportPacket,
+    PropertyWritePacket,
+    QueryPacket,
+    ReportPacket,
+    WritePacket,
+    decode,
+    encode,
+)
+from albireo.codec.hexabus.values import HexType, HexValue
+from albireo.machine.hexabus.endpoints import CONTROL, NEXT_ENDPOINT, Endpoints
+from albireo.machine.hexabus.rows import REPEATS, Hearing, ReceiveRow, SendRow
+from albireo.model.instant import Instant, soonest
+
+PEERS_MAX: Final = 64
+"""Remote ends whose last number is remembered; of more the oldest is forgotten."""
+START_UP: Final = WritePacket(CONTROL, HexValue(HexType.UINT8, 1))
+"""Word of a device to the master that it began anew."""
+
+
+class HexAddress(msgspec.Struct, frozen=True):
+    """An end of a conversation."""
+
+    host: str
+    """IPv6 address as text."""
+    port: int = PORT
+
+
+TO_GROUP: Final = HexAddress(GROUP)
+
+
+class SendDatagram(msgspec.Struct, frozen=True):
+    """Effect: send these bytes."""
+
+    to: HexAddress
+    data: bytes
+
+
+class Written(msgspec.Struct, frozen=True):
+    """Effect: an endpoint was written."""
+
+    eid: int
+    value: HexValue
+
+
+class EventCame(msgspec.Struct, frozen=True):
+    """Effect: an event, in the order of all; the state machine takes it."""
+
+    origin: bytes
+    eid: int
+    value: HexValue
+
+
+class BeganAnew(msgspec.Struct, frozen=True):
+    """Effect: the device starts, or recovers; its state machine begins with its first state."""
+
+
+DeviceEffect = SendDatagram | Written | EventCame | BeganAnew
+
+
+class HexDevice:
+    """The machine. Its methods are its events."""
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        master: HexAddress,
+        draw: Callable[[int], int],
+        repeats: tuple[int, ...] = REPEATS,
+    ) -> None:
+        """
+        Args:
+            master: the only one that is believed.
+            draw: a number from 1 to this one.
+            repeats: waits for acknowledgements.
+        """
+        self.endpoints = endpoints
+        self.master = master
+        self.counts = {"malformed": 0, "forged": 0, "again": 0, "old": 0, "lost": 0}
+        self._effects: list[DeviceEffect] = []
+        self._rows: dict[HexAddress, ReceiveRow] = {}
+        self._events = SendRow(partial(self._send, TO_GROUP), draw(0xFFFF), repeats)
+        """INFO of this device to the group, which the master acknowledges."""
+        self._to_master = SendRow(partial(self._send, master), draw(0xFFFF), repeats)
+
+    @property
+    def is_failed(self) -> bool:
+        return self._events.is_failed or self._to_master.is_failed
+
+    def deadline(self) -> Instant | None:
+        return soonest(self._events.deadline(), self._to_master.deadline())
+
+    # Events.
+
+    def start(self, now: Instant) -> list[DeviceEffect]:
+        """The device has power, or a network again."""
+        self._begin(now)
+        return self._done()
+
+    def changed(self, eid: int, value: HexValue, now: Instant) -> list[DeviceEffect]:
+        """Something happened at an endpoint that tells of itself, such as a button."""
+        one = self.endpoints.find(eid)
+        assert one is not None and one.datatype is value.datatype, eid
+        one.value = value.value
+        self._tell(eid, value, now)
+        return self._done()
+
+    def time_passed(self, now: Instant) -> list[DeviceEffect]:
+        self._events.time_passed(now)
+        self._to_master.time_passed(now)
+        return self._done()
+
+    def heard(self, source: HexAddress, data: bytes, now: Instant, *, is_group: bool = False) -> list[DeviceEffect]:
+        """A datagram came.
+
+        Args:
+            is_group: it was sent to the group.
+        """
+        try:
+            datagram = decode(data)
+        except DecodeError:
+            self.counts["malformed"] += 1
+            return []
+        if self.is_failed and source.host == self.master.host:
+            self._begin(now)
+        packet = datagram.packet
+        if isinstance(packet, PInfoPacket) and not (source.host == self.master.host and datagram.flags & RELIABLE):
+            self.counts["forged"] += 1
+            return []
+        cause = getattr(packet, "cause", None)
+        if cause is not None:
+            self._answered(source, cause, now)
+        else:
+            self._take(source, datagram, data, now, is_group=is_group)
+        return self._done()
+
+    # Inside.
+
+    def _done(self) -> list[DeviceEffect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _send(self, to: HexAddress, data: bytes) -> None:
+        self._effects.append(SendDatagram(to, data))
+
+    def _say(self, to: HexAddress, packet: HexPacket) -> None:
+        """Send what is not of a row."""
+        self._send(to, encode(HexDatagram(packet, self._to_master.number)))
+
+    def _begin(self, now: Instant) -> None:
+        self._events.begin()
+        self._to_master.begin()
+        self._effects.append(BeganAnew())
+        self._to_master.put(START_UP, WANT_ACK, now)
+
+    def _tell(self, eid: int, value: HexValue, now: Instant) -> None:
+        if not self._events.put(InfoPacket(eid, value), WANT_UL_ACK, now):
+            self.counts["lost"] += 1
+
+    def _answered(self, source: HexAddress, cause: int, now: Instant) -> None:
+        """An answer: of the master to an event, or to what was said to it."""
+        if source.host == self.master.host and not self._to_master.heard(cause, now):
+            self._events.heard(cause, now)
+
+    def _take(self, source: HexAddress, datagram: HexDatagram, data: bytes, now: Instant, *, is_group: bool) -> None:
+        row = self._row(source)
+        hearing = row.hear(datagram, data)
+        if hearing in (Hearing.AGAIN, Hearing.OLD):
+            self.counts[hearing.name.lower()] += 1
+        match datagram.packet:
+            case PInfoPacket(origin=origin, eid=eid, value=value):
+                if hearing is Hearing.NEW:
+                    self._effects.append(EventCame(origin, eid, value))
+                if datagram.flags & (WANT_ACK | WANT_UL_ACK):
+                    self._say(source, AckPacket(row.last))
+            case WritePacket() | PropertyWritePacket() as packet:
+                if hearing in (Hearing.NEW, Hearing.PLAIN):
+                    row.answer = self._written(packet, datagram, now)
+                is_error = isinstance(row.answer, ErrorPacket)
+                if row.answer is not None and hearing is not Hearing.OLD and not (is_error and is_group):
+                    self._say(source, row.answer)
+            case InfoPacket() | EndpointInfoPacket():
+                if datagram.flags & WANT_ACK:
+                    self._say(source, AckPacket(datagram.number))
+            case packet:
+                self._answer(source, datagram.number, packet, is_group=is_group)
+
+    def _written(
+        self, packet: WritePacket | PropertyWritePacket, datagram: HexDatagram, now: Instant
+    ) -> HexPacket | None:
+        """Write, and give what is to be answered, also to the same packet once more."""
+        error: HexError | None = HexError.WRITE_READ_ONLY
+        if isinstance(packet, WritePacket):
+            error = self.endpoints.write(packet.eid, packet.value)
+            if error is None:
+                self._effects.append(Written(packet.eid, packet.value))
+                self._tell(packet.eid, packet.value, now)
+        if error is not None:
+            return ErrorPacket(error, datagram.number)
+        return AckPacket(datagram.number) if datagram.flags & WANT_ACK else None
+
+    def _row(self, source: HexAddress) -> ReceiveRow:
+        row = self._rows.pop(source, None) or ReceiveRow()
+        self._rows[source] = row
+        while len(self._rows) > PEERS_MAX:
+            self._rows.pop(next(one for one in self._rows if one.host != self.master.host))
+        return row
+
+    def _answer(self, source: HexAddress, number: int, packet: HexPacket, *, is_group: bool) -> None:
+        """Answer a question."""
+        answer: HexPacket | None = None
+        match packet:
+            case QueryPacket(eid=eid) if (one := self.endpoints.find(eid)) is not None:
+                answer = ReportPacket(eid, one.told, number)
+            case EndpointQueryPacket(eid=eid) if (one := self.endpoints.find(eid)) is not None:
+                answer = EndpointReportPacket(eid, one.datatype, one.name, number)
+            case PropertyQueryPacket(eid=eid, property_id=property_id):
+                answer = self._property(eid, property_id, number)
+        if answer is not None:
+            self._say(source, answer)
+        elif not is_group:
+            self._say(source, ErrorPacket(HexError.UNKNOWN_EID, number))
+
+    def _property(self, eid: int, property_id: int, number: int) -> PropertyReportPacket | None:
+        one = self.endpoints.find(eid)
+        if one is None:
+            return None
+        if property_id == NEXT_ENDPOINT:
+            found = HexValue(HexType.UINT32, self.endpoints.following(eid))
+            return PropertyReportPacket(eid, one.next_property(0), found, number)
+        value = one.property(property_id)
+        return None if value is None else PropertyReportPacket(eid, one.next_property(property_id), value, number)
