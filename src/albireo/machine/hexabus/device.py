@@ -4,6 +4,7 @@
     PINFO of the master, new --> acted on, acknowledged by unicast; said again --> acknowledged again
     WRITE, new --> done, acknowledged, told as INFO; refused --> ERROR
     no acknowledgement after the last repetition --> failed: nothing is sent, the state machine stands still
+    WRITE of the control --> the state machine begins anew
     failed, and the master says anything --> start-up WRITE to the master, empty queues, the state machine begins anew
 
 State changes come from the master's PINFO alone; an INFO of another device changes nothing here (D7).
@@ -56,7 +57,7 @@ from albireo.model.instant import Instant, soonest
 PEERS_MAX: Final = 64
 """Remote ends whose last number is remembered; of more the oldest is forgotten."""
 START_UP: Final = WritePacket(CONTROL, HexValue(HexType.UINT8, 1))
-"""Word of a device to the master that it began anew."""
+"""Word of a device to the master that it began anew; word of the master that it is to begin anew."""
 
 
 class HexAddress(msgspec.Struct, frozen=True):
@@ -233,7 +234,9 @@ class HexDevice:
         error: HexError | None = HexError.WRITE_READ_ONLY
         if isinstance(packet, WritePacket):
             error = self.endpoints.write(packet.eid, packet.value)
-            if error is None:
+            if error is None and packet == START_UP:
+                self._effects.append(BeganAnew())
+            elif error is None:
                 self._effects.append(Written(packet.eid, packet.value))
                 self._tell(packet.eid, packet.value, now)
         if error is not None:

@@ -78,7 +78,11 @@ class Endpoints:
 
     def __init__(self, name: str, endpoints: tuple[Endpoint, ...]) -> None:
         """`name`: that of the device."""
-        self._of = {one.eid: one for one in (Endpoint(DEVICE, name, HexType.STRING, name), *endpoints)}
+        own = (
+            Endpoint(DEVICE, name, HexType.STRING, name),
+            Endpoint(CONTROL, "control", HexType.UINT8, 0, is_writable=True),
+        )
+        self._of = {one.eid: one for one in (*own, *endpoints)}
 
     def find(self, eid: int) -> Endpoint | None:
         return self._of.get(eid)

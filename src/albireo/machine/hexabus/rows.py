@@ -159,22 +159,26 @@ class ReceiveRow:
         """Answer to the last packet, for whom it did not reach; its owner keeps it here."""
 
     def hear(self, datagram: HexDatagram, data: bytes) -> Hearing:
-        """Tell what a datagram is, and remember its number.
+        """Tell what a datagram is, and remember its number. `data`: the bytes that it was."""
+        hearing = self.tell(datagram, data)
+        if hearing is Hearing.NEW:
+            self.took(datagram.number, data if datagram.flags & CONN_RESET else b"")
+        return hearing
 
-        Args:
-            data: the bytes that it was.
-        """
+    def tell(self, datagram: HexDatagram, data: bytes) -> Hearing:
+        """Tell what a datagram is."""
         if not datagram.flags & RELIABLE:
             return Hearing.PLAIN
         if datagram.flags & CONN_RESET and data != self._first:
-            self.last, self._first = datagram.number, data
             return Hearing.NEW
         if datagram.number == self.last:
             return Hearing.AGAIN
-        if self.last != NO_NUMBER and not is_newer(datagram.number, self.last):
-            return Hearing.OLD
-        self.last = datagram.number
-        return Hearing.NEW
+        is_old = self.last != NO_NUMBER and not is_newer(datagram.number, self.last)
+        return Hearing.OLD if is_old else Hearing.NEW
+
+    def took(self, number: int, first: bytes) -> None:
+        """Remember the number of a new packet. `first`: its bytes, if it began a row; else empty."""
+        self.last, self._first = number, first or self._first
 
     def forget(self) -> None:
         """The other end began anew: whatever number comes next is new."""

@@ -40,7 +40,7 @@ from albireo.machine.hexabus.device import (
     SendDatagram,
     Written,
 )
-from albireo.machine.hexabus.endpoints import BUTTON, RELAY, Endpoint, Endpoints
+from albireo.machine.hexabus.endpoints import BUTTON, CONTROL, RELAY, Endpoint, Endpoints
 from albireo.machine.hexabus.rows import REPEATS
 from albireo.model.instant import SECOND, Instant
 
@@ -110,7 +110,7 @@ def test_endpoints_and_properties_are_found_one_after_the_other(world: World) ->
         if not eid:
             break
         found.append(eid)
-    assert found == [RELAY, BUTTON, 80, 81]
+    assert found == [RELAY, BUTTON, CONTROL, 80, 81]
     asked, properties = 1, []
     while asked:
         (report,) = world.hear(PropertyQueryPacket(80, asked))

@@ -1,0 +1,227 @@
+"""Master: brings the events of all devices into one order, and has every device hear of each.
+
+    INFO of a device, new --> the journal --on record--> acknowledged by unicast, and the next item of the order
+    next item --multicast--> all that are there acknowledge --> the one behind it
+                                   \\--time--> the same bytes again, to all
+                                   \\--the last repetition was in vain--> whoever is missing leaves, on record
+    start-up WRITE of a device --> it joins, on record --> acknowledged; it hears the items behind that
+
+One item is under way at a time. What is acknowledged to a sensor is on record, so no takeover, crash or reset loses it.
+
+Invariants
+    safe:   no event is acknowledged that is not on record (D2).
+    once:   an event that is said again is one item, whoever leads (D1).
+    all:    an item is over once each device that is there has said so, or left on record (D3, D4).
+
+Not done here: the journal, sockets, who leads, what leaves when a lease is over.
+Spec: third seed, Protocol state machine on the master; design/hexabus.md, Master.
+"""
+
+from typing import Final
+
+import msgspec
+
+from albireo.codec.errors import DecodeError
+from albireo.codec.hexabus.journal import (
+    AllHave,
+    DeviceJoined,
+    DeviceLeft,
+    EventTaken,
+    JournalEntry,
+    ResetOrdered,
+    event_of,
+)
+from albireo.codec.hexabus.packets import (
+    CONN_RESET,
+    RELIABLE,
+    WANT_ACK,
+    AckPacket,
+    ErrorPacket,
+    HexDatagram,
+    InfoPacket,
+    WritePacket,
+    decode,
+    encode,
+)
+from albireo.codec.hexabus.values import HexValue
+from albireo.machine.hexabus.device import START_UP, TO_GROUP, HexAddress, SendDatagram
+from albireo.machine.hexabus.order import Order
+from albireo.machine.hexabus.rows import REPEATS, Hearing
+from albireo.model.instant import Instant
+
+PENDING_MAX: Final = 1_000
+"""Entries on their way to the journal; an event that comes beyond is not acknowledged, and comes again."""
+PENDING_OF_ONE_MAX: Final = 8
+"""The same of one device: it has one event under way, unless it is broken."""
+
+
+class PutEntry(msgspec.Struct, frozen=True):
+    """Effect: put this into the journal; `committed` tells that it is on record, in this order."""
+
+    entry: JournalEntry
+
+
+class ValueTold(msgspec.Struct, frozen=True):
+    """Effect: a device tells a value of an endpoint."""
+
+    host: str
+    eid: int
+    value: HexValue
+
+
+MasterEffect = PutEntry | SendDatagram | ValueTold
+
+
+class _Waiting(msgspec.Struct):
+    """Something that is acknowledged once it is on record."""
+
+    to: HexAddress
+    number: int
+
+
+class HexMaster:
+    """The machine of the member that leads. Its methods are its events."""
+
+    def __init__(self, order: Order, repeats: tuple[int, ...] = REPEATS) -> None:
+        """`order`: the journal up to its end, folded."""
+        self.order = order
+        self.counts = {"malformed": 0, "strange": 0, "again": 0, "old": 0, "refused": 0}
+        self._repeats = repeats
+        self._effects: list[MasterEffect] = []
+        self._pending: list[tuple[JournalEntry, _Waiting | None]] = []
+        """Entries that are not on record."""
+        self._item = order.all_have
+        """Item that is under way, or over."""
+        self._missing: set[str] = set()
+        self._copies = 0
+        self._due: Instant | None = None
+
+    def deadline(self) -> Instant | None:
+        return self._due
+
+    # Events.
+
+    def begin(self, now: Instant) -> list[MasterEffect]:
+        """This member leads: what not all have goes out again, with the same bytes."""
+        self._go_on(now)
+        return self._done()
+
+    def join(self, host: str) -> list[MasterEffect]:
+        """Somebody says that a device is there, which sensor or not."""
+        if host not in self.order.members:
+            self._put(DeviceJoined(host))
+        return self._done()
+
+    def reset(self, reason: str) -> list[MasterEffect]:
+        """An operator has all state machines begin anew."""
+        self._put(ResetOrdered(reason))
+        return self._done()
+
+    def committed(self, now: Instant) -> list[MasterEffect]:
+        """The oldest entry that was put is on record."""
+        entry, waiting = self._pending.pop(0)
+        self.order.fold(entry)
+        if waiting is not None:
+            self._acknowledge(waiting.to, waiting.number)
+        if isinstance(entry, ResetOrdered):
+            self._item, self._missing, self._due = self.order.all_have, set(), None
+        if isinstance(entry, DeviceLeft):
+            self._missing.discard(entry.host)
+        self._go_on(now)
+        return self._done()
+
+    def heard(self, source: HexAddress, data: bytes, now: Instant) -> list[MasterEffect]:
+        """A datagram came, to this member or to the group."""
+        try:
+            datagram = decode(data)
+        except DecodeError:
+            self.counts["malformed"] += 1
+            return []
+        match datagram.packet:
+            case AckPacket(cause=cause) | ErrorPacket(cause=cause):
+                self._has(source.host, cause, now)
+            case InfoPacket(eid=eid, value=value):
+                self._effects.append(ValueTold(source.host, eid, value))
+                if datagram.flags & RELIABLE:
+                    self._event(source, datagram, data, eid, value)
+            case WritePacket() as packet if packet == START_UP:
+                self._recover(source, datagram)
+            case _:
+                self.counts["strange"] += 1
+        return self._done()
+
+    def time_passed(self, now: Instant) -> list[MasterEffect]:
+        """Send again what somebody lacks, or have those leave who are silent."""
+        if self._due is not None and now >= self._due:
+            if self._copies < len(self._repeats):
+                self._send(now)
+            else:
+                self._due = None
+                for host in sorted(self._missing):
+                    self._put(DeviceLeft(host, "silent"))
+        return self._done()
+
+    # Inside.
+
+    def _done(self) -> list[MasterEffect]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _put(self, entry: JournalEntry, waiting: _Waiting | None = None) -> None:
+        if any(one == entry for one, _ in self._pending):
+            return
+        self._pending.append((entry, waiting))
+        self._effects.append(PutEntry(entry))
+
+    def _acknowledge(self, to: HexAddress, number: int) -> None:
+        """By unicast: on the group two sensors with the same number would take each other's (D5)."""
+        data = encode(HexDatagram(AckPacket(number), self.order.number_of(self.order.last) if self.order.last else 0))
+        self._effects.append(SendDatagram(to, data))
+
+    def _event(self, source: HexAddress, datagram: HexDatagram, data: bytes, eid: int, value: HexValue) -> None:
+        if source.host not in self.order.members:
+            self.counts["strange"] += 1
+            return
+        row = self.order.rows.get((source.host, source.port))
+        hearing = Hearing.NEW if row is None else row.tell(datagram, data)
+        if row is not None and hearing is not Hearing.NEW:
+            self.counts[hearing.name.lower()] += 1
+            self._acknowledge(source, row.last)
+            return
+        first = data if datagram.flags & CONN_RESET else b""
+        entry = event_of(source.host, source.port, datagram.number, first, eid, value)
+        own = sum(isinstance(one, EventTaken) and one.host == source.host for one, _ in self._pending)
+        if len(self._pending) >= PENDING_MAX or own >= PENDING_OF_ONE_MAX:
+            self.counts["refused"] += 1
+        else:
+            self._put(entry, _Waiting(source, datagram.number))
+
+    def _recover(self, source: HexAddress, datagram: HexDatagram) -> None:
+        """A device begins anew: it hears what comes from now on."""
+        waiting = _Waiting(source, datagram.number) if datagram.flags & WANT_ACK else None
+        self._put(DeviceJoined(source.host), waiting)
+
+    def _has(self, host: str, cause: int, now: Instant) -> None:
+        """A device says up to which number it has everything."""
+        if host in self._missing and self.order.item_of(cause) >= self._item:
+            self._missing.discard(host)
+            self._go_on(now)
+
+    def _go_on(self, now: Instant) -> None:
+        """Send the next item, once the one before is over."""
+        is_told = any(isinstance(one, AllHave) for one, _ in self._pending)
+        if self._item > self.order.all_have and not self._missing and not is_told:
+            self._put(AllHave(self._item))
+        while not self._missing and self._item < self.order.last:
+            self._item += 1
+            self._missing = self.order.waits_for(self._item)
+            self._copies = 0
+            if self._missing:
+                self._send(now)
+        if not self._missing:
+            self._due = None
+
+    def _send(self, now: Instant) -> None:
+        self._effects.append(SendDatagram(TO_GROUP, self.order.bytes_of(self._item)))
+        self._due = Instant(now + self._repeats[self._copies])
+        self._copies += 1

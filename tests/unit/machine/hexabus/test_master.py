@@ -1,0 +1,365 @@
+"""The master, with devices, a lossy group and a journal: the conversations of the seed, and what the original lost."""
+
+from collections import deque
+from collections.abc import Iterable
+from ipaddress import IPv6Address
+from typing import Final
+
+import pytest
+
+from albireo.codec.hexabus.journal import (
+    AllHave,
+    DeviceJoined,
+    DeviceLeft,
+    EventTaken,
+    JournalEntry,
+    ResetOrdered,
+    decode_entry,
+    encode_entry,
+)
+from albireo.codec.hexabus.packets import (
+    RELIABLE,
+    WANT_UL_ACK,
+    HexDatagram,
+    InfoPacket,
+    PInfoPacket,
+    decode,
+    encode,
+)
+from albireo.codec.hexabus.values import HexScalar, HexType, HexValue
+from albireo.machine.hexabus.device import (
+    START_UP,
+    TO_GROUP,
+    DeviceEffect,
+    EventCame,
+    HexAddress,
+    HexDevice,
+    SendDatagram,
+)
+from albireo.machine.hexabus.endpoints import BUTTON, RELAY, Endpoint, Endpoints
+from albireo.machine.hexabus.master import PENDING_OF_ONE_MAX, HexMaster, MasterEffect, PutEntry
+from albireo.machine.hexabus.order import Order
+from albireo.machine.hexabus.rows import REPEATS
+from albireo.model.instant import SECOND, Instant
+
+MASTER: Final = HexAddress("fd00::1")
+HOSTS: Final = {"S": HexAddress("fd00::5"), "A": HexAddress("fd00::a"), "B": HexAddress("fd00::b")}
+NAMES: Final = {one.host: name for name, one in HOSTS.items()} | {MASTER.host: "M"}
+
+
+def number(value: int) -> HexValue:
+    return HexValue(HexType.UINT8, value)
+
+
+def all_acted(values: list[int]) -> dict[str, list[int]]:
+    return dict.fromkeys(HOSTS, values)
+
+
+class House:
+    """A master with a sensor and two actors; what a test says is lost, once."""
+
+    def __init__(self, *members: str) -> None:
+        self.now = Instant(0)
+        self.journal: deque[JournalEntry] = deque()
+        self.record: list[bytes] = []
+        self.order = Order()
+        self.master = HexMaster(self.order)
+        self.devices = {name: self._device() for name in HOSTS}
+        self.acted: dict[str, list[HexScalar]] = {name: [] for name in HOSTS}
+        self.said: list[str] = []
+        self.lost: list[str] = []
+        self.is_recording = True
+        self.wire: deque[tuple[HexAddress, HexAddress, bytes]] = deque()
+        for name in members or HOSTS:
+            self.do(self.master.join(HOSTS[name].host))
+        self.run()
+        self.said.clear()
+
+    def _device(self) -> HexDevice:
+        button, relay = Endpoint(BUTTON, "button", HexType.UINT8, 0), Endpoint(RELAY, "relay", HexType.BOOL, False)
+        return HexDevice(Endpoints("d", (button, relay)), MASTER, lambda _: 1)
+
+    def do(self, effects: Iterable[MasterEffect]) -> None:
+        for one in effects:
+            match one:
+                case PutEntry(entry):
+                    self.journal.append(entry)
+                case SendDatagram(to, data):
+                    self.wire.append((MASTER, to, data))
+
+    def act(self, name: str, effects: Iterable[DeviceEffect]) -> None:
+        for one in effects:
+            match one:
+                case SendDatagram(to, data):
+                    self.wire.append((HOSTS[name], to, data))
+                case EventCame(value=value):
+                    self.acted[name].append(value.value)
+
+    def press(self, name: str, value: int) -> None:
+        self.act(name, self.devices[name].changed(BUTTON, number(value), self.now))
+
+    def run(self) -> None:
+        """Carry all that is under way; what is put is on record at once, while the journal takes anything."""
+        while self.wire or (self.journal and self.is_recording):
+            if self.journal and self.is_recording:
+                entry = self.journal.popleft()
+                self.record.append(encode_entry(entry))
+                self.do(self.master.committed(self.now))
+            elif self.wire:
+                self.carry(*self.wire.popleft())
+
+    def carry(self, source: HexAddress, to: HexAddress, data: bytes) -> None:
+        packet = decode(data)
+        kind = type(packet.packet).__name__.removesuffix("Packet").upper()
+        there = ["M", *HOSTS] if to == TO_GROUP else [NAMES[to.host]]
+        for name in [one for one in there if one != NAMES[source.host]]:
+            if kind == "INFO" and name != "M":
+                self.act(name, self.devices[name].heard(source, data, self.now, is_group=True))
+                continue
+            line = f"{NAMES[source.host]}>{name} {kind}({getattr(packet.packet, 'cause', packet.number)})"
+            if line in self.lost:
+                self.lost.remove(line)
+                self.said.append(f"{line} lost")
+            elif name == "M":
+                self.said.append(line)
+                self.do(self.master.heard(source, data, self.now))
+            else:
+                self.said.append(line)
+                effects = self.devices[name].heard(source, data, self.now, is_group=to == TO_GROUP)
+                self.act(name, effects)
+
+    def pass_time(self) -> bool:
+        """Go on to the next instant at which somebody does something; False: there is none."""
+        machines: list[HexMaster | HexDevice] = [self.master, *self.devices.values()]
+        due = [one for machine in machines if (one := machine.deadline()) is not None]
+        if not due:
+            return False
+        self.now = min(due)
+        self.do(self.master.time_passed(self.now))
+        for name, device in self.devices.items():
+            self.act(name, device.time_passed(self.now))
+        self.run()
+        return True
+
+    def takes_over(self) -> None:
+        """The other member leads: it has what is on record, and nothing else."""
+        self.journal.clear()
+        self.order = Order()
+        for data in self.record:
+            self.order.fold(decode_entry(data))
+        self.master = HexMaster(self.order)
+        self.do(self.master.begin(self.now))
+        self.run()
+
+
+def test_the_simplest_conversation() -> None:
+    house = House()
+    house.press("S", 7)
+    house.run()
+    assert house.said == [
+        "S>M INFO(1)", "M>S ACK(1)",
+        "M>S PINFO(1)", "M>A PINFO(1)", "M>B PINFO(1)", "S>M ACK(1)", "A>M ACK(1)", "B>M ACK(1)",
+    ]  # fmt: skip
+    assert house.acted == {"S": [7], "A": [7], "B": [7]} and house.order.all_have == 1
+
+
+def test_an_info_is_lost() -> None:
+    house = House()
+    house.lost = ["S>M INFO(1)"]
+    house.press("S", 7)
+    house.run()
+    assert house.said == ["S>M INFO(1) lost"] and house.pass_time()
+    assert house.said[1:3] == ["S>M INFO(1)", "M>S ACK(1)"] and house.acted["B"] == [7]
+
+
+def test_an_acknowledgement_to_the_sensor_is_lost() -> None:
+    """D1: the original gives the event to everybody a second time."""
+    house = House()
+    house.lost = ["M>S ACK(1)"]
+    house.press("S", 7)
+    house.run()
+    house.said.clear()
+    assert house.pass_time()
+    assert house.said == ["S>M INFO(1)", "M>S ACK(1)"] and house.acted == {"S": [7], "A": [7], "B": [7]}
+    assert house.master.counts["again"] == 1 and not house.pass_time()
+
+
+def test_a_pinfo_is_lost_and_another_event_waits() -> None:
+    house = House()
+    house.lost = ["M>B PINFO(1)"]
+    house.press("S", 7)
+    house.run()
+    house.press("S", 8)
+    house.run()
+    assert house.acted == {"S": [7], "A": [7], "B": []}
+    house.said.clear()
+    assert house.pass_time()
+    assert house.said[:6] == [
+        "M>S PINFO(1)", "M>A PINFO(1)", "M>B PINFO(1)", "S>M ACK(1)", "A>M ACK(1)", "B>M ACK(1)",
+    ]  # fmt: skip
+    assert house.acted == all_acted([7, 8]) and not house.pass_time()
+
+
+def test_nothing_is_acknowledged_that_is_not_on_record() -> None:
+    """D2: the original acknowledges on reception."""
+    house = House()
+    house.is_recording = False
+    house.press("S", 7)
+    house.run()
+    assert house.said == ["S>M INFO(1)"]
+    assert house.pass_time() and "M>S ACK(1)" not in house.said and len(house.journal) == 1
+    house.is_recording = True
+    house.run()
+    assert "M>S ACK(1)" in house.said and house.acted["A"] == [7]
+
+
+def test_everybody_is_waited_for_from_the_first_event_on_pure_actors_too() -> None:
+    """D3, D4: the original waits for anybody at first, and never for a device that tells of nothing."""
+    house = House()
+    house.lost = ["M>A PINFO(1)", "M>B PINFO(1)"]
+    house.press("S", 7)
+    house.run()
+    assert house.order.all_have == 0 and house.pass_time() and house.order.all_have == 1
+    assert house.acted["A"] == house.acted["B"] == [7]
+
+
+def test_one_dead_device_stops_the_others_for_as_long_as_it_is_waited_for_and_then_leaves() -> None:
+    house = House()
+    house.lost = [f"M>B PINFO({number})" for number in (1, 2) for _ in range(len(REPEATS))]
+    house.press("S", 7)
+    house.press("S", 8)
+    house.run()
+    while house.pass_time():
+        pass
+    assert house.now == 5.5 * SECOND and house.acted == {"S": [7, 8], "A": [7, 8], "B": []}
+    assert house.order.members.keys() == {HOSTS["S"].host, HOSTS["A"].host}
+    assert decode_entry(house.record[-3]) == DeviceLeft(HOSTS["B"].host, "silent")
+
+
+def test_two_sensors_with_one_number_have_an_acknowledgement_each() -> None:
+    """D5: on the group each takes the other's."""
+    house = House()
+    house.lost = ["A>M INFO(1)"]
+    house.press("S", 7)
+    house.press("A", 8)
+    house.run()
+    assert [one for one in house.said if one.endswith(" ACK(1)") and one.startswith("M>")] == ["M>S ACK(1)"]
+    house.pass_time()
+    assert house.acted == all_acted([7, 8])
+
+
+@pytest.mark.parametrize("datatype", [one for one in HexType if one not in (HexType.STRING, HexType.BYTES16)])
+def test_events_of_all_datatypes_are_given_on_as_they_are(datatype: HexType) -> None:
+    """D6: the original acknowledges two of them, and gives them to nobody."""
+    told: dict[HexType, HexValue] = {
+        HexType.BOOL: HexValue(datatype, True),
+        HexType.FLOAT: HexValue(datatype, 0.5),
+        HexType.BYTES65: HexValue(datatype, bytes(65)),
+    }
+    value = told.get(datatype, HexValue(datatype, 7))
+    house = House("S")
+    data = encode(HexDatagram(InfoPacket(77, value), 5, WANT_UL_ACK | RELIABLE))
+    house.do(house.master.heard(HOSTS["S"], data, house.now))
+    house.run()
+    sent = decode(house.order.bytes_of(house.order.last)) if house.order.all_have < house.order.last else None
+    pinfo = PInfoPacket(77, value, IPv6Address(HOSTS["S"].host).packed)
+    entry = next(one for one in map(decode_entry, house.record) if isinstance(one, EventTaken))
+    assert (sent is None or sent.packet == pinfo) and entry.told == value
+
+
+def test_the_other_member_goes_on_with_the_same_bytes() -> None:
+    house = House()
+    house.lost = ["M>B PINFO(1)", "M>S ACK(1)"]
+    house.press("S", 7)
+    house.run()
+    before = house.order.bytes_of(1)
+    house.takes_over()
+    assert house.order.all_have == 1 and house.acted["B"] == [7]
+    assert decode(before).number == 1
+    while house.pass_time():
+        pass
+    assert house.acted == all_acted([7]), "the sensor said it again, to another master"
+    house.press("S", 8)
+    house.run()
+    assert house.acted == all_acted([7, 8])
+
+
+def test_an_event_that_was_not_on_record_is_taken_by_whoever_leads_next() -> None:
+    house = House()
+    house.is_recording = False
+    house.press("S", 7)
+    house.run()
+    house.is_recording = True
+    house.takes_over()
+    assert house.acted["A"] == []
+    while house.pass_time():
+        pass
+    assert house.acted == all_acted([7])
+
+
+def test_a_reset_goes_first_and_begins_the_numbers_anew() -> None:
+    house = House()
+    house.lost = ["M>B PINFO(1)"]
+    house.press("S", 7)
+    house.run()
+    house.do(house.master.reset("by hand"))
+    house.run()
+    house.press("S", 8)
+    house.run()
+    assert house.acted == {"S": [7, 8], "A": [7, 8], "B": [8]}
+    assert "M>B WRITE(1)" in house.said and "M>B PINFO(2)" in house.said
+    assert house.order.number_of(house.order.last) == 2
+
+
+def test_numbers_go_around() -> None:
+    order = Order()
+    order.fold(DeviceJoined("fd00::5"))
+    order.last = order.all_have = 65_533
+    for value in range(4):
+        order.fold(
+            EventTaken(host="fd00::5", port=1, number=value + 1, eid=4, datatype=HexType.UINT8, value=bytes([value]))
+        )
+    numbers = [decode(order.bytes_of(item)).number for item in range(65_534, 65_538)]
+    assert numbers == [65_534, 65_535, 1, 2]
+    assert [order.item_of(one) for one in numbers] == [65_534, 65_535, 65_536, 65_537]
+    order.fold(ResetOrdered())
+    assert decode(order.bytes_of(65_538)).packet == START_UP and order.item_of(65_535) == 0
+    order.fold(AllHave(65_538))
+    assert order.all_have == 65_538
+
+
+def test_a_broken_button_and_strangers_fill_no_journal() -> None:
+    house = House()
+    house.is_recording = False
+    for value in range(1, 200):
+        for source in (HOSTS["S"], HexAddress("fd00::77")):
+            data = encode(HexDatagram(InfoPacket(BUTTON, number(1)), value, WANT_UL_ACK | RELIABLE))
+            house.do(house.master.heard(source, data, house.now))
+    assert len(house.journal) == PENDING_OF_ONE_MAX
+    assert house.master.counts["strange"] == 199 and house.master.counts["refused"] == 199 - PENDING_OF_ONE_MAX
+    assert house.said == []
+
+
+def test_a_device_that_begins_anew_joins_and_hears_what_comes_from_then_on() -> None:
+    house = House("S")
+    house.press("S", 7)
+    house.run()
+    house.acted = {name: [] for name in HOSTS}
+    house.act("B", house.devices["B"].start(house.now))
+    house.run()
+    assert HOSTS["B"].host in house.order.members and "M>B ACK(1)" in house.said
+    house.lost = ["M>B PINFO(2)"]
+    house.press("S", 8)
+    house.run()
+    assert house.order.all_have == 1 and house.pass_time() and house.acted["B"] == [8] and house.order.all_have == 2
+
+
+def test_each_entry_is_read_as_it_was_written() -> None:
+    entries: list[JournalEntry] = [
+        EventTaken(host="fd00::5", port=1, number=2, eid=4, datatype=HexType.BOOL, value=b"\1"),
+        DeviceJoined("fd00::5"),
+        DeviceLeft("fd00::5", "silent"),
+        ResetOrdered("by hand"),
+        AllHave(7),
+    ]
+    assert [decode_entry(encode_entry(one)) for one in entries] == entries
