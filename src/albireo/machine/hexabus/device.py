@@ -14,7 +14,7 @@ Invariants
     one:   nobody but the master is believed about the order of events.
 
 Not done here: sockets, what an endpoint is in the world, the state machine (vm.py).
-Spec: third seed, Retransmission and ordering protocol; design/hexabus.md.
+Spec: third seed, Retransmission and ordering protocol; ADR-0251.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ class SendDatagram(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Written(msgspec.Struct, frozen=True):
+class EndpointWritten(msgspec.Struct, frozen=True):
     """Effect: an endpoint was written."""
 
     eid: int
@@ -97,7 +97,7 @@ class BeganAnew(msgspec.Struct, frozen=True):
     """Effect: the device starts, or recovers; its state machine begins with its first state."""
 
 
-DeviceEffect = SendDatagram | Written | EventCame | BeganAnew
+DeviceEffect = SendDatagram | EndpointWritten | EventCame | BeganAnew
 
 
 class HexDevice:
@@ -237,7 +237,7 @@ class HexDevice:
             if error is None and packet == START_UP:
                 self._effects.append(BeganAnew())
             elif error is None:
-                self._effects.append(Written(packet.eid, packet.value))
+                self._effects.append(EndpointWritten(packet.eid, packet.value))
                 self._tell(packet.eid, packet.value, now)
         if error is not None:
             return ErrorPacket(error, datagram.number)

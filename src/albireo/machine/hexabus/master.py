@@ -14,7 +14,7 @@ Invariants
     all:    an item is over once each device that is there has said so, or left on record (D3, D4).
 
 Not done here: the journal, sockets, who leads, what leaves when a lease is over.
-Spec: third seed, Protocol state machine on the master; design/hexabus.md, Master.
+Spec: third seed, Protocol state machine on the master; ADR-0251.
 """
 
 from typing import Final
@@ -45,7 +45,7 @@ from albireo.codec.hexabus.packets import (
 )
 from albireo.codec.hexabus.values import HexValue
 from albireo.machine.hexabus.device import START_UP, TO_GROUP, HexAddress, SendDatagram
-from albireo.machine.hexabus.order import Order
+from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.rows import REPEATS, Hearing
 from albireo.model.instant import Instant
 
@@ -72,7 +72,7 @@ class ValueTold(msgspec.Struct, frozen=True):
 MasterEffect = PutEntry | SendDatagram | ValueTold
 
 
-class _Waiting(msgspec.Struct):
+class _Unsaid(msgspec.Struct):
     """Something that is acknowledged once it is on record."""
 
     to: HexAddress
@@ -82,13 +82,13 @@ class _Waiting(msgspec.Struct):
 class HexMaster:
     """The machine of the member that leads. Its methods are its events."""
 
-    def __init__(self, order: Order, repeats: tuple[int, ...] = REPEATS) -> None:
+    def __init__(self, order: EventOrder, repeats: tuple[int, ...] = REPEATS) -> None:
         """`order`: the journal up to its end, folded."""
         self.order = order
         self.counts = {"malformed": 0, "strange": 0, "again": 0, "old": 0, "refused": 0}
         self._repeats = repeats
         self._effects: list[MasterEffect] = []
-        self._pending: list[tuple[JournalEntry, _Waiting | None]] = []
+        self._pending: list[tuple[JournalEntry, _Unsaid | None]] = []
         """Entries that are not on record."""
         self._item = order.all_have
         """Item that is under way, or over."""
@@ -167,7 +167,7 @@ class HexMaster:
         effects, self._effects = self._effects, []
         return effects
 
-    def _put(self, entry: JournalEntry, waiting: _Waiting | None = None) -> None:
+    def _put(self, entry: JournalEntry, waiting: _Unsaid | None = None) -> None:
         if any(one == entry for one, _ in self._pending):
             return
         self._pending.append((entry, waiting))
@@ -194,11 +194,11 @@ class HexMaster:
         if len(self._pending) >= PENDING_MAX or own >= PENDING_OF_ONE_MAX:
             self.counts["refused"] += 1
         else:
-            self._put(entry, _Waiting(source, datagram.number))
+            self._put(entry, _Unsaid(source, datagram.number))
 
     def _recover(self, source: HexAddress, datagram: HexDatagram) -> None:
         """A device begins anew: it hears what comes from now on."""
-        waiting = _Waiting(source, datagram.number) if datagram.flags & WANT_ACK else None
+        waiting = _Unsaid(source, datagram.number) if datagram.flags & WANT_ACK else None
         self._put(DeviceJoined(source.host), waiting)
 
     def _has(self, host: str, cause: int, now: Instant) -> None:

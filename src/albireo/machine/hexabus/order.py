@@ -33,7 +33,7 @@ from albireo.machine.hexabus.device import START_UP
 from albireo.machine.hexabus.rows import HALF, ReceiveRow
 
 
-class Order:
+class EventOrder:
     """The fold."""
 
     def __init__(self) -> None:

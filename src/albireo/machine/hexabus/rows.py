@@ -11,7 +11,7 @@ Invariants
     once:  what is received as new was not received so before, in this row.
     last:  no number below the last one is acknowledged: it would tell a sensor without memory that a new event is safe.
 
-Spec: third seed, Protocol state machine on the device; design/hexabus.md, Numbers and repetitions.
+Spec: third seed, Protocol state machine on the device; ADR-0251.
 """
 
 from collections import deque

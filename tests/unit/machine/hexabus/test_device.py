@@ -34,11 +34,11 @@ from albireo.machine.hexabus.device import (
     START_UP,
     BeganAnew,
     DeviceEffect,
+    EndpointWritten,
     EventCame,
     HexAddress,
     HexDevice,
     SendDatagram,
-    Written,
 )
 from albireo.machine.hexabus.endpoints import BUTTON, CONTROL, RELAY, Endpoint, Endpoints
 from albireo.machine.hexabus.rows import REPEATS
@@ -125,7 +125,7 @@ def test_endpoints_and_properties_are_found_one_after_the_other(world: World) ->
 def test_a_write_is_done_once_acknowledged_and_told(world: World) -> None:
     flags = WANT_ACK | RELIABLE | CONN_RESET
     first = world.hear(WritePacket(RELAY, ON), 9, flags)
-    assert first == [InfoPacket(RELAY, ON), AckPacket(9)] and world.effects == [Written(RELAY, ON)]
+    assert first == [InfoPacket(RELAY, ON), AckPacket(9)] and world.effects == [EndpointWritten(RELAY, ON)]
     assert world.said[0][0] == GROUP and world.said[0][1].flags & WANT_UL_ACK
     again = world.hear(WritePacket(RELAY, ON), 9, flags)
     assert again == [AckPacket(9)] and not world.effects and world.device.counts["again"] == 1

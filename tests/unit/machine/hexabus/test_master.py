@@ -38,7 +38,7 @@ from albireo.machine.hexabus.device import (
 )
 from albireo.machine.hexabus.endpoints import BUTTON, RELAY, Endpoint, Endpoints
 from albireo.machine.hexabus.master import PENDING_OF_ONE_MAX, HexMaster, MasterEffect, PutEntry
-from albireo.machine.hexabus.order import Order
+from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.rows import REPEATS
 from albireo.model.instant import SECOND, Instant
 
@@ -62,7 +62,7 @@ class House:
         self.now = Instant(0)
         self.journal: deque[JournalEntry] = deque()
         self.record: list[bytes] = []
-        self.order = Order()
+        self.order = EventOrder()
         self.master = HexMaster(self.order)
         self.devices = {name: self._device() for name in HOSTS}
         self.acted: dict[str, list[HexScalar]] = {name: [] for name in HOSTS}
@@ -144,7 +144,7 @@ class House:
     def takes_over(self) -> None:
         """The other member leads: it has what is on record, and nothing else."""
         self.journal.clear()
-        self.order = Order()
+        self.order = EventOrder()
         for data in self.record:
             self.order.fold(decode_entry(data))
         self.master = HexMaster(self.order)
@@ -312,7 +312,7 @@ def test_a_reset_goes_first_and_begins_the_numbers_anew() -> None:
 
 
 def test_numbers_go_around() -> None:
-    order = Order()
+    order = EventOrder()
     order.fold(DeviceJoined("fd00::5"))
     order.last = order.all_have = 65_533
     for value in range(4):
