@@ -88,7 +88,7 @@ def test_a_producer_is_sent_home_and_told_when_it_may_come() -> None:
     two.letter(ProducerHello(producer="p", items=ITEMS, run=1))
     assert two.take(RoleTold) == [RoleTold(is_acting=False, epoch=0)]
     two.lead()
-    assert two.take(RoleTold) == [RoleTold(is_acting=True, epoch=1)]
+    assert two.take(RoleTold) == [RoleTold(is_acting=True, epoch=1, committed=Position(1, 1))]
 
 
 def test_nothing_is_taken_from_a_producer_that_comes_anyway() -> None:
@@ -382,11 +382,11 @@ def test_an_adapter_that_asks_is_told_the_role_and_the_permit() -> None:
     assert two.take(RoleTold) == [RoleTold(is_acting=False, epoch=0)]
     one.step(Permitted(Permit(1, Instant(7), Instant(one.now + SECOND))))
     one.letter(RoleAsked(adapter="p", reaches=True))
-    told = RoleTold(is_acting=True, epoch=1, not_before=7, not_after=one.now + SECOND)
+    told = RoleTold(is_acting=True, epoch=1, committed=one.committed, not_before=7, not_after=one.now + SECOND)
     assert one.take(RoleTold) == [told]
     one.step(Deposed("higher epoch"))
     one.letter(RoleAsked(adapter="p", reaches=True))
-    assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1, stand_down=1)]
+    assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1, committed=one.committed, stand_down=1)]
 
 
 def test_an_adapter_is_heard_about_its_device_however_many_names_came_before_it() -> None:

@@ -102,7 +102,7 @@ def test_adapters_are_told_to_stand_by_at_once_and_which_time_it_is() -> None:
     one.take(RoleTold)
     for number in (1, 2):
         one.step(HandoverBegun("switchover"))
-        assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1, stand_down=number)]
+        assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1, committed=one.committed, stand_down=number)]
         one.step(Served())
         one.take(RoleTold)
 
@@ -275,7 +275,7 @@ def test_who_is_waited_for_is_told_again_so_that_its_end_is_noticed() -> None:
     one.take(RoleTold)
     one.now = Instant(one.now + SECOND)
     one.step(TimePassed())
-    assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1, stand_down=1)]
+    assert one.take(RoleTold) == [RoleTold(is_acting=False, epoch=1, committed=one.committed, stand_down=1)]
     ended(one)
     one.now = Instant(one.now + SECOND)
     one.step(TimePassed())
