@@ -39,6 +39,8 @@ class DeviceJoined(msgspec.Struct, frozen=True, tag="joined"):
     """Events behind this one are sent to a device until it has them. It began anew if it was there."""
 
     host: HexHost
+    number: Number16 = 0
+    """Number of the word that it begins anew; 0: somebody else said that it is there."""
 
 
 class DeviceLeft(msgspec.Struct, frozen=True, tag="left"):

@@ -4,8 +4,10 @@
     PINFO of the master, new --> acted on, acknowledged by unicast; said again --> acknowledged again
     WRITE, new --> done, acknowledged, told as INFO; refused --> ERROR
     no acknowledgement after the last repetition --> failed: nothing is sent, the state machine stands still
-    WRITE of the control --> the state machine begins anew
+    a PINFO whose number is not the next one --> one was missed: as if failed, and the master had said something
+    WRITE of the control, to all --> the state machine begins anew; to this device alone --> as before
     failed, and the master says anything --> start-up WRITE to the master, empty queues, the state machine begins anew
+    the answer to that --> events behind its number count, and none before
 
 State changes come from the master's PINFO alone; an INFO of another device changes nothing here (D7).
 
@@ -25,6 +27,7 @@ import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.packets import (
+    CONN_RESET,
     GROUP,
     PORT,
     RELIABLE,
@@ -51,7 +54,7 @@ from albireo.codec.hexabus.packets import (
 )
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus.endpoints import CONTROL, NEXT_ENDPOINT, Endpoints
-from albireo.machine.hexabus.rows import REPEATS, Hearing, ReceiveRow, SendRow
+from albireo.machine.hexabus.rows import NO_NUMBER, REPEATS, Hearing, ReceiveRow, SendRow, following
 from albireo.model.instant import Instant, soonest
 
 PEERS_MAX: Final = 64
@@ -118,7 +121,9 @@ class HexDevice:
         """
         self.endpoints = endpoints
         self.master = master
-        self.counts = {"malformed": 0, "forged": 0, "again": 0, "old": 0, "lost": 0}
+        self.counts = {"malformed": 0, "forged": 0, "again": 0, "old": 0, "lost": 0, "missed": 0}
+        self.is_recovering = False
+        """It has said that it begins anew, and has no answer."""
         self._effects: list[DeviceEffect] = []
         self._rows: dict[HexAddress, ReceiveRow] = {}
         self._events = SendRow(partial(self._send, TO_GROUP), draw(0xFFFF), repeats)
@@ -171,7 +176,7 @@ class HexDevice:
             return []
         cause = getattr(packet, "cause", None)
         if cause is not None:
-            self._answered(source, cause, now)
+            self._answered(source, datagram.number, cause, now)
         else:
             self._take(source, datagram, data, now, is_group=is_group)
         return self._done()
@@ -192,6 +197,7 @@ class HexDevice:
     def _begin(self, now: Instant) -> None:
         self._events.begin()
         self._to_master.begin()
+        self.is_recovering = True
         self._effects.append(BeganAnew())
         self._to_master.put(START_UP, WANT_ACK, now)
 
@@ -199,22 +205,36 @@ class HexDevice:
         if not self._events.put(InfoPacket(eid, value), WANT_UL_ACK, now):
             self.counts["lost"] += 1
 
-    def _answered(self, source: HexAddress, cause: int, now: Instant) -> None:
-        """An answer: of the master to an event, or to what was said to it."""
-        if source.host == self.master.host and not self._to_master.heard(cause, now):
+    def _answered(self, source: HexAddress, number: int, cause: int, now: Instant) -> None:
+        """An answer: of the master to an event, or to the word that this device begins anew."""
+        if source.host != self.master.host:
+            return
+        if not self._to_master.heard(cause, now):
             self._events.heard(cause, now)
+        elif self.is_recovering:
+            self.is_recovering = False
+            self._row(source).took(number, b"")
 
     def _take(self, source: HexAddress, datagram: HexDatagram, data: bytes, now: Instant, *, is_group: bool) -> None:
         row = self._row(source)
+        before = row.last
+        if self.is_recovering and isinstance(datagram.packet, PInfoPacket):
+            return  # What counts for this device begins behind the number that answers its start.
         hearing = row.hear(datagram, data)
         if hearing in (Hearing.AGAIN, Hearing.OLD):
             self.counts[hearing.name.lower()] += 1
         match datagram.packet:
             case PInfoPacket(origin=origin, eid=eid, value=value):
+                if hearing is Hearing.NEW and _is_hole(before, datagram):
+                    self.counts["missed"] += 1
+                    self._begin(now)
+                    return
                 if hearing is Hearing.NEW:
                     self._effects.append(EventCame(origin, eid, value))
                 if datagram.flags & (WANT_ACK | WANT_UL_ACK):
                     self._say(source, AckPacket(row.last))
+            case WritePacket() as packet if packet == START_UP and source.host == self.master.host and not is_group:
+                self._begin(now)
             case WritePacket() | PropertyWritePacket() as packet:
                 if hearing in (Hearing.NEW, Hearing.PLAIN):
                     row.answer = self._written(packet, datagram, now)
@@ -274,3 +294,9 @@ class HexDevice:
             return PropertyReportPacket(eid, one.next_property(0), found, number)
         value = one.property(property_id)
         return None if value is None else PropertyReportPacket(eid, one.next_property(property_id), value, number)
+
+
+def _is_hole(before: int, datagram: HexDatagram) -> bool:
+    """Whether packets of the master's row were missed before this new one."""
+    is_first = before == NO_NUMBER or bool(datagram.flags & CONN_RESET)
+    return not is_first and datagram.number != following(before)

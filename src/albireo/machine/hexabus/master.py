@@ -4,6 +4,7 @@
     next item --multicast--> all that are there acknowledge --> the one behind it
                                    \\--time--> the same bytes again, to all
                                    \\--the last repetition was in vain--> whoever is missing leaves, on record
+    a device that left, and answers after all --> told to begin anew
     start-up WRITE of a device --> it joins, on record --> acknowledged; it hears the items behind that
 
 One item is under way at a time. What is acknowledged to a sensor is on record, so no takeover, crash or reset loses it.
@@ -34,7 +35,6 @@ from albireo.codec.hexabus.journal import (
 from albireo.codec.hexabus.packets import (
     CONN_RESET,
     RELIABLE,
-    WANT_ACK,
     AckPacket,
     ErrorPacket,
     HexDatagram,
@@ -125,7 +125,7 @@ class HexMaster:
             self._acknowledge(waiting.to, waiting.number)
         if isinstance(entry, ResetOrdered):
             self._item, self._missing, self._due = self.order.all_have, set(), None
-        if isinstance(entry, DeviceLeft):
+        if isinstance(entry, DeviceLeft | DeviceJoined):
             self._missing.discard(entry.host)
         self._go_on(now)
         return self._done()
@@ -173,9 +173,13 @@ class HexMaster:
         self._pending.append((entry, waiting))
         self._effects.append(PutEntry(entry))
 
-    def _acknowledge(self, to: HexAddress, number: int) -> None:
-        """By unicast: on the group two sensors with the same number would take each other's (D5)."""
-        data = encode(HexDatagram(AckPacket(number), self.order.number_of(self.order.last) if self.order.last else 0))
+    def _acknowledge(self, to: HexAddress, number: int, item: int | None = None) -> None:
+        """By unicast: on the group two sensors with the same number would take each other's (D5).
+
+        Its own number is that of an item, the last one if none is named: a device that begins anew goes on behind it.
+        """
+        item = self.order.last if item is None else item
+        data = encode(HexDatagram(AckPacket(number), self.order.number_of(item)))
         self._effects.append(SendDatagram(to, data))
 
     def _event(self, source: HexAddress, datagram: HexDatagram, data: bytes, eid: int, value: HexValue) -> None:
@@ -197,12 +201,18 @@ class HexMaster:
             self._put(entry, _Unsaid(source, datagram.number))
 
     def _recover(self, source: HexAddress, datagram: HexDatagram) -> None:
-        """A device begins anew: it hears what comes from now on."""
-        waiting = _Unsaid(source, datagram.number) if datagram.flags & WANT_ACK else None
-        self._put(DeviceJoined(source.host), waiting)
+        """A device begins anew: it hears what comes from now on, or from where it was told so already."""
+        order, host = self.order, source.host
+        if host in order.members and order.joined[host] == datagram.number:
+            self._acknowledge(source, datagram.number, order.members[host])
+        else:
+            self._put(DeviceJoined(host, datagram.number), _Unsaid(source, datagram.number))
 
     def _has(self, host: str, cause: int, now: Instant) -> None:
-        """A device says up to which number it has everything."""
+        """A device says up to which number it has everything; one that left is told to begin anew."""
+        if host in self.order.left:
+            again = encode(HexDatagram(START_UP, self.order.number_of(self.order.last)))
+            self._effects.append(SendDatagram(HexAddress(host), again))
         if host in self._missing and self.order.item_of(cause) >= self._item:
             self._missing.discard(host)
             self._go_on(now)

@@ -45,6 +45,10 @@ class EventOrder:
         """First item of the present row of numbers: the last reset, or the first one of all."""
         self.members: dict[str, int] = {}
         """Item behind which each device is sent everything."""
+        self.joined: dict[str, int] = {}
+        """Number of the word with which each device began anew."""
+        self.left: set[str] = set()
+        """Devices that were there, and left."""
         self.rows: dict[tuple[str, int], ReceiveRow] = {}
         """Last number of each sender, by host and port."""
         self._items: dict[int, bytes] = {}
@@ -61,12 +65,15 @@ class EventOrder:
                 self.all_have = self.last
                 self._items.clear()
                 self._add(START_UP, WANT_ACK)
-            case DeviceJoined(host=host):
+            case DeviceJoined(host=host, number=number):
                 self.members[host] = self.last
+                self.joined[host] = number
+                self.left.discard(host)
                 for key in [one for one in self.rows if one[0] == host]:
                     del self.rows[key]
             case DeviceLeft(host=host):
-                self.members.pop(host, None)
+                if self.members.pop(host, None) is not None:
+                    self.left.add(host)
             case AllHave(item=item):
                 for one in range(self.all_have + 1, item + 1):
                     self._items.pop(one, None)

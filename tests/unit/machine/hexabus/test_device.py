@@ -193,9 +193,20 @@ def test_a_device_that_nobody_hears_fails_and_recovers_at_the_masters_first_word
     assert world.take(world.device.changed(BUTTON, OFF, world.now)) == [] and world.device.counts["lost"] == 1
     assert world.hear(QueryPacket(RELAY), 1, 0, SENSOR) == [ReportPacket(RELAY, OFF, 1)] and world.device.is_failed
     said = world.hear(PInfoPacket(BUTTON, ON, ORIGIN), 50, EVENT, MASTER)
-    assert said == [START_UP, AckPacket(50)] and not world.device.is_failed
-    assert world.effects == [BeganAnew(), EventCame(ORIGIN, BUTTON, ON)]
-    assert world.said[-2][1].flags == WANT_ACK | RELIABLE | CONN_RESET
+    assert said == [START_UP] and not world.device.is_failed and world.effects == [BeganAnew()]
+    assert world.said[-1][1].flags == WANT_ACK | RELIABLE | CONN_RESET
+    assert world.hear(PInfoPacket(BUTTON, ON, ORIGIN), 50, EVENT, MASTER) == [] and not world.effects
+    assert world.hear(AckPacket(world.said[-1][1].number), 50, 0, MASTER) == []
+    assert world.hear(PInfoPacket(BUTTON, ON, ORIGIN), 50, EVENT, MASTER) == [AckPacket(50)] and not world.effects
+    assert world.hear(PInfoPacket(BUTTON, OFF, ORIGIN), 51, EVENT, MASTER) == [AckPacket(51)]
+    assert world.effects == [EventCame(ORIGIN, BUTTON, OFF)]
+
+
+def test_a_device_that_missed_an_event_begins_anew(world: World) -> None:
+    world.hear(PInfoPacket(BUTTON, ON, ORIGIN), 50, EVENT, MASTER)
+    assert world.hear(PInfoPacket(BUTTON, OFF, ORIGIN), 52, EVENT, MASTER) == [START_UP]
+    assert world.effects == [BeganAnew()] and world.device.counts["missed"] == 1
+    assert world.hear(START_UP, 52, 0, MASTER) == [START_UP], "the master may ask for it, too"
 
 
 def test_a_device_says_that_it_starts(world: World) -> None:
