@@ -8,9 +8,11 @@ and only then; CMP_LE is CMP_GE; a shift by a negative count shifts the other wa
 """
 
 import math
+import operator
 import struct
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from albireo.codec.hexabus.program import SmOp
 from albireo.codec.hexabus.values import HexType
@@ -90,54 +92,67 @@ def common(one: int, other: int) -> int:
     return UINT64 if is_wide else UINT32
 
 
-def calculated(op: SmOp, one: float, other: float, datatype: int) -> float:
-    """MUL to SUB of two values of a datatype that `common` gave. Raises SmFault: a division by zero."""
-    if datatype == FLOAT:
-        return _of_floats(op, one, other)
-    first, second = int(one), int(other)
-    match op:
-        case SmOp.OP_MUL:
-            return wrapped(first * second, datatype)
-        case SmOp.OP_ADD:
-            return wrapped(first + second, datatype)
-        case SmOp.OP_SUB:
-            return wrapped(first - second, datatype)
-    if not second:
-        raise SmFault(SmError.DIV_BY_ZERO)
-    quotient = abs(first) // abs(second)
-    quotient = quotient if (first < 0) == (second < 0) else -quotient
-    return wrapped(quotient if op is SmOp.OP_DIV else first - quotient * second, datatype)
+COMMON: Final = tuple(tuple(common(one, other) for other in range(FLOAT + 1)) for one in range(FLOAT + 1))
+"""The same, by both datatypes."""
+_LEAST: Final = {UINT32: 0, UINT64: 0, SINT32: -(1 << 31), SINT64: -(1 << 63)}
+_MOST: Final = {UINT32: (1 << 32) - 1, UINT64: (1 << 64) - 1, SINT32: (1 << 31) - 1, SINT64: (1 << 63) - 1}
 
 
-def _of_floats(op: SmOp, one: float, other: float) -> float:
-    match op:
-        case SmOp.OP_MUL:
-            return single(one * other)
-        case SmOp.OP_ADD:
-            return single(one + other)
-        case SmOp.OP_SUB:
-            return single(one - other)
-        case SmOp.OP_MOD:
-            if other == 0 or math.isinf(other):
-                raise SmFault(SmError.DIV_BY_ZERO)
-            return math.nan if math.isinf(one) else single(math.fmod(one, other))
+Calculation = Callable[[float, float, int], float]
+"""Takes two values and their datatype, which `common` gave. Raises SmFault: a division by zero."""
+
+
+def _by(plain: Callable[[Any, Any], Any]) -> Calculation:
+    """Addition and its like, as Python has them, in the width of a datatype."""
+
+    def calculated(one: float, other: float, datatype: int) -> float:
+        found: float = plain(one, other)
+        if datatype == FLOAT:
+            return single(found)
+        return found if _LEAST[datatype] <= found <= _MOST[datatype] else wrapped(int(found), datatype)
+
+    return calculated
+
+
+def _divided(one: float, other: float, datatype: int) -> float:
+    if datatype != FLOAT:
+        return wrapped(_quotient(int(one), int(other)), datatype)
     if other:
         return single(one / other)
     return math.nan if one == 0 or math.isnan(one) else math.copysign(math.inf, one) * math.copysign(1.0, other)
 
 
-def compared(op: SmOp, one: float, other: float) -> bool:
-    """CMP_LT to CMP_NEQ of two values of one datatype."""
-    match op:
-        case SmOp.CMP_LT:
-            return one < other
-        case SmOp.CMP_GT:
-            return one > other
-        case SmOp.CMP_EQ:
-            return one == other
-        case SmOp.CMP_NEQ:
-            return one != other
-    return one >= other  # CMP_GE, and CMP_LE.
+def _left_over(one: float, other: float, datatype: int) -> float:
+    if datatype != FLOAT:
+        return wrapped(int(one) - _quotient(int(one), int(other)) * int(other), datatype)
+    if other == 0 or math.isinf(other):
+        raise SmFault(SmError.DIV_BY_ZERO)
+    return math.nan if math.isinf(one) else single(math.fmod(one, other))
+
+
+def _quotient(first: int, second: int) -> int:
+    """As C divides: towards zero."""
+    if not second:
+        raise SmFault(SmError.DIV_BY_ZERO)
+    quotient = abs(first) // abs(second)
+    return quotient if (first < 0) == (second < 0) else -quotient
+
+
+CALCULATIONS: Final[Mapping[SmOp, Calculation]] = {
+    SmOp.OP_MUL: _by(operator.mul),
+    SmOp.OP_DIV: _divided,
+    SmOp.OP_MOD: _left_over,
+    SmOp.OP_ADD: _by(operator.add),
+    SmOp.OP_SUB: _by(operator.sub),
+}
+COMPARISONS: Final[Mapping[SmOp, Callable[[Any, Any], bool]]] = {
+    SmOp.CMP_LT: operator.lt,
+    SmOp.CMP_LE: operator.ge,
+    SmOp.CMP_GT: operator.gt,
+    SmOp.CMP_GE: operator.ge,
+    SmOp.CMP_EQ: operator.eq,
+    SmOp.CMP_NEQ: operator.ne,
+}
 
 
 def shifted(op: SmOp, value: float, datatype: int, count: int) -> tuple[int, int]:

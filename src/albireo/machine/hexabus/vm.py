@@ -22,16 +22,17 @@ from albireo.codec.hexabus.program import SmInstruction, SmOp, SmProgram
 from albireo.codec.hexabus.values import HexScalar, HexType, HexValue
 from albireo.machine.hexabus.arithmetic import (
     BOOL,
+    CALCULATIONS,
+    COMMON,
+    COMPARISONS,
     FLOAT,
     SIGNED,
     SINT32,
     SINT64,
     UINT32,
+    Calculation,
     SmError,
     SmFault,
-    calculated,
-    common,
-    compared,
     converted,
     shifted,
     single,
@@ -84,8 +85,8 @@ class SmMachine:
         self._write = write
         self._now_s = 0
         self._event: SmEvent | None = None
-        self._types: list[int] = []
-        self._values: list[float] = []
+        self._stack: list[tuple[int, float]] = []
+        """Datatypes and values."""
         places = {at: place for place, at in enumerate(sorted(program.instructions))}
         self._steps = [_step(program.instructions[at], places) for at in sorted(program.instructions)]
         self._begins = [None if at is None else places[at] for at in (program.init, program.packet, program.periodic)]
@@ -108,11 +109,12 @@ class SmMachine:
             self._go(periodic if event is None else packet)
         except SmFault as fault:
             return fault.error
+        except IndexError:  # Nothing else here is looked up by a place: the stack is empty.
+            return SmError.STACK_ERROR
         return None
 
     def _go(self, place: int | None) -> None:
-        self._types.clear()
-        self._values.clear()
+        self._stack.clear()
         steps = self._steps
         at = END if place is None else place
         while at != END:
@@ -123,22 +125,15 @@ class SmMachine:
     # The stack.
 
     def push(self, datatype: int, value: float) -> None:
-        if len(self._types) >= STACK_MAX:
+        if len(self._stack) >= STACK_MAX:
             raise SmFault(SmError.STACK_ERROR)
-        self._types.append(datatype)
-        self._values.append(value)
-
-    def pop(self) -> tuple[int, float]:
-        try:
-            return self._types.pop(), self._values.pop()
-        except IndexError:
-            raise SmFault(SmError.STACK_ERROR) from None
+        self._stack.append((datatype, value))
 
     def place(self, depth: int) -> int:
         """Index of the value so deep in the stack."""
-        if depth >= len(self._types):
+        if depth >= len(self._stack):
             raise SmFault(SmError.STACK_ERROR)
-        return len(self._types) - 1 - depth
+        return len(self._stack) - 1 - depth
 
     @property
     def event(self) -> SmEvent:
@@ -159,7 +154,9 @@ class SmMachine:
         self.push(int(told.datatype), single(told.value) if told.datatype is HexType.FLOAT else int(told.value))
 
     def constant(self, told: tuple[int, float]) -> None:
-        self.push(*told)
+        if len(self._stack) >= STACK_MAX:
+            raise SmFault(SmError.STACK_ERROR)
+        self._stack.append(told)
 
     def system_time(self, _: object) -> None:
         self.push(SINT64, wrapped(self._now_s, SINT64))
@@ -174,7 +171,7 @@ class SmMachine:
 
     def store(self, where: tuple[int, int]) -> None:
         datatype, at = where
-        held, value = self.pop()
+        held, value = self._stack.pop()
         told = converted(value, held, datatype)
         try:
             _MEMORY[datatype].pack_into(self.memory, at, told)
@@ -183,18 +180,22 @@ class SmMachine:
 
     def _two(self) -> tuple[int, float, float]:
         """The two upper values in their common datatype."""
-        second_type, second = self.pop()
-        first_type, first = self.pop()
-        datatype = common(first_type, second_type)
-        return datatype, converted(first, first_type, datatype), converted(second, second_type, datatype)
+        second_type, second = self._stack.pop()
+        first_type, first = self._stack.pop()
+        datatype = COMMON[first_type][second_type]
+        if first_type != datatype:
+            first = converted(first, first_type, datatype)
+        if second_type != datatype:
+            second = converted(second, second_type, datatype)
+        return datatype, first, second
 
-    def calculate(self, op: SmOp) -> None:
+    def calculate(self, work: Calculation) -> None:
         datatype, first, second = self._two()
-        self.push(datatype, calculated(op, first, second, datatype))
+        self._stack.append((datatype, work(first, second, datatype)))
 
-    def compare(self, op: SmOp) -> None:
+    def compare(self, is_so: Callable[[float, float], bool]) -> None:
         _, first, second = self._two()
-        self.push(BOOL, int(compared(op, first, second)))
+        self._stack.append((BOOL, int(is_so(first, second))))
 
     def combine(self, op: SmOp) -> None:
         datatype, first, second = self._two()
@@ -205,8 +206,8 @@ class SmMachine:
         self.push(datatype, wrapped(found, datatype))
 
     def shift(self, op: SmOp) -> None:
-        count_type, count = self.pop()
-        datatype, value = self.pop()
+        count_type, count = self._stack.pop()
+        datatype, value = self._stack.pop()
         if count_type == FLOAT:
             raise SmFault(SmError.INVALID_TYPES)
         found, result = shifted(op, value, datatype, int(count))
@@ -214,19 +215,18 @@ class SmMachine:
 
     def duplicate(self, depth: int) -> None:
         at = self.place(depth)
-        self.push(self._types[at], self._values[at])
+        self.push(*self._stack[at])
 
     def rotate(self, depth: int) -> None:
         at = self.place(depth)
-        self._types.append(self._types.pop(at))
-        self._values.append(self._values.pop(at))
+        self._stack.append(self._stack.pop(at))
 
     def drop(self, depth: int) -> None:
         at = self.place(depth)
-        del self._types[at], self._values[at]
+        del self._stack[at]
 
     def decompose(self, mask: int) -> None:
-        datatype, value = self.pop()
+        datatype, value = self._stack.pop()
         if datatype == FLOAT:
             raise SmFault(SmError.INVALID_TYPES)
         for bit, part in zip(range(6, -1, -1), parts_of(int(value)), strict=True):
@@ -234,7 +234,7 @@ class SmMachine:
                 self.push(SINT32, part)
 
     def switch(self, cases: tuple[dict[int, int], dict[int, int]]) -> int | None:
-        datatype, value = self.pop()
+        datatype, value = self._stack.pop()
         if datatype == FLOAT:
             raise SmFault(SmError.INVALID_TYPES)
         return cases[datatype in SIGNED].get(int(value))
@@ -244,17 +244,17 @@ class SmMachine:
         self.push(BOOL, int(self.event.origin[first : first + len(wanted)] == wanted))
 
     def convert(self, to: int) -> None:
-        datatype, value = self.pop()
+        datatype, value = self._stack.pop()
         self.push(to, converted(value, datatype, to))
 
     def jump_if(self, jump: tuple[bool, int]) -> int | None:
         wanted, place = jump
-        datatype, value = self.pop()
+        datatype, value = self._stack.pop()
         return place if bool(converted(value, datatype, BOOL)) == wanted else None
 
     def write(self, _: object) -> None:
-        eid_type, eid = self.pop()
-        datatype, value = self.pop()
+        eid_type, eid = self._stack.pop()
+        datatype, value = self._stack.pop()
         if eid_type == FLOAT:
             raise SmFault(SmError.INVALID_TYPES)
         told: HexScalar = bool(value) if datatype == BOOL else value if datatype == FLOAT else int(value)
@@ -287,6 +287,10 @@ def _prepared(one: SmInstruction, places: dict[int, int]) -> tuple[object, objec
     op = one.op
     if op in _CONSTANTS:
         return SmMachine.constant, (int(_CONSTANTS[op]), one.immediate)
+    if op in CALCULATIONS:
+        return SmMachine.calculate, CALCULATIONS[op]
+    if op in COMPARISONS:
+        return SmMachine.compare, COMPARISONS[op]
     if SmOp.CONV_B <= op <= SmOp.CONV_F:
         return SmMachine.convert, op - SmOp.CONV_B
     for work, ops in _BY_OP.items():
@@ -328,8 +332,6 @@ _BY_OP: Final = {
     SmMachine.source_eid: {SmOp.LD_SOURCE_EID},
     SmMachine.source_value: {SmOp.LD_SOURCE_VAL},
     SmMachine.system_time: {SmOp.LD_SYSTIME},
-    SmMachine.calculate: {SmOp.OP_MUL, SmOp.OP_DIV, SmOp.OP_MOD, SmOp.OP_ADD, SmOp.OP_SUB},
-    SmMachine.compare: {SmOp.CMP_LT, SmOp.CMP_LE, SmOp.CMP_GT, SmOp.CMP_GE, SmOp.CMP_EQ, SmOp.CMP_NEQ},
     SmMachine.combine: {SmOp.OP_AND, SmOp.OP_OR, SmOp.OP_XOR},
     SmMachine.shift: {SmOp.OP_SHL, SmOp.OP_SHR},
     SmMachine.write: {SmOp.WRITE},
