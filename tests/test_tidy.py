@@ -480,6 +480,7 @@ PUBLIC: dict[str, list[str]] = {
         "write_aside",
     ],
     "node/history": ["HistoryArguments", "create"],
+    "machine/hexabus": ["Machine", "after", "at", "when"],
     "runtime": [
         "ActorContext",
         "ActorFailed",
