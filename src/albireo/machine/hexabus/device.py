@@ -152,6 +152,14 @@ class HexDevice:
         self._tell(eid, value, now)
         return self._done()
 
+    def acted(self, eid: int, value: HexValue, now: Instant) -> tuple[HexError | None, list[DeviceEffect]]:
+        """The state machine of this device writes an endpoint."""
+        error = self.endpoints.write(eid, value)
+        if error is None:
+            self._effects.append(EndpointWritten(eid, value))
+            self._tell(eid, value, now)
+        return error, self._done()
+
     def time_passed(self, now: Instant) -> list[DeviceEffect]:
         self._events.time_passed(now)
         self._to_master.time_passed(now)
@@ -202,7 +210,11 @@ class HexDevice:
         self._to_master.put(START_UP, WANT_ACK, now)
 
     def _tell(self, eid: int, value: HexValue, now: Instant) -> None:
-        if not self._events.put(InfoPacket(eid, value), WANT_UL_ACK, now):
+        """Tell all of a value; reliably, if it may change the state of a machine."""
+        one = self.endpoints.find(eid)
+        if one is not None and not one.is_event:
+            self._say(TO_GROUP, InfoPacket(eid, value))
+        elif not self._events.put(InfoPacket(eid, value), WANT_UL_ACK, now):
             self.counts["lost"] += 1
 
     def _answered(self, source: HexAddress, number: int, cause: int, now: Instant) -> None:

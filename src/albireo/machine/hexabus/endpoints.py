@@ -41,6 +41,12 @@ class Endpoint(msgspec.Struct):
     minimum: HexScalar | None = None
     maximum: HexScalar | None = None
     default: HexScalar | None = None
+    is_event: bool | None = None
+    """Its changes may change the state of a machine, and are told reliably; None: if nobody can write it."""
+
+    def __post_init__(self) -> None:
+        if self.is_event is None:
+            self.is_event = not self.is_writable
 
     @property
     def told(self) -> HexValue:

@@ -18,6 +18,7 @@ Not done here: the journal, sockets, who leads, what leaves when a lease is over
 Spec: third seed, Protocol state machine on the master; ADR-0251.
 """
 
+from ipaddress import IPv6Address
 from typing import Final
 
 import msgspec
@@ -47,7 +48,8 @@ from albireo.codec.hexabus.values import HexValue
 from albireo.machine.hexabus.device import START_UP, TO_GROUP, HexAddress, SendDatagram
 from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.rows import REPEATS, Hearing
-from albireo.model.instant import Instant
+from albireo.machine.hexabus.silent import SilentMachine
+from albireo.model.instant import Instant, soonest
 
 PENDING_MAX: Final = 1_000
 """Entries on their way to the journal; an event that comes beyond is not acknowledged, and comes again."""
@@ -82,9 +84,16 @@ class _Unsaid(msgspec.Struct):
 class HexMaster:
     """The machine of the member that leads. Its methods are its events."""
 
-    def __init__(self, order: EventOrder, repeats: tuple[int, ...] = REPEATS) -> None:
-        """`order`: the journal up to its end, folded."""
+    def __init__(
+        self, order: EventOrder, silent: SilentMachine | None = None, repeats: tuple[int, ...] = REPEATS
+    ) -> None:
+        """
+        Args:
+            order: the journal up to its end, folded.
+            silent: the machines of the house, which have taken the same; None: there are none.
+        """
         self.order = order
+        self._silent = silent
         self.counts = {"malformed": 0, "strange": 0, "again": 0, "old": 0, "refused": 0}
         self._repeats = repeats
         self._effects: list[MasterEffect] = []
@@ -97,7 +106,7 @@ class HexMaster:
         self._due: Instant | None = None
 
     def deadline(self) -> Instant | None:
-        return self._due
+        return soonest(self._due, None if self._silent is None else self._silent.deadline())
 
     # Events.
 
@@ -121,6 +130,8 @@ class HexMaster:
         """The oldest entry that was put is on record."""
         entry, waiting = self._pending.pop(0)
         self.order.fold(entry)
+        if self._silent is not None:
+            self._silent.folded(entry, now)
         if waiting is not None:
             self._acknowledge(waiting.to, waiting.number)
         if isinstance(entry, ResetOrdered):
@@ -151,7 +162,9 @@ class HexMaster:
         return self._done()
 
     def time_passed(self, now: Instant) -> list[MasterEffect]:
-        """Send again what somebody lacks, or have those leave who are silent."""
+        """Send again what somebody lacks, have those leave who are silent, and tell of time."""
+        for event in self._silent.due(now) if self._silent is not None else ():
+            self._put(event_of(str(IPv6Address(event.origin)), 0, 0, b"", event.eid, event.value))
         if self._due is not None and now >= self._due:
             if self._copies < len(self._repeats):
                 self._send(now)

@@ -4,7 +4,9 @@ It runs the program that writes nothing, on the events in their order, as each d
 """
 
 import struct
+from ipaddress import IPv6Address
 
+from albireo.codec.hexabus.journal import EventTaken, JournalEntry, ResetOrdered
 from albireo.codec.hexabus.program import decode_program
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus.compiler import MACHINE_BYTES, TIMER, House, HouseTimer, compiled, timers_of
@@ -27,7 +29,20 @@ class SilentMachine:
         self._entered = [now] * len(house.machines)
         self._told: set[tuple[HouseTimer, int]] = set()
         """Timers of which was told, with the number of changes at that time."""
-        self._machine.run(SmEvent(house.master, 0, HexValue(HexType.BOOL, False)), 0)
+        self._begin(now)
+
+    def _begin(self, now: Instant) -> None:
+        self._machine.is_first = True
+        self._machine.run(SmEvent(self.house.master, 0, HexValue(HexType.BOOL, False)), 0)
+        self._entered = [now] * len(self.house.machines)
+        self._told.clear()
+
+    def folded(self, entry: JournalEntry, now: Instant) -> None:
+        """The next entry of the journal."""
+        if isinstance(entry, ResetOrdered):
+            self._begin(now)
+        elif isinstance(entry, EventTaken):
+            self.took(SmEvent(IPv6Address(entry.host).packed, entry.eid, entry.told), now)
 
     def state(self, index: int) -> str:
         """State of a machine."""

@@ -1,0 +1,70 @@
+"""Device with its program: events of the order come in, writes of its own endpoints come out."""
+
+from collections.abc import Callable, Sequence
+
+from albireo.codec.hexabus.packets import HexError
+from albireo.codec.hexabus.program import SmProgram
+from albireo.codec.hexabus.values import HexValue
+from albireo.machine.hexabus.arithmetic import SmError
+from albireo.machine.hexabus.device import BeganAnew, DeviceEffect, EventCame, HexAddress, HexDevice
+from albireo.machine.hexabus.vm import SmEvent, SmMachine
+from albireo.model.instant import Instant
+
+
+class ActingDevice:
+    """A device that runs a program. Its methods are those of the device."""
+
+    def __init__(self, device: HexDevice, program: SmProgram | None) -> None:
+        """`program`: None: it has none, and acts on nothing."""
+        self.device = device
+        self.failed: dict[SmError, int] = {}
+        """Runs that ended early, by cause."""
+        self._program = program
+        self._machine: SmMachine | None = None
+        self._now = Instant(0)
+        self._written: list[DeviceEffect] = []
+        self._begin()
+
+    def deadline(self) -> Instant | None:
+        return self.device.deadline()
+
+    def start(self, now: Instant) -> list[DeviceEffect]:
+        return self._done(lambda: self.device.start(now), now)
+
+    def changed(self, eid: int, value: HexValue, now: Instant) -> list[DeviceEffect]:
+        return self._done(lambda: self.device.changed(eid, value, now), now)
+
+    def time_passed(self, now: Instant) -> list[DeviceEffect]:
+        return self._done(lambda: self.device.time_passed(now), now)
+
+    def heard(self, source: HexAddress, data: bytes, now: Instant, *, is_group: bool = False) -> list[DeviceEffect]:
+        return self._done(lambda: self.device.heard(source, data, now, is_group=is_group), now)
+
+    def _done(self, step: Callable[[], Sequence[DeviceEffect]], now: Instant) -> list[DeviceEffect]:
+        """Effects of the device, and of what its program does because of them."""
+        self._now, found = now, list[DeviceEffect]()
+        for effect in step():
+            found.append(effect)
+            match effect:
+                case BeganAnew():
+                    self._begin()
+                case EventCame(origin=origin, eid=eid, value=value):
+                    found += self._run(SmEvent(origin, eid, value))
+        return found
+
+    def _begin(self) -> None:
+        self._machine = None if self._program is None else SmMachine(self._program, self._write)
+
+    def _run(self, event: SmEvent) -> list[DeviceEffect]:
+        if self._machine is None:
+            return []
+        error = self._machine.run(event, 0)
+        if error is not None:
+            self.failed[error] = self.failed.get(error, 0) + 1
+        written, self._written = self._written, []
+        return written
+
+    def _write(self, eid: int, value: HexValue) -> HexError | None:
+        error, effects = self.device.acted(eid, value, self._now)
+        self._written += effects
+        return error

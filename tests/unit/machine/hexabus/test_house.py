@@ -1,0 +1,163 @@
+"""A whole house: a button, lamps and a heater, their programs, a master with its journal, and a bad network."""
+
+import random
+from collections import deque
+from collections.abc import Iterable
+from ipaddress import IPv6Address
+
+import pytest
+
+from albireo.codec.hexabus.journal import JournalEntry, decode_entry, encode_entry
+from albireo.codec.hexabus.program import decode_program
+from albireo.codec.hexabus.values import HexType, HexValue
+from albireo.machine.hexabus import Machine, after, at, when
+from albireo.machine.hexabus.acting import ActingDevice
+from albireo.machine.hexabus.compiler import House, compiled
+from albireo.machine.hexabus.description import HouseDevice, HouseEndpoint
+from albireo.machine.hexabus.device import TO_GROUP, DeviceEffect, EventCame, HexAddress, HexDevice, SendDatagram
+from albireo.machine.hexabus.endpoints import BUTTON, RELAY, Endpoint, Endpoints
+from albireo.machine.hexabus.master import HexMaster, MasterEffect, PutEntry
+from albireo.machine.hexabus.order import EventOrder
+from albireo.machine.hexabus.silent import SilentMachine
+from albireo.model.instant import SECOND, Instant
+
+MASTER = HexAddress("fd00::1")
+KINDS = {"button_1": "button", "button_2": "button", "lamp_1": "relay", "lamp_2": "relay", "lamp_3": "relay"}
+HOSTS = {name: HexAddress(f"fd00::{number:x}") for number, name in enumerate(KINDS, 16)}
+NAMES = {one.host: name for name, one in HOSTS.items()}
+KNOWN = {"button": HouseEndpoint(BUTTON, HexType.UINT8), "relay": HouseEndpoint(RELAY, HexType.BOOL)}
+LAMPS = ("lamp_1", "lamp_2", "lamp_3")
+
+
+def stairs() -> Machine:
+    made = Machine("stairs", state="dark")
+    made.on("dark", when("button_1", "button") == 1, at("lamp_*").write("relay", True), go="lit")
+    made.on("lit", after(5), at("lamp_*").write("relay", False), go="dark")
+    return made
+
+
+class WholeHouse:
+    """The house, its master with what is on record, and datagrams of which some are lost, doubled and held back."""
+
+    def __init__(self, seed: int, loss: float) -> None:
+        self.chance, self.loss, self.now = random.Random(seed), loss, Instant(0)
+        devices = {
+            name: HouseDevice(IPv6Address(HOSTS[name].host).packed, {kind: KNOWN[kind]}) for name, kind in KINDS.items()
+        }
+        self.house = House(devices, [stairs()], IPv6Address(MASTER.host).packed)
+        self.record: list[bytes] = []
+        self.wire: list[tuple[HexAddress, HexAddress, bytes]] = []
+        self.acted: dict[str, list[tuple[bytes, int, object]]] = {name: [] for name in KINDS}
+        self.devices = {name: self._device(name, kind) for name, kind in KINDS.items()}
+        self.take_over()
+        for name, device in self.devices.items():
+            self.do(name, device.start(self.now))
+        self.play_until(lambda: len(self.master.order.members) == len(KINDS) and self.is_quiet(), 60)
+
+    def _device(self, name: str, kind: str) -> ActingDevice:
+        known = KNOWN[kind]
+        value = False if known.datatype is HexType.BOOL else 0
+        one = Endpoint(known.eid, kind, known.datatype, value, is_writable=kind == "relay")
+        device = HexDevice(Endpoints(name, (one,)), MASTER, lambda most: self.chance.randint(1, most))
+        return ActingDevice(device, decode_program(compiled(self.house, name)))
+
+    def take_over(self) -> None:
+        """A member leads that knows what is on record, and nothing else."""
+        order, silent = EventOrder(), SilentMachine(self.house, self.now)
+        for data in self.record:
+            order.fold(decode_entry(data))
+            silent.folded(decode_entry(data), self.now)
+        self.journal: deque[JournalEntry] = deque()
+        self.master = HexMaster(order, silent)
+        self.lead(self.master.begin(self.now))
+
+    def lead(self, effects: Iterable[MasterEffect]) -> None:
+        for one in effects:
+            if isinstance(one, PutEntry):
+                self.journal.append(one.entry)
+            elif isinstance(one, SendDatagram):
+                self.wire.append((MASTER, one.to, one.data))
+
+    def do(self, name: str, effects: Iterable[DeviceEffect]) -> None:
+        for one in effects:
+            if isinstance(one, SendDatagram):
+                self.wire.append((HOSTS[name], one.to, one.data))
+            elif isinstance(one, EventCame):
+                self.acted[name].append((one.origin, one.eid, one.value.value))
+
+    def step(self) -> None:
+        """Ten milliseconds: what is under way arrives, or not; what is put is on record."""
+        self.now = Instant(self.now + SECOND // 100)
+        wire, self.wire = self.wire, []
+        self.chance.shuffle(wire)
+        for source, to, data in wire:
+            if self.chance.random() < 0.2:
+                self.wire.append((source, to, data))
+                continue
+            for host in [MASTER.host, *NAMES] if to == TO_GROUP else [to.host]:
+                for _ in range(self.chance.choice([1, 1, 1, 2])):
+                    if host != source.host and self.chance.random() >= self.loss:
+                        self.arrive(source, host, data, is_group=to == TO_GROUP)
+        while self.journal:
+            self.record.append(encode_entry(self.journal.popleft()))
+            self.lead(self.master.committed(self.now))
+        self.lead(self.master.time_passed(self.now))
+        for name, device in self.devices.items():
+            self.do(name, device.time_passed(self.now))
+
+    def arrive(self, source: HexAddress, host: str, data: bytes, *, is_group: bool) -> None:
+        if host == MASTER.host:
+            self.lead(self.master.heard(source, data, self.now))
+        else:
+            name = NAMES[host]
+            self.do(name, self.devices[name].heard(source, data, self.now, is_group=is_group))
+
+    def is_quiet(self) -> bool:
+        waits = [one.deadline() for one in self.devices.values()]
+        return not self.wire and not self.journal and self.master._due is None and not any(waits)
+
+    def play_until(self, is_so: "object", seconds: float) -> None:
+        ends = self.now + int(seconds * SECOND)
+        while not is_so():  # type: ignore[operator]
+            assert self.now < ends, "it did not come"
+            self.step()
+
+    def press(self, name: str, value: int = 1) -> None:
+        self.do(name, self.devices[name].changed(BUTTON, HexValue(HexType.UINT8, value), self.now))
+
+    def lights(self) -> list[object]:
+        found = [self.devices[name].device.endpoints.find(RELAY) for name in LAMPS]
+        return [None if one is None else one.value for one in found]
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_button_lights_the_lamps_through_loss_and_a_takeover_and_time_puts_them_out(seed: int, loss: float) -> None:
+    house = WholeHouse(seed, loss)
+    for number in range(3):
+        house.press("button_1")
+        if number == 1:
+            house.step()
+            house.take_over()
+        house.play_until(lambda: house.lights() == [True] * 3, 6)
+        house.play_until(lambda: house.lights() == [False] * 3, 12)
+    house.play_until(house.is_quiet, 12)
+    (acted,) = {tuple(house.acted[name]) for name in KINDS}
+    assert [eid for _, eid, _ in acted].count(BUTTON) == 3 and not any(one.failed for one in house.devices.values())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_at_forty_percent_loss_nobody_acts_on_another_order(seed: int) -> None:
+    house = WholeHouse(seed, 0.4)
+    for number in range(1, 15):
+        house.press(house.chance.choice(["button_1", "button_2"]), number)
+        for _ in range(60):
+            house.step()
+        if house.chance.random() < 0.2:
+            house.take_over()
+    house.loss = 0.0
+    house.play_until(house.is_quiet, 60)
+    longest = max(house.acted.values(), key=len)
+    for acted in house.acted.values():
+        places = [longest.index(one) for one in acted if one in longest and one[1] == BUTTON]
+        assert places == sorted(set(places))
