@@ -2,11 +2,21 @@
 
 from collections.abc import Callable, Sequence
 
+from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.packets import HexError
-from albireo.codec.hexabus.program import SmProgram
-from albireo.codec.hexabus.values import HexValue
+from albireo.codec.hexabus.program import SmProgram, decode_program
+from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus.arithmetic import SmError
-from albireo.machine.hexabus.device import BeganAnew, DeviceEffect, EventCame, HexAddress, HexDevice
+from albireo.machine.hexabus.device import (
+    BeganAnew,
+    DeviceEffect,
+    EndpointWritten,
+    EventCame,
+    HexAddress,
+    HexDevice,
+)
+from albireo.machine.hexabus.endpoints import CONTROL, PROGRAM, Endpoint
+from albireo.machine.hexabus.upload import PIECES_MAX, ProgramStore
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
 from albireo.model.instant import Instant
 
@@ -14,12 +24,17 @@ from albireo.model.instant import Instant
 class ActingDevice:
     """A device that runs a program. Its methods are those of the device."""
 
-    def __init__(self, device: HexDevice, program: SmProgram | None) -> None:
-        """`program`: None: it has none, and acts on nothing."""
+    def __init__(self, device: HexDevice, program: SmProgram | None = None) -> None:
+        """`program`: None: it has none yet, and acts on nothing."""
         self.device = device
+        self.store = ProgramStore()
+        room = Endpoint(PROGRAM, "program", HexType.BYTES65, bytes(65), is_writable=True, refuses=self._refuses)
+        device.endpoints.add(room)
         self.failed: dict[SmError, int] = {}
         """Runs that ended early, by cause."""
         self._program = program
+        self._is_stored = False
+        """Pieces of another program came."""
         self._machine: SmMachine | None = None
         self._now = Instant(0)
         self._written: list[DeviceEffect] = []
@@ -48,11 +63,28 @@ class ActingDevice:
             match effect:
                 case BeganAnew():
                     self._begin()
+                case EndpointWritten(eid=eid, value=HexValue(value=bytes() as piece)) if eid == PROGRAM:
+                    self.store.take(piece)
+                    self._is_stored = True
+                case EndpointWritten(eid=eid, value=HexValue(value=0)) if eid == CONTROL:
+                    self._machine = None
                 case EventCame(origin=origin, eid=eid, value=value):
                     found += self._run(SmEvent(origin, eid, value))
         return found
 
+    @staticmethod
+    def _refuses(piece: object) -> bool:
+        return isinstance(piece, bytes) and piece[0] > PIECES_MAX
+
     def _begin(self) -> None:
+        """The program begins anew; one that was uploaded takes the place of the one before, if it can be run."""
+        if self._is_stored:
+            self._is_stored = False
+            try:
+                self._program = decode_program(bytes(self.store.data))
+            except DecodeError:
+                self._program = None
+                self.failed[SmError.INVALID_HEADER] = self.failed.get(SmError.INVALID_HEADER, 0) + 1
         self._machine = None if self._program is None else SmMachine(self._program, self._write)
 
     def _run(self, event: SmEvent) -> list[DeviceEffect]:

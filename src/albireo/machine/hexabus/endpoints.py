@@ -6,6 +6,7 @@ that begins at 0 finds all of them.
 Facts: numbers and rules as the firmware of the last original has them.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -52,6 +53,9 @@ class Endpoint(msgspec.Struct):
     def told(self) -> HexValue:
         return HexValue(self.datatype, self.value)
 
+    refuses: Callable[[HexScalar], bool] | None = None
+    """Says of a value that it is none that this endpoint can have."""
+
     def objection(self, asked: HexValue) -> HexError | None:
         """Why it can't be written with this; None: it can."""
         if not self.is_writable:
@@ -59,6 +63,8 @@ class Endpoint(msgspec.Struct):
         if asked.datatype is not self.datatype:
             return HexError.DATATYPE
         value = asked.value
+        if self.refuses is not None and self.refuses(value):
+            return HexError.INVALID_VALUE
         low, high = (bound if isinstance(bound, int | float) else None for bound in (self.minimum, self.maximum))
         if isinstance(value, int | float) and not ((low is None or value >= low) and (high is None or value <= high)):
             return HexError.INVALID_VALUE  # A FLOAT that is not a number is in no range.
@@ -89,6 +95,9 @@ class Endpoints:
             Endpoint(CONTROL, "control", HexType.UINT8, 0, is_writable=True),
         )
         self._of = {one.eid: one for one in (*own, *endpoints)}
+
+    def add(self, one: Endpoint) -> None:
+        self._of[one.eid] = one
 
     def find(self, eid: int) -> Endpoint | None:
         return self._of.get(eid)
