@@ -18,6 +18,7 @@ Not done here: the journal, sockets, who leads, what leaves when a lease is over
 Spec: third seed, Protocol state machine on the master; ADR-0251.
 """
 
+from collections.abc import Collection
 from ipaddress import IPv6Address
 from typing import Final
 
@@ -85,14 +86,20 @@ class HexMaster:
     """The machine of the member that leads. Its methods are its events."""
 
     def __init__(
-        self, order: EventOrder, silent: SilentMachine | None = None, repeats: tuple[int, ...] = REPEATS
+        self,
+        order: EventOrder,
+        known: Collection[str],
+        silent: SilentMachine | None = None,
+        repeats: tuple[int, ...] = REPEATS,
     ) -> None:
         """
         Args:
             order: the journal up to its end, folded.
+            known: hosts that are devices of this network; nobody else joins, or is waited for.
             silent: the machines of the house, which have taken the same; None: there are none.
         """
         self.order = order
+        self._known = known
         self._silent = silent
         self.counts = {"malformed": 0, "strange": 0, "again": 0, "old": 0, "refused": 0}
         self._repeats = repeats
@@ -116,8 +123,8 @@ class HexMaster:
         return self._done()
 
     def join(self, host: str) -> list[MasterEffect]:
-        """Somebody says that a device is there, which sensor or not."""
-        if host not in self.order.members:
+        """Somebody says that a device is there, whether it tells of events or not."""
+        if host in self._known and host not in self.order.members:
             self._put(DeviceJoined(host))
         return self._done()
 
@@ -216,7 +223,9 @@ class HexMaster:
     def _recover(self, source: HexAddress, datagram: HexDatagram) -> None:
         """A device begins anew: it hears what comes from now on, or from where it was told so already."""
         order, host = self.order, source.host
-        if host in order.members and order.joined[host] == datagram.number:
+        if host not in self._known:
+            self.counts["strange"] += 1
+        elif host in order.members and order.joined[host] == datagram.number:
             self._acknowledge(source, datagram.number, order.members[host])
         else:
             self._put(DeviceJoined(host, datagram.number), _Unsaid(source, datagram.number))

@@ -68,7 +68,7 @@ class WholeHouse:
             order.fold(decode_entry(data))
             silent.folded(decode_entry(data), self.now)
         self.journal: deque[JournalEntry] = deque()
-        self.master = HexMaster(order, silent)
+        self.master = HexMaster(order, set(NAMES), silent)
         self.lead(self.master.begin(self.now))
 
     def lead(self, effects: Iterable[MasterEffect]) -> None:

@@ -65,7 +65,7 @@ class House:
         self.journal: deque[JournalEntry] = deque()
         self.record: list[bytes] = []
         self.order = EventOrder()
-        self.master = HexMaster(self.order)
+        self.master = HexMaster(self.order, set(NAMES))
         self.devices = {name: self._device() for name in HOSTS}
         self.acted: dict[str, list[HexScalar]] = {name: [] for name in HOSTS}
         self.said: list[str] = []
@@ -156,7 +156,7 @@ class House:
         self.order = EventOrder()
         for data in self.record:
             self.order.fold(decode_entry(data))
-        self.master = HexMaster(self.order)
+        self.master = HexMaster(self.order, set(NAMES))
         self.do(self.master.begin(self.now))
         self.run()
 
@@ -437,3 +437,11 @@ def test_through_loss_and_takeovers_all_act_on_one_order(seed: int) -> None:
         assert places == sorted(set(places)), (name, acted, order)
         if name not in house.began_anew:
             assert acted == order, name
+
+
+def test_a_stranger_does_not_join() -> None:
+    house = House()
+    stranger = HexAddress("fd00::77")
+    house.do(house.master.heard(stranger, encode(HexDatagram(START_UP, 1, RELIABLE)), house.now))
+    house.do(house.master.join(stranger.host))
+    assert not house.journal and house.master.counts["strange"] == 1 and not house.wire
