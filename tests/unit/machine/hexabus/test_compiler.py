@@ -1,6 +1,5 @@
 """Machines that are described, compiled, and run by all devices of a house on one order of events."""
 
-from collections.abc import Sequence
 from typing import Final
 
 import pytest
@@ -9,24 +8,20 @@ from albireo.codec.hexabus.program import PROGRAM_BYTES_MAX, SmOp, decode_progra
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus import Machine, after, at, when
 from albireo.machine.hexabus.compiler import MACHINES_MAX, TIMER, CompileError, House, compiled
-from albireo.machine.hexabus.description import HouseDevice, HouseEndpoint, Relation
-from albireo.machine.hexabus.silent import SilentMachine
-from albireo.machine.hexabus.vm import SmEvent, SmMachine
+from albireo.machine.hexabus.description import Relation
+from albireo.machine.hexabus.vm import SmEvent
 from albireo.model.instant import SECOND, Instant
+from tests.parts.compiled_house import ENDPOINTS, MASTER, CompiledHouse, devices_of
 
-MASTER: Final = bytes(15) + b"\1"
-RELAY, BUTTON, LEVEL = (
-    HouseEndpoint(1, HexType.BOOL),
-    HouseEndpoint(4, HexType.UINT8),
-    HouseEndpoint(3, HexType.FLOAT),
-)
-DEVICES: Final = {
-    "button_1": HouseDevice(bytes(15) + b"\5", {"button": BUTTON}),
-    "lamp_1": HouseDevice(bytes(15) + b"\6", {"relay": RELAY}),
-    "lamp_2": HouseDevice(bytes(15) + b"\7", {"relay": RELAY}),
-    "room": HouseDevice(bytes(15) + b"\x08", {"temperature": LEVEL}),
-    "heater": HouseDevice(bytes(15) + b"\x09", {"relay": RELAY}),
+KINDS: Final = {
+    "button_1": "button",
+    "lamp_1": "relay",
+    "lamp_2": "relay",
+    "room": "temperature",
+    "heater": "relay",
 }
+DEVICES: Final = devices_of(KINDS)
+BUTTON: Final = ENDPOINTS["button"]
 
 
 def stairs() -> Machine:
@@ -43,49 +38,12 @@ def heating() -> Machine:
     return made
 
 
-class World:
-    """Devices with their programs, and the silent machine, on one order."""
-
-    def __init__(self, machines: Sequence[Machine]) -> None:
-        self.house = House(DEVICES, machines, MASTER)
-        self.now = Instant(0)
-        self.written: list[tuple[str, int, object]] = []
-        self.machines = {name: self._machine(name) for name in DEVICES}
-        self.silent = SilentMachine(self.house, self.now)
-
-    def _machine(self, name: str) -> SmMachine:
-        def write(eid: int, value: HexValue) -> None:
-            self.written.append((name, eid, value.value))
-
-        program = decode_program(compiled(self.house, name))
-        assert program is not None
-        return SmMachine(program, write)
-
-    def act(self, event: SmEvent) -> list[tuple[str, int, object]]:
-        """The next event of the order; what it makes devices write."""
-        self.written.clear()
-        for machine in self.machines.values():
-            assert machine.run(event, 0) is None
-        self.silent.took(event, self.now)
-        memories = {bytes(one.memory) for one in self.machines.values()}
-        assert memories == {bytes(self.silent._machine.memory)}, "all are in the same states"
-        return list(self.written)
-
-    def tell(self, device: str, endpoint: str, value: float) -> list[tuple[str, int, object]]:
-        known = DEVICES[device].endpoints[endpoint]
-        return self.act(SmEvent(DEVICES[device].origin, known.eid, HexValue(known.datatype, value)))
-
-    def wait(self, seconds: int) -> list[tuple[str, int, object]]:
-        self.now = Instant(self.now + seconds * SECOND)
-        return [one for event in self.silent.due(self.now) for one in self.act(event)]
-
-
-LIGHTS_ON: Final = [("lamp_1", 1, True), ("lamp_2", 1, True)]
-LIGHTS_OFF: Final = [("lamp_1", 1, False), ("lamp_2", 1, False)]
+LIGHTS_ON: Final = [("lamp_1", "relay", True), ("lamp_2", "relay", True)]
+LIGHTS_OFF: Final = [("lamp_1", "relay", False), ("lamp_2", "relay", False)]
 
 
 def test_the_staircase_of_the_first_page() -> None:
-    world = World([stairs()])
+    world = CompiledHouse(KINDS, [stairs()])
     assert world.tell("button_1", "button", 0) == [] and world.silent.deadline() is None
     assert world.tell("button_1", "button", 1) == LIGHTS_ON and world.silent.state(0) == "lit"
     assert world.wait(89) == [] and world.silent.deadline() == 90 * SECOND
@@ -98,7 +56,7 @@ def test_the_staircase_of_the_first_page() -> None:
 def test_a_timer_that_comes_too_late_means_nothing() -> None:
     machine = stairs()
     machine.on("lit", when("button_1", "button") == 2, go="dark")
-    world = World([machine])
+    world = CompiledHouse(KINDS, [machine])
     world.tell("button_1", "button", 1)
     world.now = Instant(90 * SECOND)
     (late,) = world.silent.due(world.now)
@@ -110,11 +68,11 @@ def test_a_timer_that_comes_too_late_means_nothing() -> None:
 
 
 def test_machines_of_a_house_do_not_disturb_each_other() -> None:
-    world = World([heating(), stairs()])
+    world = CompiledHouse(KINDS, [heating(), stairs()])
     assert world.tell("room", "temperature", 20.5) == []
-    assert world.tell("room", "temperature", 19.5) == [("heater", 1, True)]
+    assert world.tell("room", "temperature", 19.5) == [("heater", "relay", True)]
     assert world.tell("button_1", "button", 1) == LIGHTS_ON
-    assert world.tell("room", "temperature", 22.5) == [("heater", 1, False)]
+    assert world.tell("room", "temperature", 22.5) == [("heater", "relay", False)]
     assert (world.silent.state(0), world.silent.state(1)) == ("off", "lit")
     assert world.wait(90) == LIGHTS_OFF
 
@@ -141,7 +99,7 @@ def test_each_comparison_means_what_it_says(comparison: Relation, value: int) ->
         Relation.GREATER: value > 4,
         Relation.GREATER_OR_EQUAL: value >= 4,
     }[comparison]
-    assert bool(World([machine]).tell("button_1", "button", value)) == expected
+    assert bool(CompiledHouse(KINDS, [machine]).tell("button_1", "button", value)) == expected
     program = decode_program(compiled(House(DEVICES, [machine], MASTER), "lamp_1"))
     assert program is not None
     assert SmOp.CMP_LE not in {one.op for one in program.instructions.values()}
@@ -151,8 +109,8 @@ def test_the_first_transition_that_is_met_is_taken_and_the_value_of_another_devi
     machine = Machine("one", state="a")
     machine.on("a", when("button_1", "button") > 0, at("lamp_1").write("relay", True))
     machine.on("a", when("button_1", "button") > 1, at("lamp_2").write("relay", True), go="b")
-    world = World([machine])
-    assert world.tell("button_1", "button", 5) == [("lamp_1", 1, True)] and world.silent.state(0) == "a"
+    world = CompiledHouse(KINDS, [machine])
+    assert world.tell("button_1", "button", 5) == [("lamp_1", "relay", True)] and world.silent.state(0) == "a"
     other = SmEvent(DEVICES["lamp_1"].origin, BUTTON.eid, HexValue(HexType.UINT8, 5))
     assert world.act(other) == []
     assert world.act(SmEvent(DEVICES["button_1"].origin, TIMER, HexValue(HexType.UINT32, 0))) == []
