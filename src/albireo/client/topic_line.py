@@ -9,7 +9,7 @@ The machine is machine/topics/fetching.py; the line is dialled, and CORE asked, 
 import itertools
 import secrets
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final, Protocol
 
@@ -70,6 +70,8 @@ class CamePiece(msgspec.Struct, frozen=True, eq=False):
 
     served: ServedMessages
     first: int
+    over_at: Instant | None = None
+    """Instant from which the messages may be another consumer's; None: they stay those of this one."""
 
 
 class MessageInbox(Inbox[list[TopicMessage]]):
@@ -80,6 +82,8 @@ class MessageInbox(Inbox[list[TopicMessage]]):
         self.subscription_id = subscription_id
         self.consumer = consumer
         self._pieces: deque[CamePiece] = deque()
+        self.let_go: Callable[[CamePiece], object] = lambda _: None
+        """Hears of messages that nobody took in time."""
 
     def put(self, piece: CamePiece) -> None:
         with self._lock:
@@ -87,11 +91,15 @@ class MessageInbox(Inbox[list[TopicMessage]]):
         self.tell()
 
     def _is_empty(self) -> bool:
+        while self._pieces and (over_at := self._pieces[0].over_at) is not None and boot_ns() >= over_at:
+            self.let_go(self._pieces.popleft())
         return not self._pieces
 
     def _taken(self) -> list[TopicMessage]:
         """The messages of one piece."""
-        return messages_of(self._pieces.popleft(), self.subscription_id, self.consumer) if self._pieces else []
+        if self._is_empty():
+            return []
+        return messages_of(self._pieces.popleft(), self.subscription_id, self.consumer)
 
 
 def messages_of(piece: CamePiece, subscription_id: int, consumer: int) -> list[TopicMessage]:

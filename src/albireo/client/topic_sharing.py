@@ -21,8 +21,10 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer
 from albireo.codec.served import decode_served
 from albireo.codec.sharing import SETTLE, TAKE, TopicSettled, TopicTake
+from albireo.model.instant import SECOND, Instant
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.topic_lease import joined
+from albireo.model.topic_lease import Sharing, joined
+from albireo.runtime.clock import boot_ns
 
 if TYPE_CHECKING:
     from albireo.client.engine import Engine
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 AT_ONCE: Final = 16
 """Messages that a consumer has at once, unless it says another number."""
 AT_ONCE_MAX: Final = 500
+KEPT_PERCENT: Final = 80
+"""Part of a lease for which messages stay here untaken; they were on their way for some of it."""
 _OVER: Final = Refusal(
     RefusalCode.CHANGED,
     "the message is another consumer's now: its lease was over",
@@ -72,6 +76,9 @@ class SharedFront:
         self.consumer = 1 + secrets.randbelow(2**62)
         self.subscription_id = known.subscription.subscription_id
         self.inbox = MessageInbox(self.subscription_id, self.consumer)
+        self.inbox.let_go = self._not_taken
+        sharing = known.subscription.sharing or Sharing()
+        self._kept_ns = sharing.lease_s * SECOND * KEPT_PERCENT // 100
         self.is_closed = False
         self._engine = engine
         self._line = line
@@ -125,6 +132,11 @@ class SharedFront:
         self._engine.hand_over(lambda: self._leave_all(future), future)
         return future
 
+    def _not_taken(self, piece: CamePiece) -> None:
+        """Nobody took these messages while they were surely this consumer's."""
+        if not self.is_closed:
+            self._engine.post(lambda: self._let_go(piece))
+
     def leave(self) -> None:
         if not self.is_closed:
             self.is_closed = True
@@ -145,6 +157,13 @@ class SharedFront:
     def _took(self, count: int) -> None:
         self._untaken -= count
         self._ask()
+
+    def _let_go(self, piece: CamePiece) -> None:
+        """Have these no more; they come again if they still are its own."""
+        found = piece.served.messages
+        for topic_id, number in zip(found.topic_id.tolist(), found.number.tolist(), strict=True):
+            self._drop(topic_id, number)
+        self._took(len(found))
 
     def _drop(self, topic_id: int, number: int) -> None:
         numbers = self._holds.get(topic_id, set())
@@ -245,7 +264,7 @@ class SharedFront:
                 self._holds.setdefault(topic_id, set()).add(message)
             self._count += count
             self._untaken += count
-            self.inbox.put(CamePiece(piece, 0))
+            self.inbox.put(CamePiece(piece, 0, Instant(boot_ns() + self._kept_ns)))
 
     def _told(self, said: Sequence[Word], answer: Answer) -> None:
         error: ClientError | None = None

@@ -1,6 +1,5 @@
 """Programs of the world: each has the client's fetching machine, and a line that is cut and dialled anew."""
 
-import itertools
 import random
 from collections import deque
 from collections.abc import Sequence
@@ -80,22 +79,29 @@ class ProgramListener:
         """A program heard what became of messages of a shared subscription."""
 
 
-_numbers = itertools.count(1)
-
-
 class SimProgram:
     """One consumer, through its lines; who begins anew is another program."""
 
     def __init__(
-        self, name: str, subscription_id: int, consumer: int, not_before: Position, listener: ProgramListener
+        self,
+        name: str,
+        subscription_id: int,
+        consumer: int,
+        not_before: Position,
+        listener: ProgramListener,
+        number: int,
     ) -> None:
-        """`consumer`: its id; 0: the subscription is not shared."""
+        """
+        Args:
+            consumer: its id; 0: the subscription is not shared.
+            number: another one than that of each other program of the world.
+        """
         self.name = name
         self.subscription_id = subscription_id
         self.consumer = consumer
         self.not_before = not_before
         self.listener = listener
-        self.fetching = Fetching(next(_numbers))
+        self.fetching = Fetching(number)
         self.inbox: deque[tuple[AnyMessage, tuple[bytes, ...]]] = deque()
         """Messages on their way to it."""
         self.outbox: deque[AnyMessage] = deque()

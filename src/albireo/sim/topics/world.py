@@ -263,7 +263,7 @@ class TopicsWorld:
                 self._forget(before)
         consumer = self.count if SUBSCRIPTIONS[name][1] is not None else 0
         what = (f"{name}-{self.count}", self.subscriptions[name], consumer, self.core.committed)
-        one = SimProgram(*what, self.ledger)
+        one = SimProgram(*what, self.ledger, self.count)
         self.programs[one.name] = one
         one.begin(self.now_ms)
 

@@ -273,7 +273,9 @@ class TopicNodeWorld(NodeWorld):
         self._count += 1
         consumer = self._count if is_shared else 0
         ledger = self.ledger
-        program = SimProgram(f"{name}-{self._count}", self.subscriptions[name], consumer, ledger.end, ledger.topics)
+        program = SimProgram(
+            f"{name}-{self._count}", self.subscriptions[name], consumer, ledger.end, ledger.topics, self._count
+        )
         doors = [f"{member.data}/topics" for member in self.members]
         made = ReadProgram(self.stage, self._outside, program, doors, self._leader, is_eager=is_eager)
         self.readers.append(made)
