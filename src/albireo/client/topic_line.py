@@ -91,6 +91,7 @@ class MessageInbox(Inbox[list[TopicMessage]]):
         self.tell()
 
     def _is_empty(self) -> bool:
+        """Nothing is left, once what waited too long is let go of."""
         while self._pieces and (over_at := self._pieces[0].over_at) is not None and boot_ns() >= over_at:
             self.let_go(self._pieces.popleft())
         return not self._pieces

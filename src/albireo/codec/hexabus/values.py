@@ -3,7 +3,6 @@
 Encoding is strict, decoding is tolerant: any non-zero byte is a true BOOL, and what no UTF-8 is becomes a sign for it.
 """
 
-import math
 import struct
 from enum import IntEnum
 from typing import Final
@@ -119,11 +118,3 @@ def decode_value(datatype: HexType, data: bytes, at: int) -> HexValue:
 def text_of(part: bytes) -> str:
     """The text of a string field, up to its first NUL."""
     return part[: STRING_BYTES - 1].partition(b"\0")[0].decode(errors="replace")
-
-
-def is_same(one: HexValue, other: HexValue) -> bool:
-    """Whether two values are one: a FLOAT that is not a number is itself."""
-    if one.datatype is not other.datatype:
-        return False
-    both = one.value, other.value
-    return both[0] == both[1] or all(isinstance(each, float) and math.isnan(each) for each in both)

@@ -7,7 +7,8 @@
     a device that left, and answers after all --> told to begin anew
     start-up WRITE of a device --> it joins, on record --> acknowledged; it hears the items behind that
 
-One item is under way at a time. What is acknowledged to a sensor is on record, so no takeover, crash or reset loses it.
+One item is under way at a time. What is acknowledged to a sensor is on record: neither a takeover nor a crash loses it.
+A reset that an operator orders goes before items that not all have: who lacks them does not get them any more.
 
 Invariants
     safe:   no event is acknowledged that is not on record (D2).

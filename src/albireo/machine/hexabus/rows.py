@@ -179,7 +179,3 @@ class ReceiveRow:
     def took(self, number: int, first: bytes) -> None:
         """Remember the number of a new packet. `first`: its bytes, if it began a row; else empty."""
         self.last, self._first = number, first or self._first
-
-    def forget(self) -> None:
-        """The other end began anew: whatever number comes next is new."""
-        self.last, self._first, self.answer = NO_NUMBER, b"", None

@@ -185,8 +185,6 @@ def test_a_late_copy_of_the_first_packet_begins_no_other_row() -> None:
     assert row.last == 6
     other = encode(HexDatagram(info(3), 5, RELIABLE | CONN_RESET))
     assert row.hear(decode(other), other) is Hearing.NEW and row.last == 5
-    row.forget()
-    assert row.hear(decode(other), other) is Hearing.NEW
 
 
 def test_what_is_not_reliable_is_of_no_row() -> None:
