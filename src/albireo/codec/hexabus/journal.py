@@ -1,10 +1,15 @@
 """Journal of the master: what happened, in the order that counts for all.
 
-    entry = msgpack, tagged
+    record = msgpack [epoch, life, entry]
 
-Positions count from 1. Numbers on the wire follow from the journal alone, so whoever reads it sends the same bytes.
+Who writes says in which term it leads: the epoch of the node, and the start of the adapter on the boot clock of its
+machine. Only the entry by which a member takes the lead may have a later term than those before it; an entry of an
+earlier one is void, however late it gets here.
+
+Numbers on the wire follow from the journal alone, so whoever reads it sends the same bytes.
 """
 
+from ipaddress import IPv6Address
 from typing import Annotated, Final
 
 import msgspec
@@ -14,6 +19,9 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.values import HexType, HexValue, decode_value, encode_value
 from albireo.model.bounded import Count, Name
 
+PIECE_BYTES: Final = 65
+"""Bytes of a piece of what a device is to go on with."""
+HOUSE_BYTES_MAX: Final = 128 * 1024
 Number16 = Annotated[int, Meta(ge=0, le=0xFFFF)]
 HexHost = Annotated[str, Meta(max_length=64)]
 
@@ -62,24 +70,96 @@ class AllHave(msgspec.Struct, frozen=True, tag="all_have"):
     item: Count
 
 
-JournalEntry = EventTaken | DeviceJoined | DeviceLeft | ResetOrdered | AllHave
+class LeadTaken(msgspec.Struct, frozen=True, tag="lead"):
+    """A member leads from here on: whatever others still write is void."""
+
+
+class HouseTaken(msgspec.Struct, frozen=True, tag="house"):
+    """Devices have other programs from here on; all of them begin anew."""
+
+    house: Annotated[bytes, Meta(max_length=HOUSE_BYTES_MAX)]
+    """`house.py`, encoded; empty: no machines."""
+
+
+class RowKept(msgspec.Struct, frozen=True, array_like=True):
+    """A sender's row of numbers."""
+
+    host: HexHost
+    port: Number16
+    last: Number16
+    first: Annotated[bytes, Meta(max_length=200)]
+    is_closed: bool
+
+
+class DeviceKept(msgspec.Struct, frozen=True, array_like=True):
+    """A member."""
+
+    host: HexHost
+    behind: Count
+    joined: Number16
+    pieces: tuple[Annotated[bytes, Meta(max_length=PIECE_BYTES)], ...]
+
+
+class HouseSnapshot(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot"):
+    """All that follows from the entries before this one."""
+
+    last: Count
+    all_have: Count
+    since: Count
+    items: tuple[Annotated[bytes, Meta(max_length=250)], ...]
+    """Datagrams of the items behind `all_have`."""
+    recent: tuple[tuple[Count, ...] | None, ...]
+    """What the newest items touch."""
+    members: tuple[DeviceKept, ...]
+    left: tuple[HexHost, ...]
+    rows: tuple[RowKept, ...]
+    house: Annotated[bytes, Meta(max_length=HOUSE_BYTES_MAX)] = b""
+    memory: Annotated[bytes, Meta(max_length=4096)] = b""
+    ages_ns: tuple[Count, ...] = ()
+    """Time since each machine entered its state."""
+    values: tuple[tuple[Count, HexType, Annotated[bytes, Meta(max_length=128)]], ...] = ()
+    """Values that machines wrote last, by the number of the output."""
+
+
+JournalEntry = EventTaken | DeviceJoined | DeviceLeft | ResetOrdered | AllHave | LeadTaken | HouseTaken | HouseSnapshot
+
+
+class Term(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """Time in which one adapter leads."""
+
+    epoch: Count
+    life: Count
+
+
+class JournalRecord(msgspec.Struct, frozen=True, array_like=True):
+    """An entry, and in which term it was written."""
+
+    term: Term
+    entry: JournalEntry
+
+
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final[msgspec.msgpack.Decoder[JournalEntry]] = msgspec.msgpack.Decoder(JournalEntry)
+_decoder: Final[msgspec.msgpack.Decoder[JournalRecord]] = msgspec.msgpack.Decoder(JournalRecord)
 
 
-def encode_entry(entry: JournalEntry) -> bytes:
-    return _encoder.encode(entry)
+def encode_record(record: JournalRecord) -> bytes:
+    return _encoder.encode(record)
 
 
-def decode_entry(data: bytes) -> JournalEntry:
-    """Inverse of `encode_entry`. Raises DecodeError: it is no entry."""
+def decode_record(data: bytes) -> JournalRecord:
+    """Inverse of `encode_record`. Raises DecodeError: it is none."""
     try:
-        entry = _decoder.decode(data)
+        record = _decoder.decode(data)
+        entry = record.entry
         if isinstance(entry, EventTaken):
+            IPv6Address(entry.host)
             decode_value(entry.datatype, entry.value, 0)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        elif isinstance(entry, HouseSnapshot):
+            for _, datatype, value in entry.values:
+                decode_value(datatype, value, 0)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise DecodeError(0, str(error)) from error
-    return entry
+    return record
 
 
 def event_of(host: str, port: int, number: int, first: bytes, eid: int, value: HexValue) -> EventTaken:

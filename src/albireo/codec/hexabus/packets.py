@@ -52,6 +52,8 @@ CONN_RESET: Final = 0x08
 """The sender begins another row of numbers."""
 ORIGIN_BYTES: Final = 16
 NUMBER_MAX: Final = 0xFFFF
+ALL_NEEDED: Final = 0xFFFF
+"""All of the 16 packets before it."""
 
 
 class HexError(IntEnum):
@@ -123,7 +125,10 @@ class PInfoPacket(msgspec.Struct, frozen=True, tag=0x11):
     eid: int
     value: HexValue
     origin: bytes
-    """IPv6 address of the device whose endpoint it is, 16 bytes; of a group, what stands for it."""
+    """IPv6 address of the device whose endpoint it is, 16 bytes."""
+    needs: int = ALL_NEEDED
+    """Which of the 16 packets before it must have been acted on: bit 0 is the one right before. Left out if all must;
+    else two bytes behind the packet, which devices of the original pass over (ADR-0253)."""
 
 
 class PropertyQueryPacket(msgspec.Struct, frozen=True, tag=0x13):
@@ -205,10 +210,11 @@ def _encoded(packet: HexPacket) -> bytes:
             return _TYPED.pack(eid, value.datatype) + encode_value(value)
         case ReportPacket(eid=eid, value=value, cause=cause):
             return _TYPED.pack(eid, value.datatype) + encode_value(value) + _CAUSE.pack(cause)
-        case PInfoPacket(eid=eid, value=value, origin=origin):
+        case PInfoPacket(eid=eid, value=value, origin=origin, needs=needs):
             if len(origin) != ORIGIN_BYTES:
                 raise ValueError(f"an origin has {ORIGIN_BYTES} bytes, and not {len(origin)}")
-            return _TYPED.pack(eid, value.datatype) + encode_value(value) + origin
+            told = _TYPED.pack(eid, value.datatype) + encode_value(value) + origin
+            return told if needs == ALL_NEEDED else told + _CAUSE.pack(needs)
         case EndpointInfoPacket(eid=eid, datatype=datatype, name=name):
             return _TYPED.pack(eid, datatype) + _named(name)
         case EndpointReportPacket(eid=eid, datatype=datatype, name=name, cause=cause):
@@ -277,7 +283,8 @@ def _of_value(kind: int, data: bytes) -> HexPacket:
     origin = data[at : at + ORIGIN_BYTES]
     if len(origin) < ORIGIN_BYTES:
         raise DecodeError(len(data), "the end within the origin")
-    return PInfoPacket(eid, value, origin)
+    needs = data[at + ORIGIN_BYTES :]
+    return PInfoPacket(eid, value, origin, *(_CAUSE.unpack(needs) if len(needs) == _CAUSE.size else ()))
 
 
 def _of_endpoint(kind: int, data: bytes) -> HexPacket:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.packets import HexError
 from albireo.codec.hexabus.program import SmProgram, decode_program
+from albireo.codec.hexabus.recovery import RecoveryPieces
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus.arithmetic import SmError
 from albireo.machine.hexabus.device import (
@@ -14,9 +15,10 @@ from albireo.machine.hexabus.device import (
     EventCame,
     HexAddress,
     HexDevice,
+    RecoveryCame,
 )
-from albireo.machine.hexabus.endpoints import CONTROL, PROGRAM, Endpoint
-from albireo.machine.hexabus.upload import PIECES_MAX, ProgramStore
+from albireo.machine.hexabus.endpoints import CONTROL, PROGRAM, PROGRAM_ID, Endpoint
+from albireo.machine.hexabus.upload import PIECES_MAX, ProgramStore, program_id
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
 from albireo.model.instant import Instant
 
@@ -24,17 +26,21 @@ from albireo.model.instant import Instant
 class ActingDevice:
     """A device that runs a program. Its methods are those of the device."""
 
-    def __init__(self, device: HexDevice, program: SmProgram | None = None) -> None:
-        """`program`: None: it has none yet, and acts on nothing."""
+    def __init__(self, device: HexDevice, program: bytes = b"") -> None:
+        """`program`: empty: it has none yet, and acts on nothing."""
         self.device = device
-        self.store = ProgramStore()
+        device.resumes = self._resumes
+        self.store = ProgramStore(program)
         room = Endpoint(PROGRAM, "program", HexType.BYTES65, bytes(65), is_writable=True, refuses=self._refuses)
         device.endpoints.add(room)
         self.failed: dict[SmError, int] = {}
         """Runs that ended early, by cause."""
-        self._program = program
-        self._is_stored = False
+        self._id = Endpoint(PROGRAM_ID, "program id", HexType.BYTES16, bytes(16), is_event=False)
+        device.endpoints.add(self._id)
+        self._program: SmProgram | None = None
+        self._is_stored = bool(program)
         """Pieces of another program came."""
+        self._pieces = RecoveryPieces()
         self._machine: SmMachine | None = None
         self._now = Instant(0)
         self._written: list[DeviceEffect] = []
@@ -68,8 +74,13 @@ class ActingDevice:
                     self._is_stored = True
                 case EndpointWritten(eid=eid, value=HexValue(value=0)) if eid == CONTROL:
                     self._machine = None
+                    self.store.clear()
+                case RecoveryCame(number=number, piece=piece):
+                    self._pieces.take(number, piece)
                 case EventCame(origin=origin, eid=eid, value=value):
-                    found += self._run(SmEvent(origin, eid, value))
+                    self._run(SmEvent(origin, eid, value))
+            written, self._written = self._written, []
+            found += written
         return found
 
     @staticmethod
@@ -80,21 +91,33 @@ class ActingDevice:
         """The program begins anew; one that was uploaded takes the place of the one before, if it can be run."""
         if self._is_stored:
             self._is_stored = False
+            room = bytes(self.store.data)
+            self._id.value = program_id(room)
             try:
-                self._program = decode_program(bytes(self.store.data))
+                self._program = decode_program(room)
             except DecodeError:
                 self._program = None
                 self.failed[SmError.INVALID_HEADER] = self.failed.get(SmError.INVALID_HEADER, 0) + 1
         self._machine = None if self._program is None else SmMachine(self._program, self._write)
 
-    def _run(self, event: SmEvent) -> list[DeviceEffect]:
-        if self._machine is None:
-            return []
-        error = self._machine.run(event, 0)
+    def _resumes(self, number: int) -> bool:
+        told = self._pieces.complete(number)
+        if told is None:
+            return False
+        if not told.memory:
+            self._machine = None
+        elif self._machine is not None:
+            self._machine.resume(told.memory)
+        for eid, value in told.values:
+            one = self.device.endpoints.find(eid)
+            if one is not None and one.told != value:
+                self._write(eid, value)
+        return True
+
+    def _run(self, event: SmEvent) -> None:
+        error = None if self._machine is None else self._machine.run(event, 0)
         if error is not None:
             self.failed[error] = self.failed.get(error, 0) + 1
-        written, self._written = self._written, []
-        return written
 
     def _write(self, eid: int, value: HexValue) -> HexError | None:
         error, effects = self.device.acted(eid, value, self._now)

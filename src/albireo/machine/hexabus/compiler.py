@@ -127,8 +127,21 @@ def timers_of(house: House) -> list[HouseTimer]:
     ]
 
 
+def outputs_of(house: House) -> list[tuple[str, str]]:
+    """Devices and endpoints to which machines write."""
+    found = {
+        (name, action.endpoint)
+        for machine in house.machines
+        for one in machine.transitions
+        for action in one.actions
+        for name in house.devices
+        if _is_meant(name, action)
+    }
+    return sorted(found)
+
+
 def compiled(house: House, device: str | None) -> bytes:
-    """The program of a device; None: that of no device, which keeps the states and writes nothing.
+    """The program of a device; None: that of the master, which writes for all of them, to the numbers of `outputs_of`.
 
     Raises:
         CompileError: a name means nothing, or the program is too large.
@@ -146,7 +159,7 @@ def compiled(house: House, device: str | None) -> bytes:
         code.put(SmOp.RET)
     begin = HEAD.size
     data = HEAD.pack(VERSION, begin, begin + len(init.data), NOTHING) + bytes(init.data) + bytes(packet.data)
-    if len(data) > PROGRAM_BYTES_MAX:
+    if len(data) > PROGRAM_BYTES_MAX and device is not None:
         raise CompileError(
             f"the program of {device} has {len(data):,} bytes, and a device room for {PROGRAM_BYTES_MAX:,}"
         )
@@ -244,8 +257,9 @@ def _write(code: _Code, house: House, device: str | None, action: WriteAction) -
         if _is_meant(name, action):
             endpoint = _endpoint(house, name, action.endpoint)
             constant = _constant(endpoint.datatype, action.value, f"{name}.{action.endpoint}")
-            if name == device:
-                code.put(constant, SmOp.LD_U32, struct.pack(">I", endpoint.eid), SmOp.WRITE)
+            eid = outputs_of(house).index((name, action.endpoint)) if device is None else endpoint.eid
+            if device in (name, None):
+                code.put(constant, SmOp.LD_U32, struct.pack(">I", eid), SmOp.WRITE)
 
 
 def _constant(datatype: HexType, value: float, where: str) -> bytes:

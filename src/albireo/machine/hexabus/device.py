@@ -4,10 +4,10 @@
     PINFO of the master, new --> acted on, acknowledged by unicast; said again --> acknowledged again
     WRITE, new --> done, acknowledged, told as INFO; refused --> ERROR
     no acknowledgement after the last repetition --> failed: nothing is sent, the state machine stands still
-    a PINFO whose number is not the next one --> one was missed: as if failed, and the master had said something
+    a PINFO whose number is too far ahead --> one was missed: as if failed, and the master had said something
     WRITE of the control, to all --> the state machine begins anew; to this device alone --> as before
     failed, and the master says anything --> start-up WRITE to the master, empty queues, the state machine begins anew
-    the answer to that --> events behind its number count, and none before
+    the answer to that, and all that it is to go on with --> events behind its number count, and none before
 
 State changes come from the master's PINFO alone; an INFO of another device changes nothing here (D7).
 
@@ -27,7 +27,7 @@ import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.packets import (
-    CONN_RESET,
+    ALL_NEEDED,
     GROUP,
     PORT,
     RELIABLE,
@@ -53,8 +53,8 @@ from albireo.codec.hexabus.packets import (
     encode,
 )
 from albireo.codec.hexabus.values import HexType, HexValue
-from albireo.machine.hexabus.endpoints import CONTROL, NEXT_ENDPOINT, Endpoints
-from albireo.machine.hexabus.rows import NO_NUMBER, REPEATS, Hearing, ReceiveRow, SendRow, following
+from albireo.machine.hexabus.endpoints import CONTROL, NEXT_ENDPOINT, RECOVERY, Endpoints
+from albireo.machine.hexabus.rows import REPEATS, Hearing, OrderRow, ReceiveRow, SendRow
 from albireo.model.instant import Instant, soonest
 
 PEERS_MAX: Final = 64
@@ -100,7 +100,15 @@ class BeganAnew(msgspec.Struct, frozen=True):
     """Effect: the device starts, or recovers; its state machine begins with its first state."""
 
 
-DeviceEffect = SendDatagram | EndpointWritten | EventCame | BeganAnew
+class RecoveryCame(msgspec.Struct, frozen=True):
+    """Effect: a piece of what the device is to go on with."""
+
+    number: int
+    """Number of the last event that it includes."""
+    piece: bytes
+
+
+DeviceEffect = SendDatagram | EndpointWritten | EventCame | BeganAnew | RecoveryCame
 
 
 class HexDevice:
@@ -124,7 +132,10 @@ class HexDevice:
         self.counts = {"malformed": 0, "forged": 0, "again": 0, "old": 0, "lost": 0, "missed": 0}
         self.is_recovering = False
         """It has said that it begins anew, and has no answer."""
+        self.resumes: Callable[[int], bool] = lambda _: True
+        """Takes up what came to go on with behind a number; False: it is not complete."""
         self._effects: list[DeviceEffect] = []
+        self._order = OrderRow()
         self._rows: dict[HexAddress, ReceiveRow] = {}
         self._events = SendRow(partial(self._send, TO_GROUP), draw(0xFFFF), repeats)
         """INFO of this device to the group, which the master acknowledges."""
@@ -179,7 +190,7 @@ class HexDevice:
         if self.is_failed and source.host == self.master.host:
             self._begin(now)
         packet = datagram.packet
-        if isinstance(packet, PInfoPacket) and not (source.host == self.master.host and datagram.flags & RELIABLE):
+        if isinstance(packet, PInfoPacket) and not (source == self.master and datagram.flags & RELIABLE):
             self.counts["forged"] += 1
             return []
         cause = getattr(packet, "cause", None)
@@ -219,34 +230,31 @@ class HexDevice:
 
     def _answered(self, source: HexAddress, number: int, cause: int, now: Instant) -> None:
         """An answer: of the master to an event, or to the word that this device begins anew."""
-        if source.host != self.master.host:
+        if source != self.master:
             return
+        if self.is_recovering and self._to_master.waits_for(cause):
+            if not self.resumes(number):
+                return
+            self.is_recovering = False
+            self._order.go_on_behind(number)
         if not self._to_master.heard(cause, now):
             self._events.heard(cause, now)
-        elif self.is_recovering:
-            self.is_recovering = False
-            self._row(source).took(number, b"")
 
     def _take(self, source: HexAddress, datagram: HexDatagram, data: bytes, now: Instant, *, is_group: bool) -> None:
+        if source == self.master and datagram.flags & RELIABLE:
+            self._take_item(source, datagram, data, now)
+            return
         row = self._row(source)
-        before = row.last
-        if self.is_recovering and isinstance(datagram.packet, PInfoPacket):
-            return  # What counts for this device begins behind the number that answers its start.
         hearing = row.hear(datagram, data)
         if hearing in (Hearing.AGAIN, Hearing.OLD):
             self.counts[hearing.name.lower()] += 1
         match datagram.packet:
-            case PInfoPacket(origin=origin, eid=eid, value=value):
-                if hearing is Hearing.NEW and _is_hole(before, datagram):
-                    self.counts["missed"] += 1
-                    self._begin(now)
-                    return
-                if hearing is Hearing.NEW:
-                    self._effects.append(EventCame(origin, eid, value))
-                if datagram.flags & (WANT_ACK | WANT_UL_ACK):
-                    self._say(source, AckPacket(row.last))
-            case WritePacket() as packet if packet == START_UP and source.host == self.master.host and not is_group:
+            case WritePacket() as packet if packet == START_UP and source == self.master and not is_group:
                 self._begin(now)
+            case WritePacket(eid=eid, value=HexValue(value=bytes() as piece)) if source == self.master and (
+                eid == RECOVERY
+            ):
+                self._effects.append(RecoveryCame(datagram.number, piece))
             case WritePacket() | PropertyWritePacket() as packet:
                 if hearing in (Hearing.NEW, Hearing.PLAIN):
                     row.answer = self._written(packet, datagram, now)
@@ -258,6 +266,26 @@ class HexDevice:
                     self._say(source, AckPacket(datagram.number))
             case packet:
                 self._answer(source, datagram.number, packet, is_group=is_group)
+
+    def _take_item(self, source: HexAddress, datagram: HexDatagram, data: bytes, now: Instant) -> None:
+        """An item of the order: an event, or a reset."""
+        packet = datagram.packet
+        if self.is_recovering or not (isinstance(packet, PInfoPacket) or packet == START_UP):
+            return  # What counts for this device begins behind the number that answers its start.
+        needs = packet.needs if isinstance(packet, PInfoPacket) else ALL_NEEDED
+        hearing = self._order.hear(datagram, data, needs)
+        if hearing is Hearing.MISSED:
+            self.counts["missed"] += 1
+            self._begin(now)
+            return
+        if hearing is not Hearing.NEW:
+            self.counts[hearing.name.lower()] += 1
+        elif isinstance(packet, PInfoPacket):
+            self._effects.append(EventCame(packet.origin, packet.eid, packet.value))
+        else:
+            self._effects.append(BeganAnew())
+        if datagram.flags & (WANT_ACK | WANT_UL_ACK):
+            self._say(source, AckPacket(datagram.number))
 
     def _written(
         self, packet: WritePacket | PropertyWritePacket, datagram: HexDatagram, now: Instant
@@ -279,7 +307,7 @@ class HexDevice:
         row = self._rows.pop(source, None) or ReceiveRow()
         self._rows[source] = row
         while len(self._rows) > PEERS_MAX:
-            self._rows.pop(next(one for one in self._rows if one.host != self.master.host))
+            del self._rows[next(iter(self._rows))]
         return row
 
     def _answer(self, source: HexAddress, number: int, packet: HexPacket, *, is_group: bool) -> None:
@@ -306,9 +334,3 @@ class HexDevice:
             return PropertyReportPacket(eid, one.next_property(0), found, number)
         value = one.property(property_id)
         return None if value is None else PropertyReportPacket(eid, one.next_property(property_id), value, number)
-
-
-def _is_hole(before: int, datagram: HexDatagram) -> bool:
-    """Whether packets of the master's row were missed before this new one."""
-    is_first = before == NO_NUMBER or bool(datagram.flags & CONN_RESET)
-    return not is_first and datagram.number != following(before)

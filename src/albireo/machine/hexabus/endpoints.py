@@ -21,7 +21,11 @@ CONTROL: Final = 9
 """Starts and stops the state machine of a device; at the master it asks for a reset."""
 PROGRAM: Final = 10
 """Takes programs, in pieces of 65 bytes."""
+PROGRAM_ID: Final = 12
+"""Tells which program a device has, in 16 bytes."""
 LOCAL_TIME: Final = 129
+RECOVERY: Final = 253
+"""Takes with what a device goes on, from the master alone."""
 
 NEXT_ENDPOINT: Final = 0
 NAME: Final = 1

@@ -1,22 +1,24 @@
 """Master: brings the events of all devices into one order, and has every device hear of each.
 
     INFO of a device, new --> the journal --on record--> acknowledged by unicast, and the next item of the order
-    next item --multicast--> all that are there acknowledge --> the one behind it
-                                   \\--time--> the same bytes again, to all
-                                   \\--the last repetition was in vain--> whoever is missing leaves, on record
+    item --multicast--> all that are there acknowledge --> over
+                            \\--time--> the same bytes again, to all
+                            \\--the last repetition was in vain--> whoever is missing leaves, on record
     a device that left, and answers after all --> told to begin anew
-    start-up WRITE of a device --> it joins, on record --> acknowledged; it hears the items behind that
+    start-up WRITE of a device --> its program is the one on record --> it joins, on record --> acknowledged, with what
+                            it is to go on with; it hears the items behind that
 
-One item is under way at a time. What is acknowledged to a sensor is on record: neither a takeover nor a crash loses it.
-A reset that an operator orders goes before items that not all have: who lacks them does not get them any more.
+Items are under way together if no state machine depends on two of them, and all devices keep a window of numbers; else
+one after the other. What is acknowledged to a sensor is on record: neither a takeover nor a crash loses it. A reset
+that an operator orders goes before items that not all have: who lacks them does not get them any more.
 
 Invariants
     safe:   no event is acknowledged that is not on record (D2).
     once:   an event that is said again is one item, whoever leads (D1).
     all:    an item is over once each device that is there has said so, or left on record (D3, D4).
 
-Not done here: the journal, sockets, who leads, what leaves when a lease is over.
-Spec: third seed, Protocol state machine on the master; ADR-0251.
+Not done here: the journal, sockets, who leads, what leaves when a lease is over, programs.
+Spec: third seed, Protocol state machine on the master; ADR-0251, ADR-0253.
 """
 
 from collections.abc import Collection
@@ -31,8 +33,12 @@ from albireo.codec.hexabus.journal import (
     DeviceJoined,
     DeviceLeft,
     EventTaken,
+    HouseTaken,
     JournalEntry,
+    JournalRecord,
+    LeadTaken,
     ResetOrdered,
+    Term,
     event_of,
 )
 from albireo.codec.hexabus.packets import (
@@ -46,23 +52,26 @@ from albireo.codec.hexabus.packets import (
     decode,
     encode,
 )
-from albireo.codec.hexabus.values import HexValue
+from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus.device import START_UP, TO_GROUP, HexAddress, SendDatagram
-from albireo.machine.hexabus.order import EventOrder
-from albireo.machine.hexabus.rows import REPEATS, Hearing
-from albireo.machine.hexabus.silent import SilentMachine
-from albireo.model.instant import Instant, soonest
+from albireo.machine.hexabus.endpoints import RECOVERY
+from albireo.machine.hexabus.fold import HouseFold
+from albireo.machine.hexabus.rows import REPEATS, WINDOW, Hearing
+from albireo.model.instant import MS, Instant, soonest
 
 PENDING_MAX: Final = 1_000
-"""Entries on their way to the journal; an event that comes beyond is not acknowledged, and comes again."""
+"""Entries on their way to the journal, and items that not all have; an event that comes beyond is not acknowledged, and
+comes again."""
 PENDING_OF_ONE_MAX: Final = 8
-"""The same of one device: it has one event under way, unless it is broken."""
+"""Entries of one device on their way: it has one event under way, unless it is broken."""
+ALL_HAVE_NS: Final = 50 * MS
+"""Time after which is put on record what all have, if nothing else is put meanwhile."""
 
 
-class PutEntry(msgspec.Struct, frozen=True):
-    """Effect: put this into the journal; `committed` tells that it is on record, in this order."""
+class PutRecord(msgspec.Struct, frozen=True):
+    """Effect: put this into the journal; `read` tells when it is on record."""
 
-    entry: JournalEntry
+    record: JournalRecord
 
 
 class ValueTold(msgspec.Struct, frozen=True):
@@ -73,14 +82,30 @@ class ValueTold(msgspec.Struct, frozen=True):
     value: HexValue
 
 
-MasterEffect = PutEntry | SendDatagram | ValueTold
+class ProgramAsked(msgspec.Struct, frozen=True):
+    """Effect: see that a device has this program; then `runs`."""
+
+    host: str
+    program: bytes
 
 
-class _Unsaid(msgspec.Struct):
-    """Something that is acknowledged once it is on record."""
+MasterEffect = PutRecord | SendDatagram | ValueTold | ProgramAsked
 
-    to: HexAddress
-    number: int
+
+class _Pending(msgspec.Struct):
+    """An entry on its way to the journal, and what is acknowledged once it is there."""
+
+    entry: JournalEntry
+    to: HexAddress | None = None
+    number: int = 0
+
+
+class _UnderWay(msgspec.Struct):
+    """An item that was sent."""
+
+    missing: set[str]
+    due: Instant
+    copies: int = 1
 
 
 class HexMaster:
@@ -88,43 +113,64 @@ class HexMaster:
 
     def __init__(
         self,
-        order: EventOrder,
+        fold: HouseFold,
+        term: Term,
         known: Collection[str],
-        silent: SilentMachine | None = None,
         repeats: tuple[int, ...] = REPEATS,
+        window: int = WINDOW,
     ) -> None:
         """
         Args:
-            order: the journal up to its end, folded.
+            fold: the journal so far; from here on this folds what `read` is told.
+            term: later than any on record.
             known: hosts that are devices of this network; nobody else joins, or is waited for.
-            silent: the machines of the house, which have taken the same; None: there are none.
+            window: items that may be under way together; 1 if one of the devices keeps no window.
         """
-        self.order = order
+        self.fold = fold
+        self.order = fold.order
+        self.term = term
+        self.is_leading = self.is_deposed = False
+        """Its lead is on record; another one's that came later is."""
         self._known = known
-        self._silent = silent
-        self.counts = {"malformed": 0, "strange": 0, "again": 0, "old": 0, "refused": 0}
+        self.counts = {"malformed": 0, "strange": 0, "again": 0, "old": 0, "refused": 0, "events": 0}
         self._repeats = repeats
+        self._window = window
         self._effects: list[MasterEffect] = []
-        self._pending: list[tuple[JournalEntry, _Unsaid | None]] = []
-        """Entries that are not on record."""
-        self._item = order.all_have
-        """Item that is under way, or over."""
-        self._missing: set[str] = set()
-        self._copies = 0
-        self._due: Instant | None = None
+        self._pending: list[_Pending] = []
+        self.upto = 0
+        """Item up to which all are over: every member has everything."""
+        self._over: set[int] = set()
+        self._under_way: dict[int, _UnderWay] = {}
+        self._all_have_due: Instant | None = None
+        self._starts: dict[str, tuple[HexAddress, int]] = {}
+        """Words of devices that begin anew, whose program was asked for."""
+
+    @property
+    def is_quiet(self) -> bool:
+        """True: nothing is on its way to the journal or to devices."""
+        return not self._pending and not self._under_way
+
+    @property
+    def has_put(self) -> bool:
+        """True: something is on its way to the journal."""
+        return bool(self._pending)
 
     def deadline(self) -> Instant | None:
-        return soonest(self._due, None if self._silent is None else self._silent.deadline())
+        if not self.is_leading:
+            return None
+        silent = self.fold.silent
+        due = min((one.due for one in self._under_way.values()), default=None)
+        return soonest(due, self._all_have_due, None if silent is None or self._pending else silent.deadline())
 
     # Events.
 
-    def begin(self, now: Instant) -> list[MasterEffect]:
-        """This member leads: what not all have goes out again, with the same bytes."""
-        self._go_on(now)
+    def begin(self) -> list[MasterEffect]:
+        """This member is to lead: it does once that is on record."""
+        self._put(LeadTaken())
         return self._done()
 
     def join(self, host: str) -> list[MasterEffect]:
-        """Somebody says that a device is there, whether it tells of events or not."""
+        """Somebody says that a device is there, which does not say so itself."""
         if host in self._known and host not in self.order.members:
             self._put(DeviceJoined(host))
         return self._done()
@@ -134,23 +180,31 @@ class HexMaster:
         self._put(ResetOrdered(reason))
         return self._done()
 
-    def committed(self, now: Instant) -> list[MasterEffect]:
-        """The oldest entry that was put is on record."""
-        entry, waiting = self._pending.pop(0)
-        self.order.fold(entry)
-        if self._silent is not None:
-            self._silent.folded(entry, now)
-        if waiting is not None:
-            self._acknowledge(waiting.to, waiting.number)
-        if isinstance(entry, ResetOrdered):
-            self._item, self._missing, self._due = self.order.all_have, set(), None
-        if isinstance(entry, DeviceLeft | DeviceJoined):
-            self._missing.discard(entry.host)
-        self._go_on(now)
+    def take_house(self, house: bytes) -> list[MasterEffect]:
+        """Devices are to have these machines, encoded, if they have others."""
+        if house != self.fold.house:
+            self._put(HouseTaken(house))
+        return self._done()
+
+    def read(self, record: JournalRecord, now: Instant, put_at: Instant | None = None) -> list[MasterEffect]:
+        """The next record of the journal, whoever put it.
+
+        Args:
+            put_at: instant at which it was put; None: now.
+        """
+        is_own = record.term == self.term
+        if not self.fold.fold(record, now if put_at is None else put_at):
+            return self._done()
+        if record.term > self.term:
+            self.is_leading, self.is_deposed = False, True
+        elif is_own and self._pending and self._pending[0].entry == record.entry:
+            self._recorded(self._pending.pop(0), now)
         return self._done()
 
     def heard(self, source: HexAddress, data: bytes, now: Instant) -> list[MasterEffect]:
         """A datagram came, to this member or to the group."""
+        if not self.is_leading:
+            return []
         try:
             datagram = decode(data)
         except DecodeError:
@@ -160,26 +214,43 @@ class HexMaster:
             case AckPacket(cause=cause) | ErrorPacket(cause=cause):
                 self._has(source.host, cause, now)
             case InfoPacket(eid=eid, value=value):
-                self._effects.append(ValueTold(source.host, eid, value))
                 if datagram.flags & RELIABLE:
                     self._event(source, datagram, data, eid, value)
+                elif source.host in self._known:
+                    self._effects.append(ValueTold(source.host, eid, value))
             case WritePacket() as packet if packet == START_UP:
                 self._recover(source, datagram)
             case _:
                 self.counts["strange"] += 1
         return self._done()
 
+    def runs(self, host: str, program: bytes) -> list[MasterEffect]:
+        """A device has this program now, or room for none."""
+        start = self._starts.pop(host, None)
+        if start is not None and self.fold.programs.get(host) == program:
+            self._put(DeviceJoined(host, start[1]), *start)
+        return self._done()
+
     def time_passed(self, now: Instant) -> list[MasterEffect]:
         """Send again what somebody lacks, have those leave who are silent, and tell of time."""
-        for event in self._silent.due(now) if self._silent is not None else ():
+        if not self.is_leading:
+            return []
+        silent = self.fold.silent
+        for event in silent.due(now) if silent is not None else ():
             self._put(event_of(str(IPv6Address(event.origin)), 0, 0, b"", event.eid, event.value))
-        if self._due is not None and now >= self._due:
-            if self._copies < len(self._repeats):
-                self._send(now)
+        for item, one in self._under_way.items():
+            if now < one.due:
+                continue
+            if one.copies < len(self._repeats):
+                self._effects.append(SendDatagram(TO_GROUP, self.order.bytes_of(item)))
+                one.due = Instant(now + self._repeats[one.copies])
+                one.copies += 1
             else:
-                self._due = None
-                for host in sorted(self._missing):
+                one.due = Instant(now + self._repeats[-1])
+                for host in sorted(one.missing):
                     self._put(DeviceLeft(host, "silent"))
+        if self._all_have_due is not None and now >= self._all_have_due:
+            self._tell_all_have()
         return self._done()
 
     # Inside.
@@ -188,73 +259,129 @@ class HexMaster:
         effects, self._effects = self._effects, []
         return effects
 
-    def _put(self, entry: JournalEntry, waiting: _Unsaid | None = None) -> None:
-        if any(one == entry for one, _ in self._pending):
+    def _put(self, entry: JournalEntry, to: HexAddress | None = None, number: int = 0) -> None:
+        if any(one.entry == entry for one in self._pending) or self.is_deposed:
             return
-        self._pending.append((entry, waiting))
-        self._effects.append(PutEntry(entry))
+        self._tell_all_have()
+        self._pending.append(_Pending(entry, to, number))
+        self._effects.append(PutRecord(JournalRecord(self.term, entry)))
 
-    def _acknowledge(self, to: HexAddress, number: int, item: int | None = None) -> None:
-        """By unicast: on the group two sensors with the same number would take each other's (D5).
+    def _tell_all_have(self) -> None:
+        """Put on record up to where all have everything."""
+        if self._all_have_due is not None:
+            self._all_have_due = None
+            self._put(AllHave(self.upto))
 
-        Its own number is that of an item, the last one if none is named: a device that begins anew goes on behind it.
-        """
-        item = self.order.last if item is None else item
-        data = encode(HexDatagram(AckPacket(number), self.order.number_of(item)))
+    def _recorded(self, one: _Pending, now: Instant) -> None:
+        """An own entry is on record."""
+        match one.entry:
+            case LeadTaken():
+                self.is_leading = True
+                self.upto = self.order.all_have
+            case ResetOrdered():
+                self.upto = self.order.all_have
+                self._over.clear()
+                self._under_way.clear()
+            case EventTaken():
+                self.counts["events"] += 1
+            case DeviceLeft(host=host):
+                self._starts.pop(host, None)
+        if one.to is not None and isinstance(one.entry, DeviceJoined):
+            self._answer_start(one.to, one.number)
+        elif one.to is not None:
+            self._acknowledge(one.to, one.number)
+        if isinstance(one.entry, DeviceLeft | DeviceJoined | HouseTaken):
+            for item, under_way in self._under_way.items():
+                under_way.missing &= self.order.waits_for(item)
+        self._go_on(now)
+
+    def _acknowledge(self, to: HexAddress, number: int) -> None:
+        """By unicast: on the group two sensors with the same number would take each other's (D5)."""
+        data = encode(HexDatagram(AckPacket(number), self.order.number_of(self.order.last)))
         self._effects.append(SendDatagram(to, data))
+
+    def _answer_start(self, to: HexAddress, number: int) -> None:
+        """Tell a device that begins anew with what it goes on, and behind which number."""
+        member = self.order.members[to.host]
+        behind = self.order.number_of(member.behind)
+        for piece in member.pieces:
+            packet = WritePacket(RECOVERY, HexValue(HexType.BYTES65, piece))
+            self._effects.append(SendDatagram(to, encode(HexDatagram(packet, behind))))
+        self._effects.append(SendDatagram(to, encode(HexDatagram(AckPacket(number), behind))))
 
     def _event(self, source: HexAddress, datagram: HexDatagram, data: bytes, eid: int, value: HexValue) -> None:
         if source.host not in self.order.members:
             self.counts["strange"] += 1
             return
-        row = self.order.rows.get((source.host, source.port))
+        row = self.order.rows.get(source.host, {}).get(source.port)
         hearing = Hearing.NEW if row is None else row.tell(datagram, data)
         if row is not None and hearing is not Hearing.NEW:
             self.counts[hearing.name.lower()] += 1
-            self._acknowledge(source, row.last)
+            if not row.is_closed:
+                self._acknowledge(source, row.last)
             return
         first = data if datagram.flags & CONN_RESET else b""
         entry = event_of(source.host, source.port, datagram.number, first, eid, value)
-        own = sum(isinstance(one, EventTaken) and one.host == source.host for one, _ in self._pending)
-        if len(self._pending) >= PENDING_MAX or own >= PENDING_OF_ONE_MAX:
+        own = sum(isinstance(one.entry, EventTaken) and one.entry.host == source.host for one in self._pending)
+        waiting = max(len(self._pending), self.order.last - self.upto)
+        if waiting >= PENDING_MAX or own >= PENDING_OF_ONE_MAX:
             self.counts["refused"] += 1
-        else:
-            self._put(entry, _Unsaid(source, datagram.number))
+        elif not any(one.entry == entry for one in self._pending):
+            self._effects.append(ValueTold(source.host, eid, value))
+            self._put(entry, source, datagram.number)
 
     def _recover(self, source: HexAddress, datagram: HexDatagram) -> None:
         """A device begins anew: it hears what comes from now on, or from where it was told so already."""
-        order, host = self.order, source.host
+        host, member = source.host, self.order.members.get(source.host)
         if host not in self._known:
             self.counts["strange"] += 1
-        elif host in order.members and order.joined[host] == datagram.number:
-            self._acknowledge(source, datagram.number, order.members[host])
+        elif member is not None and member.joined == datagram.number:
+            self._answer_start(source, datagram.number)
+        elif host in self.fold.programs:
+            self._starts[host] = source, datagram.number
+            self._effects.append(ProgramAsked(host, self.fold.programs[host]))
         else:
-            self._put(DeviceJoined(host, datagram.number), _Unsaid(source, datagram.number))
+            self._put(DeviceJoined(host, datagram.number), source, datagram.number)
 
     def _has(self, host: str, cause: int, now: Instant) -> None:
-        """A device says up to which number it has everything; one that left is told to begin anew."""
+        """A device says that it has an item; one that left is told to begin anew."""
         if host in self.order.left:
             again = encode(HexDatagram(START_UP, self.order.number_of(self.order.last)))
             self._effects.append(SendDatagram(HexAddress(host), again))
-        if host in self._missing and self.order.item_of(cause) >= self._item:
-            self._missing.discard(host)
-            self._go_on(now)
+        one = self._under_way.get(self.order.item_of(cause))
+        if one is not None and host in one.missing:
+            one.missing.discard(host)
+            if not one.missing:
+                self._go_on(now)
 
     def _go_on(self, now: Instant) -> None:
-        """Send the next item, once the one before is over."""
-        is_told = any(isinstance(one, AllHave) for one, _ in self._pending)
-        if self._item > self.order.all_have and not self._missing and not is_told:
-            self._put(AllHave(self._item))
-        while not self._missing and self._item < self.order.last:
-            self._item += 1
-            self._missing = self.order.waits_for(self._item)
-            self._copies = 0
-            if self._missing:
-                self._send(now)
-        if not self._missing:
-            self._due = None
+        """End what all have, and send what depends on nothing that is under way."""
+        self._end(now)
+        while self._begin_items(now):
+            self._end(now)
 
-    def _send(self, now: Instant) -> None:
-        self._effects.append(SendDatagram(TO_GROUP, self.order.bytes_of(self._item)))
-        self._due = Instant(now + self._repeats[self._copies])
-        self._copies += 1
+    def _begin_items(self, now: Instant) -> bool:
+        """Send what may be sent. True: some of it concerns nobody."""
+        is_over = False
+        for item in range(self.upto + 1, min(self.order.last, self.upto + self._window) + 1):
+            if item in self._over or item in self._under_way:
+                continue
+            if any(one > self.upto and one not in self._over for one in self.order.needs(item)):
+                continue
+            missing = self.order.waits_for(item)
+            if missing:
+                self._effects.append(SendDatagram(TO_GROUP, self.order.bytes_of(item)))
+            self._under_way[item] = _UnderWay(missing, Instant(now + self._repeats[0]))
+            is_over |= not missing
+        return is_over
+
+    def _end(self, now: Instant) -> None:
+        for item in [item for item, one in self._under_way.items() if not one.missing]:
+            del self._under_way[item]
+            self._over.add(item)
+        before = self.upto
+        while self.upto + 1 in self._over:
+            self.upto += 1
+            self._over.discard(self.upto)
+        if self.upto > before and self._all_have_due is None:
+            self._all_have_due = Instant(now + ALL_HAVE_NS)

@@ -8,17 +8,26 @@ Invariants
     gone:  an item is forgotten once all have it, or a reset stands behind it.
 """
 
+from collections import deque
 from ipaddress import IPv6Address
+from typing import Final
+
+import msgspec
 
 from albireo.codec.hexabus.journal import (
     AllHave,
     DeviceJoined,
+    DeviceKept,
     DeviceLeft,
     EventTaken,
+    HouseSnapshot,
+    HouseTaken,
     JournalEntry,
     ResetOrdered,
+    RowKept,
 )
 from albireo.codec.hexabus.packets import (
+    ALL_NEEDED,
     CONN_RESET,
     NUMBER_MAX,
     RELIABLE,
@@ -27,10 +36,26 @@ from albireo.codec.hexabus.packets import (
     HexDatagram,
     PInfoPacket,
     WritePacket,
+    decode,
     encode,
 )
 from albireo.machine.hexabus.device import START_UP
-from albireo.machine.hexabus.rows import HALF, ReceiveRow
+from albireo.machine.hexabus.independence import Independence
+from albireo.machine.hexabus.rows import HALF, WINDOW, ReceiveRow
+
+ROWS_MAX: Final = 4
+"""Rows of one sender, by its ports, that are remembered."""
+
+
+class OrderMember(msgspec.Struct):
+    """A device that is there."""
+
+    behind: int
+    """Item behind which it is sent everything."""
+    joined: int
+    """Number of the word with which it began anew; 0: it did not say so itself."""
+    pieces: tuple[bytes, ...] = ()
+    """With what it goes on, at that item."""
 
 
 class EventOrder:
@@ -43,37 +68,44 @@ class EventOrder:
         """Item up to which every member has everything."""
         self.since = 1
         """First item of the present row of numbers: the last reset, or the first one of all."""
-        self.members: dict[str, int] = {}
-        """Item behind which each device is sent everything."""
-        self.joined: dict[str, int] = {}
-        """Number of the word with which each device began anew."""
+        self.members: dict[str, OrderMember] = {}
         self.left: set[str] = set()
         """Devices that were there, and left."""
-        self.rows: dict[tuple[str, int], ReceiveRow] = {}
-        """Last number of each sender, by host and port."""
+        self.rows: dict[str, dict[int, ReceiveRow]] = {}
+        """Last numbers of each sender, by host and port."""
+        self.independence = Independence(None)
         self._items: dict[int, bytes] = {}
+        self._recent: deque[tuple[int, ...] | None] = deque(maxlen=WINDOW)
+        """What the newest items touch, the newest one last; None: everything."""
 
     def fold(self, entry: JournalEntry) -> None:
         match entry:
-            case EventTaken():
-                row = self.rows.setdefault((entry.host, entry.port), ReceiveRow())
+            case EventTaken(host=host, port=port):
+                rows = self.rows.setdefault(host, {})
+                row = rows.pop(port) if port in rows else ReceiveRow()
+                rows[port] = row
                 row.took(entry.number, entry.first)
-                packet = PInfoPacket(entry.eid, entry.told, IPv6Address(entry.host).packed)
-                self._add(packet, WANT_UL_ACK)
+                while len(rows) > ROWS_MAX:
+                    del rows[next(iter(rows))]
+                self._add_event(entry)
             case ResetOrdered():
                 self.since = self.last + 1
                 self.all_have = self.last
                 self._items.clear()
-                self._add(START_UP, WANT_ACK)
+                self._recent.clear()
+                self._add(START_UP, WANT_ACK, None)
             case DeviceJoined(host=host, number=number):
-                self.members[host] = self.last
-                self.joined[host] = number
+                self.members[host] = OrderMember(self.last, number)
                 self.left.discard(host)
-                for key in [one for one in self.rows if one[0] == host]:
-                    del self.rows[key]
+                for row in self.rows.get(host, {}).values():
+                    row.is_closed = True
             case DeviceLeft(host=host):
                 if self.members.pop(host, None) is not None:
                     self.left.add(host)
+            case HouseTaken():
+                self.left.update(self.members)
+                self.members.clear()
+                self._recent.extend([None] * len(self._recent))
             case AllHave(item=item):
                 for one in range(self.all_have + 1, item + 1):
                     self._items.pop(one, None)
@@ -92,11 +124,57 @@ class EventOrder:
         """The datagram of an item that not all have."""
         return self._items[item]
 
+    def needs(self, item: int) -> list[int]:
+        """Items that must be over before this one, which not all have, is sent."""
+        packet = decode(self._items[item]).packet
+        if not isinstance(packet, PInfoPacket):
+            return list(range(self.all_have + 1, item))
+        return [item - before for before in range(1, WINDOW + 1) if packet.needs >> before - 1 & 1]
+
     def waits_for(self, item: int) -> set[str]:
         """Devices that are to have an item."""
-        return {host for host, behind in self.members.items() if behind < item}
+        return {host for host, one in self.members.items() if one.behind < item}
 
-    def _add(self, packet: PInfoPacket | WritePacket, flags: int) -> None:
+    def snapshot(self) -> HouseSnapshot:
+        """All of this."""
+        return HouseSnapshot(
+            last=self.last,
+            all_have=self.all_have,
+            since=self.since,
+            items=tuple(self._items.values()),
+            recent=tuple(self._recent),
+            members=tuple(DeviceKept(host, one.behind, one.joined, one.pieces) for host, one in self.members.items()),
+            left=tuple(sorted(self.left)),
+            rows=tuple(
+                RowKept(host, port, row.last, row.first, row.is_closed)
+                for host, rows in self.rows.items()
+                for port, row in rows.items()
+            ),
+        )
+
+    def restore(self, kept: HouseSnapshot) -> None:
+        """Be what the snapshot says."""
+        self.last, self.all_have, self.since = kept.last, kept.all_have, kept.since
+        self._items = dict(enumerate(kept.items, kept.all_have + 1))
+        self._recent = deque(kept.recent, WINDOW)
+        self.members = {one.host: OrderMember(one.behind, one.joined, one.pieces) for one in kept.members}
+        self.left = set(kept.left)
+        self.rows = {}
+        for one in kept.rows:
+            row = self.rows.setdefault(one.host, {})[one.port] = ReceiveRow()
+            row.last, row.first, row.is_closed = one.last, one.first, one.is_closed
+
+    def _add_event(self, entry: EventTaken) -> None:
+        origin = IPv6Address(entry.host).packed
+        touched = self.independence.touched(origin, entry.eid, entry.told.value)
+        needs = ALL_NEEDED
+        for before, other in enumerate(reversed(self._recent)):
+            if touched is not None and other is not None and not set(touched) & set(other):
+                needs &= ~(1 << before)
+        self._add(PInfoPacket(entry.eid, entry.told, origin, needs), WANT_UL_ACK, touched)
+
+    def _add(self, packet: PInfoPacket | WritePacket, flags: int, touched: tuple[int, ...] | None) -> None:
         self.last += 1
+        self._recent.append(touched)
         first = CONN_RESET if self.last == self.since else 0
         self._items[self.last] = encode(HexDatagram(packet, self.number_of(self.last), flags | RELIABLE | first))

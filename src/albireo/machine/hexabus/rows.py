@@ -27,6 +27,8 @@ from albireo.model.instant import MS, Instant
 NO_NUMBER: Final = 0
 """Number of no reliable packet."""
 HALF: Final = 1 << 15
+WINDOW: Final = 16
+"""Items of the order that may be under way together."""
 QUEUE_MAX: Final = 64
 """Packets that wait behind the one under way; one more is refused."""
 ORIGINAL_REPEATS: Final = tuple(ms * MS for ms in (500, 500, 1_000, 1_500, 2_000))
@@ -97,9 +99,13 @@ class SendRow:
         self._go_on(now)
         return True
 
+    def waits_for(self, cause: int) -> bool:
+        """Whether the packet with this number is under way."""
+        return self._under_way is not None and cause == self._under_way.number
+
     def heard(self, cause: int, now: Instant) -> bool:
         """The other end has answered a number; True: it is the one that waits."""
-        if self._under_way is None or cause != self._under_way.number:
+        if not self.waits_for(cause):
             return False
         self._under_way, self._is_new = None, False
         self._go_on(now)
@@ -146,6 +152,8 @@ class Hearing(Enum):
     """It is the last one once more: it is acknowledged again, and nothing else."""
     OLD = auto()
     """It was overtaken: it counts for nothing."""
+    MISSED = auto()
+    """Packets before it were missed, which nobody sends any more."""
 
 
 class ReceiveRow:
@@ -153,8 +161,10 @@ class ReceiveRow:
 
     def __init__(self) -> None:
         self.last = NO_NUMBER
-        self._first = b""
+        self.first = b""
         """The packet that began the row, if it said so: a late copy of it begins no other one."""
+        self.is_closed = False
+        """The other end began anew: only a packet that begins another row counts."""
         self.answer: HexPacket | None = None
         """Answer to the last packet, for whom it did not reach; its owner keeps it here."""
 
@@ -169,8 +179,10 @@ class ReceiveRow:
         """Tell what a datagram is."""
         if not datagram.flags & RELIABLE:
             return Hearing.PLAIN
-        if datagram.flags & CONN_RESET and data != self._first:
+        if datagram.flags & CONN_RESET and data != self.first:
             return Hearing.NEW
+        if self.is_closed:
+            return Hearing.OLD
         if datagram.number == self.last:
             return Hearing.AGAIN
         is_old = self.last != NO_NUMBER and not is_newer(datagram.number, self.last)
@@ -178,4 +190,54 @@ class ReceiveRow:
 
     def took(self, number: int, first: bytes) -> None:
         """Remember the number of a new packet. `first`: its bytes, if it began a row; else empty."""
-        self.last, self._first = number, first or self._first
+        self.last, self.first, self.is_closed = number, first or self.first, False
+
+
+class OrderRow:
+    """Items of the master's order: each is new once, and up to `WINDOW` of them come in any order."""
+
+    def __init__(self) -> None:
+        self._upto = NO_NUMBER
+        """Number up to which all came."""
+        self._ahead: set[int] = set()
+        self._first = b""
+
+    def hear(self, datagram: HexDatagram, data: bytes, needs: int) -> Hearing:
+        """Tell what a datagram is, and remember its number.
+
+        Args:
+            needs: which of the 16 items before it must have come; bit 0 is the one right before.
+        """
+        number = datagram.number
+        if not datagram.flags & RELIABLE:
+            return Hearing.PLAIN
+        if datagram.flags & CONN_RESET and data != self._first:
+            self._first = data
+            self.go_on_behind(number)
+            return Hearing.NEW
+        if self._upto == NO_NUMBER:
+            self.go_on_behind(number)
+            return Hearing.NEW
+        ahead = (number - self._upto) % NUMBER_MAX
+        if ahead == 0 or number in self._ahead:
+            return Hearing.AGAIN
+        if ahead >= HALF:
+            return Hearing.OLD
+        if ahead > WINDOW or any(
+            needs >> before - 1 & 1 and not self._has(number, before) for before in range(1, ahead)
+        ):
+            return Hearing.MISSED
+        self._ahead.add(number)
+        while (one := following(self._upto)) in self._ahead:
+            self._ahead.discard(one)
+            self._upto = one
+        return Hearing.NEW
+
+    def _has(self, number: int, before: int) -> bool:
+        """Whether the item so many before one ahead came."""
+        return (number - before - 1) % NUMBER_MAX + 1 in self._ahead
+
+    def go_on_behind(self, number: int) -> None:
+        """Whatever came before, the next number is the one behind this."""
+        self._upto = number
+        self._ahead.clear()

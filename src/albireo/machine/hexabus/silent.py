@@ -6,10 +6,10 @@ It runs the program that writes nothing, on the events in their order, as each d
 import struct
 from ipaddress import IPv6Address
 
-from albireo.codec.hexabus.journal import EventTaken, JournalEntry, ResetOrdered
+from albireo.codec.hexabus.journal import EventTaken, HouseSnapshot, JournalEntry, ResetOrdered
 from albireo.codec.hexabus.program import decode_program
-from albireo.codec.hexabus.values import HexType, HexValue
-from albireo.machine.hexabus.compiler import MACHINE_BYTES, TIMER, House, HouseTimer, compiled, timers_of
+from albireo.codec.hexabus.values import HexType, HexValue, decode_value, encode_value
+from albireo.machine.hexabus.compiler import MACHINE_BYTES, TIMER, House, HouseTimer, compiled, outputs_of, timers_of
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
 from albireo.model.instant import SECOND, Instant
 
@@ -24,7 +24,10 @@ class SilentMachine:
         program = decode_program(compiled(house, None))
         assert program is not None
         self.house = house
-        self._machine = SmMachine(program, lambda _, __: None)
+        self._outputs = outputs_of(house)
+        self._written: dict[int, HexValue] = {}
+        """What machines wrote last, by the number of the output."""
+        self._machine = SmMachine(program, self._wrote)
         self._timers = timers_of(house)
         self._entered = [now] * len(house.machines)
         self._told: set[tuple[HouseTimer, int]] = set()
@@ -36,6 +39,38 @@ class SilentMachine:
         self._machine.run(SmEvent(self.house.master, 0, HexValue(HexType.BOOL, False)), 0)
         self._entered = [now] * len(self.house.machines)
         self._told.clear()
+        self._written.clear()
+
+    def _wrote(self, output: int, value: HexValue) -> None:
+        self._written[output] = value
+
+    @property
+    def memory(self) -> bytes:
+        """Memory of the machines, as each device has it at this place of the order."""
+        return bytes(self._machine.memory)
+
+    def values_of(self, origin: bytes) -> tuple[tuple[int, HexValue], ...]:
+        """Values that machines wrote last to endpoints of a device."""
+        found = []
+        for number, value in self._written.items():
+            name, endpoint = self._outputs[number]
+            device = self.house.devices[name]
+            if device.origin == origin:
+                found.append((device.endpoints[endpoint].eid, value))
+        return tuple(found)
+
+    def ages(self, now: Instant) -> tuple[int, ...]:
+        """Time since each machine entered its state, ns."""
+        return tuple(max(0, now - one) for one in self._entered)
+
+    def kept_values(self) -> tuple[tuple[int, HexType, bytes], ...]:
+        return tuple((one, value.datatype, encode_value(value)) for one, value in self._written.items())
+
+    def restore(self, kept: HouseSnapshot, now: Instant) -> None:
+        """Be as a silent machine was at the place of the snapshot."""
+        self._machine.resume(kept.memory)
+        self._entered = [Instant(now - age) for age in kept.ages_ns]
+        self._written = {one: decode_value(datatype, value, 0) for one, datatype, value in kept.values}
 
     def folded(self, entry: JournalEntry, now: Instant) -> None:
         """The next entry of the journal."""
@@ -50,6 +85,8 @@ class SilentMachine:
 
     def took(self, event: SmEvent, now: Instant) -> None:
         """The next event of the order."""
+        if event.eid == TIMER and event.origin == self.house.master:
+            self._told.update(one for one in self._waiting() if one[0].value(one[1]) == event.value.value)
         before = [self._at(index) for index in range(len(self._entered))]
         self._machine.run(event, 0)
         for index, was in enumerate(before):
@@ -58,9 +95,8 @@ class SilentMachine:
                 self._told = {one for one in self._told if one[0].machine != index}
 
     def due(self, now: Instant) -> list[SmEvent]:
-        """Events of time that the master has to bring into the order now; each is told once."""
+        """Events of time that the master has to bring into the order now, until they stand there."""
         found = [one for one in self._waiting() if now >= self._at_time(one[0])]
-        self._told.update(found)
         return [
             SmEvent(self.house.master, TIMER, HexValue(HexType.UINT32, timer.value(changes)))
             for timer, changes in found

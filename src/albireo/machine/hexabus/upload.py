@@ -8,6 +8,7 @@ Facts: `hexaupload`, as it was run; reference of the wire, section 3.3.
 """
 
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Final
 
 from albireo.codec.errors import DecodeError
@@ -32,6 +33,17 @@ def pieces_of(program: bytes) -> list[WritePacket]:
     parts += [program[at : at + PIECE_BYTES].ljust(PIECE_BYTES, b"\0") for at in range(0, len(program), PIECE_BYTES)]
     told = [WritePacket(PROGRAM, HexValue(HexType.BYTES65, bytes([at]) + part)) for at, part in enumerate(parts)]
     return [STOP, *told, START_UP]
+
+
+def stored(program: bytes) -> bytes:
+    """The room of a device with this program."""
+    pieces = -(-len(program) // PIECE_BYTES)
+    return program.ljust(pieces * PIECE_BYTES, b"\0").ljust(PROGRAM_BYTES_MAX, b"\xff")
+
+
+def program_id(room: bytes) -> bytes:
+    """The 16 bytes by which a device says what is in its room."""
+    return sha256(room).digest()[:16]
 
 
 class ProgramUpload:
@@ -104,8 +116,12 @@ class ProgramUpload:
 class ProgramStore:
     """Room of a device for a program, piece by piece."""
 
-    def __init__(self) -> None:
-        self.data = bytearray(b"\xff" * PROGRAM_BYTES_MAX)
+    def __init__(self, program: bytes = b"") -> None:
+        self.data = bytearray(stored(program))
+
+    def clear(self) -> None:
+        """Another program is about to come."""
+        self.data[:] = stored(b"")
 
     def take(self, piece: bytes) -> None:
         """Keep a piece; 0 is the name of the device, which it has already."""

@@ -91,6 +91,11 @@ class SmMachine:
         self._steps = [_step(program.instructions[at], places) for at in sorted(program.instructions)]
         self._begins = [None if at is None else places[at] for at in (program.init, program.packet, program.periodic)]
 
+    def resume(self, memory: bytes) -> None:
+        """Go on with the memory of another machine that runs the same states."""
+        self.memory[:] = memory[:MEMORY_BYTES].ljust(MEMORY_BYTES, b"\0")
+        self.is_first = False
+
     def run(self, event: SmEvent | None, now_s: int) -> SmError | None:
         """Run once, for an event or because a second has passed.
 

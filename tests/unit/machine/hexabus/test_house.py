@@ -7,8 +7,7 @@ from ipaddress import IPv6Address
 
 import pytest
 
-from albireo.codec.hexabus.journal import JournalEntry, decode_entry, encode_entry
-from albireo.codec.hexabus.program import decode_program
+from albireo.codec.hexabus.journal import JournalRecord, Term, decode_record, encode_record
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus import Machine, after, at, when
 from albireo.machine.hexabus.acting import ActingDevice
@@ -16,9 +15,8 @@ from albireo.machine.hexabus.compiler import House, compiled
 from albireo.machine.hexabus.description import HouseDevice, HouseEndpoint
 from albireo.machine.hexabus.device import TO_GROUP, DeviceEffect, EventCame, HexAddress, HexDevice, SendDatagram
 from albireo.machine.hexabus.endpoints import BUTTON, RELAY, Endpoint, Endpoints
-from albireo.machine.hexabus.master import HexMaster, MasterEffect, PutEntry
-from albireo.machine.hexabus.order import EventOrder
-from albireo.machine.hexabus.silent import SilentMachine
+from albireo.machine.hexabus.fold import HouseFold
+from albireo.machine.hexabus.master import HexMaster, MasterEffect, ProgramAsked, PutRecord
 from albireo.model.instant import SECOND, Instant
 
 MASTER = HexAddress("fd00::1")
@@ -49,7 +47,9 @@ class WholeHouse:
         self.wire: list[tuple[HexAddress, HexAddress, bytes]] = []
         self.acted: dict[str, list[tuple[bytes, int, object]]] = {name: [] for name in KINDS}
         self.devices = {name: self._device(name, kind) for name, kind in KINDS.items()}
+        self.epoch = 0
         self.take_over()
+        self.lead(self.master.take_house(b"stairs"))
         for name, device in self.devices.items():
             self.do(name, device.start(self.now))
         self.play_until(lambda: len(self.master.order.members) == len(KINDS) and self.is_quiet(), 60)
@@ -59,22 +59,24 @@ class WholeHouse:
         value = False if known.datatype is HexType.BOOL else 0
         one = Endpoint(known.eid, kind, known.datatype, value, is_writable=kind == "relay")
         device = HexDevice(Endpoints(name, (one,)), MASTER, lambda most: self.chance.randint(1, most))
-        return ActingDevice(device, decode_program(compiled(self.house, name)))
+        return ActingDevice(device, compiled(self.house, name))
 
     def take_over(self) -> None:
         """A member leads that knows what is on record, and nothing else."""
-        order, silent = EventOrder(), SilentMachine(self.house, self.now)
+        fold = HouseFold(lambda _: self.house)
         for data in self.record:
-            order.fold(decode_entry(data))
-            silent.folded(decode_entry(data), self.now)
-        self.journal: deque[JournalEntry] = deque()
-        self.master = HexMaster(order, set(NAMES), silent)
-        self.lead(self.master.begin(self.now))
+            fold.fold(decode_record(data), self.now)
+        self.epoch += 1
+        self.journal: deque[JournalRecord] = deque()
+        self.master = HexMaster(fold, Term(self.epoch, 0), set(NAMES))
+        self.lead(self.master.begin())
 
     def lead(self, effects: Iterable[MasterEffect]) -> None:
         for one in effects:
-            if isinstance(one, PutEntry):
-                self.journal.append(one.entry)
+            if isinstance(one, PutRecord):
+                self.journal.append(one.record)
+            elif isinstance(one, ProgramAsked):
+                self.lead(self.master.runs(one.host, one.program))
             elif isinstance(one, SendDatagram):
                 self.wire.append((MASTER, one.to, one.data))
 
@@ -99,8 +101,9 @@ class WholeHouse:
                     if host != source.host and self.chance.random() >= self.loss:
                         self.arrive(source, host, data, is_group=to == TO_GROUP)
         while self.journal:
-            self.record.append(encode_entry(self.journal.popleft()))
-            self.lead(self.master.committed(self.now))
+            record = self.journal.popleft()
+            self.record.append(encode_record(record))
+            self.lead(self.master.read(record, self.now))
         self.lead(self.master.time_passed(self.now))
         for name, device in self.devices.items():
             self.do(name, device.time_passed(self.now))
@@ -114,7 +117,7 @@ class WholeHouse:
 
     def is_quiet(self) -> bool:
         waits = [one.deadline() for one in self.devices.values()]
-        return not self.wire and not self.journal and self.master._due is None and not any(waits)
+        return not self.wire and not self.journal and self.master.is_quiet and not any(waits)
 
     def play_until(self, is_so: "object", seconds: float) -> None:
         ends = self.now + int(seconds * SECOND)
@@ -157,7 +160,10 @@ def test_at_forty_percent_loss_nobody_acts_on_another_order(seed: int) -> None:
             house.take_over()
     house.loss = 0.0
     house.play_until(house.is_quiet, 60)
-    longest = max(house.acted.values(), key=len)
-    for acted in house.acted.values():
-        places = [longest.index(one) for one in acted if one in longest and one[1] == BUTTON]
+    looked_at = house.house.devices["button_1"].origin
+    acted = [[one for one in found if one[:2] == (looked_at, BUTTON)] for found in house.acted.values()]
+    longest = max(acted, key=len)
+    for one in acted:
+        places = [longest.index(event) for event in one]
         assert places == sorted(set(places))
+    assert len({bytes(one._machine.memory) for one in house.devices.values() if one._machine is not None}) == 1

@@ -54,7 +54,8 @@ class Desk:
             self.upload.time_passed(self.now)
 
     def acts(self) -> bool:
-        found = self.device._run(EVENT)
+        self.device._run(EVENT)
+        found, self.device._written = self.device._written, []
         return bool(found)
 
 

@@ -1,0 +1,99 @@
+"""Fold of the whole journal: the order of events, and the machines of the house, which take the same events silently.
+
+Both members of a pair have the same one, but for the instants at which states were entered: each has them on its clock.
+"""
+
+from collections.abc import Callable
+from ipaddress import IPv6Address
+
+import msgspec
+
+from albireo.codec.hexabus.journal import (
+    DeviceJoined,
+    HouseSnapshot,
+    HouseTaken,
+    JournalRecord,
+    LeadTaken,
+    Term,
+)
+from albireo.codec.hexabus.recovery import RecoveryTold, encode_recovery
+from albireo.machine.hexabus.compiler import House, compiled
+from albireo.machine.hexabus.independence import Independence
+from albireo.machine.hexabus.order import EventOrder
+from albireo.machine.hexabus.silent import SilentMachine
+from albireo.model.instant import Instant
+
+ReadHouse = Callable[[bytes], House]
+
+
+class HouseFold:
+    """The fold."""
+
+    def __init__(self, read_house: ReadHouse) -> None:
+        """`read_house`: reads a house on record."""
+        self._read_house = read_house
+        self.term = Term(0, 0)
+        self.order = EventOrder()
+        self.house = b""
+        """The machines on record, encoded."""
+        self.silent: SilentMachine | None = None
+        self.programs: dict[str, bytes] = {}
+        """Program of each device, by host."""
+        self._is_begun = False
+
+    def fold(self, record: JournalRecord, now: Instant) -> bool:
+        """Take the next record. False: it is void, and says nothing.
+
+        Args:
+            now: instant at which it was put, on the own clock.
+        """
+        entry = record.entry
+        if record.term < self.term or (record.term > self.term and not isinstance(entry, LeadTaken | HouseSnapshot)):
+            return False
+        self.term = record.term
+        if isinstance(entry, HouseSnapshot):
+            if not self._is_begun:
+                self._restore(entry, now)
+            return True
+        self._is_begun = True
+        if isinstance(entry, HouseTaken):
+            self._take(entry.house, now)
+        self.order.fold(entry)
+        if self.silent is not None:
+            self.silent.folded(entry, now)
+        if isinstance(entry, DeviceJoined):
+            self.order.members[entry.host].pieces = self._recovery(entry.host)
+        return True
+
+    def snapshot(self, now: Instant) -> HouseSnapshot:
+        """All that follows from the records so far."""
+        kept = self.order.snapshot()
+        silent = self.silent
+        if silent is None:
+            return kept
+        return msgspec.structs.replace(
+            kept, house=self.house, memory=silent.memory, ages_ns=silent.ages(now), values=silent.kept_values()
+        )
+
+    def _restore(self, kept: HouseSnapshot, now: Instant) -> None:
+        self._is_begun = True
+        self._take(kept.house, now)
+        self.order.restore(kept)
+        if self.silent is not None:
+            self.silent.restore(kept, now)
+
+    def _take(self, data: bytes, now: Instant) -> None:
+        """Other machines, which begin with their first states."""
+        house = self._read_house(data) if data else None
+        self.house = data
+        self.silent = None if house is None else SilentMachine(house, now)
+        self.order.independence = Independence(house)
+        self.programs = {}
+        if house is not None:
+            self.programs = {str(IPv6Address(one.origin)): compiled(house, name) for name, one in house.devices.items()}
+
+    def _recovery(self, host: str) -> tuple[bytes, ...]:
+        """With what a device goes on that joins here."""
+        if self.silent is None:
+            return encode_recovery(RecoveryTold(b""))
+        return encode_recovery(RecoveryTold(self.silent.memory, self.silent.values_of(IPv6Address(host).packed)))
