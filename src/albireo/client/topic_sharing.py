@@ -20,8 +20,8 @@ from albireo.client.topic_message import TopicMessage
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer
 from albireo.codec.served import decode_served
-from albireo.codec.sharing import SETTLE, TAKE, TopicSettled, TopicTake
-from albireo.model.instant import SECOND, Instant
+from albireo.codec.sharing import SETTLE, TAKE, TopicSettled, TopicTake, TopicTaken
+from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.topic_lease import Sharing, joined
 from albireo.runtime.clock import boot_ns
@@ -34,7 +34,7 @@ AT_ONCE: Final = 16
 """Messages that a consumer has at once, unless it says another number."""
 AT_ONCE_MAX: Final = 500
 KEPT_PERCENT: Final = 80
-"""Part of a lease for which messages stay here untaken; they were on their way for some of it."""
+"""Part of a lease for which messages stay here untaken."""
 _OVER: Final = Refusal(
     RefusalCode.CHANGED,
     "the message is another consumer's now: its lease was over",
@@ -79,6 +79,7 @@ class SharedFront:
         self.inbox.let_go = self._not_taken
         sharing = known.subscription.sharing or Sharing()
         self._kept_ns = sharing.lease_s * SECOND * KEPT_PERCENT // 100
+        self._asked_at = boot_ns()
         self.is_closed = False
         self._engine = engine
         self._line = line
@@ -185,6 +186,7 @@ class SharedFront:
             holds={one: tuple(joined((each, each) for each in numbers)) for one, numbers in self._holds.items()},
             not_before=self._not_before,
         )
+        self._asked_at = boot_ns()
         self._take = self._line.asks(self._channel, TAKE, msgspec.to_builtins(asked))
 
     def _say(self, word: Word) -> None:
@@ -255,16 +257,19 @@ class SharedFront:
             return
         try:
             pieces = [decode_served(part) for part in raw]
-        except DecodeError as error:
+            told = msgspec.convert(answer.result or {}, TopicTaken)
+        except (DecodeError, msgspec.ValidationError) as error:
             self._fail(AnswerNotUnderstood("messages", str(error)))
             return
+        # From the question on: an answer may have been long on its way.
+        over_at = Instant(self._asked_at + told.held_ms * MS + self._kept_ns)
         for piece in pieces:
             count = len(piece.messages)
             for topic_id, message in zip(piece.messages.topic_id.tolist(), piece.messages.number.tolist(), strict=True):
                 self._holds.setdefault(topic_id, set()).add(message)
             self._count += count
             self._untaken += count
-            self.inbox.put(CamePiece(piece, 0, Instant(boot_ns() + self._kept_ns)))
+            self.inbox.put(CamePiece(piece, 0, over_at))
 
     def _told(self, said: Sequence[Word], answer: Answer) -> None:
         error: ClientError | None = None

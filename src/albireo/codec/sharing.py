@@ -41,6 +41,13 @@ class TopicTake(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Record that has to be known first: what was done by a transaction is not given again."""
 
 
+class TopicTaken(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to one that asked: beside it stand messages, if there are any."""
+
+    held_ms: Count = 0
+    """Time for which the question was there before the lease of the messages began, or began anew."""
+
+
 class TopicSettle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A consumer says what became of messages."""
 

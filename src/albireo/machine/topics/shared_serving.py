@@ -4,8 +4,9 @@
     settle --done, given back, extended--> on its way --folded--> answer
 
 A message is a consumer's by record before it is given. What is its own and what it does not hold, it is given again: an
-answer was lost, or this member has just begun to lead. Messages that nobody could deal with the node leases itself, and
-puts them to the topic of dead letters; where that takes none, it tries again when the lease is over.
+answer was lost, or this member has just begun to lead. Its lease begins anew then: a consumer knows how long messages
+are surely its own only if their lease was put on record after it asked. Messages that nobody could deal with the node
+leases itself, and puts them to the topic of dead letters; where that takes none, it tries again when the lease is over.
 
 Invariants
     one:     a message is one consumer's at a time: only this machine gives leases, one batch of a subscription at a
@@ -23,7 +24,7 @@ import msgspec
 from albireo.codec.message import Ask
 from albireo.codec.puts import MOVES_MAX, CursorMoved, LeaseMoved, LeaseStep
 from albireo.codec.served import MessageColumns
-from albireo.codec.sharing import SETTLE, TAKE, TAKE_BYTES_MAX, TopicSettle, TopicTake
+from albireo.codec.sharing import SETTLE, TAKE, TAKE_BYTES_MAX, TopicSettle, TopicTake, TopicTaken
 from albireo.machine.topics.dead_letters import DeadLetters
 from albireo.machine.topics.serving import NOT_LEADING
 from albireo.machine.topics.settling import Settling
@@ -39,7 +40,7 @@ from albireo.machine.topics.shared_effects import (
 from albireo.machine.topics.shared_messages import SharedMessages, numbers_of
 from albireo.machine.topics.tables import TopicTables
 from albireo.machine.topics.tail import MessageBlock, MessageTail
-from albireo.model.instant import SECOND, Instant, soonest
+from albireo.model.instant import MS, SECOND, Instant, soonest
 from albireo.model.principal import UNKEYED, kind_of
 from albireo.model.refusal import Refusal, RefusalCode, unknown_question
 from albireo.model.topic import Subscription
@@ -59,11 +60,14 @@ Effect = AnswerTo | ReadShared | RecordShared | PutDead
 class _Take:
     """A question for messages."""
 
-    def __init__(self, place: AskPlace | None, asked: TopicTake, until: Instant) -> None:
+    def __init__(self, place: AskPlace | None, asked: TopicTake, since: Instant) -> None:
         self.place = place
         """None: it is the node's own, for dead letters."""
         self.asked = asked
-        self.until = until
+        self.since = since
+        self.until = Instant(since + TAKE_NS)
+        self.offered_at: Instant | None = None
+        """When leases were put on record for this question; what is given on none would be of unknown age."""
         self.is_new = True
         """True: it may have messages by record that it does not hold."""
         self.is_reading = False
@@ -131,7 +135,7 @@ class SharedServing:
             return [] if take is None or take.place is None else [answered(take.place)]
         takes = self._takes.setdefault(asked.subscription_id, {})
         before = takes.pop(asked.consumer, None)
-        takes[asked.consumer] = _Take(place, asked, Instant(now + TAKE_NS))
+        takes[asked.consumer] = _Take(place, asked, now)
         self._due[asked.subscription_id] = None
         return [] if before is None or before.place is None else [answered(before.place)]
 
@@ -210,7 +214,7 @@ class SharedServing:
     def deadline(self) -> Instant | None:
         return soonest(*(next(iter(takes.values())).until for takes in self._takes.values() if takes))
 
-    def serve(self) -> list[Effect]:
+    def serve(self, now: Instant) -> list[Effect]:
         """Do what there is to do."""
         effects: list[Effect] = []
         if self._settling.is_due and self.is_leading:
@@ -218,10 +222,10 @@ class SharedServing:
         while self._due:
             subscription_id = next(iter(self._due))
             del self._due[subscription_id]
-            effects += self._serve(subscription_id)
+            effects += self._serve(subscription_id, now)
         return effects
 
-    def _serve(self, subscription_id: int) -> list[Effect]:
+    def _serve(self, subscription_id: int, now: Instant) -> list[Effect]:
         takes = self._takes.get(subscription_id, {})
         known = self.tables.subscriptions.find(subscription_id)
         if known is None or known.sharing is None:
@@ -233,16 +237,17 @@ class SharedServing:
         for one in list(takes.values()):
             if one.is_reading:
                 continue
-            if one.is_new and (found := self._give(one)):
+            if one.is_new and (one.offered_at is not None or one.place is None) and (found := self._give(one)):
                 effects += found
             elif one.place is not None:
-                one.is_new = False
                 waiting.append(one)
         if waiting and subscription_id not in self._giving:
             leases = self._leases(known, waiting)
             if leases:
                 self._giving.add(subscription_id)
                 effects.append(RecordShared(leases=leases))
+                for one in waiting:
+                    one.offered_at = now
         return effects
 
     # Leases.
@@ -255,6 +260,12 @@ class SharedServing:
         ids = ids[self._turn % len(ids) :] + ids[: self._turn % len(ids)] if ids else ids
         rooms = {one.asked.consumer: one.asked.count for one in waiting}
         given: dict[tuple[int, int], list[Range]] = {}
+        for one in waiting:
+            if one.is_new:
+                one.is_new = False
+                owed = self.messages.owed(one.asked)
+                given.update({(topic_id, one.asked.consumer): ranges for topic_id, ranges in owed.items()})
+                rooms[one.asked.consumer] = 0 if owed else one.asked.count
         failed_max = known.sharing.deliveries_max
         for topic_id in ids:
             cursor, topic = self.tables.cursors.of(known.subscription_id, topic_id), self.tables.topics.find(topic_id)
@@ -341,4 +352,5 @@ class SharedServing:
         if take.place is None:
             return [effect for one in found for effect in self._dead.letters(asked.subscription_id, one)]
         parts = tuple(self.messages.encoded(asked.subscription_id, one) for one in found)
-        return [answered(take.place, raw=parts)]
+        held_ns = 0 if take.offered_at is None else take.offered_at - take.since
+        return [answered(take.place, msgspec.to_builtins(TopicTaken(held_ms=held_ns // MS)), parts)]

@@ -56,7 +56,7 @@ class SharedConsumers:
 
     def serve(self) -> None:
         """Do what there is to do."""
-        self._perform(self._machine.serve())
+        self._perform(self._machine.serve(self._actor.now()))
 
     def took(self, block: MessageBlock) -> None:
         """The tail has one more block."""

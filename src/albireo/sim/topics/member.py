@@ -79,7 +79,7 @@ class SimMember:
             self.serving.begins(self.leads_from)
             self.shared.is_leading = True
         self._perform(self.serving.serve())
-        self._share(self.shared.serve())
+        self._share(self.shared.serve(Instant(now_ms * MS)))
         self._share(self.shared.time_passed(Instant(now_ms * MS)))
 
     def _is_level(self) -> bool:

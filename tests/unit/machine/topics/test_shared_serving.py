@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from albireo.codec.message import Ask
+from albireo.codec.puts import LeaseMoved
 from albireo.codec.sharing import SETTLE, TAKE
 from albireo.codec.topic_records import Subscribed
 from albireo.machine.topics.shared_effects import AnswerTo, RecordShared
@@ -62,6 +63,8 @@ class Crew:
         self.serving = SharedServing(self.tables, self.tail)
         self.serving.is_leading = True
         self.number = 0
+        self.now = Instant(0)
+        self.recorded: list[RecordShared] = []
         self.answers: dict[int, AnswerTo] = {}
         self.follow()
 
@@ -69,13 +72,14 @@ class Crew:
         while (block := read_chunk(self.log.take(), self.tables)) is not None:
             self.tail.add(block)
             self.perform(self.serving.took(block))
-        self.perform(self.serving.serve())
+        self.perform(self.serving.serve(self.now))
 
     def perform(self, effects: Any) -> None:
         for one in effects:
             if isinstance(one, AnswerTo):
                 self.answers[one.to.request_id] = one
             elif isinstance(one, RecordShared):
+                self.recorded.append(one)
                 self.log.put(moves=one.moves, leases=one.leases)
 
     def says(self, what: str, who: str = WHO, **arguments: Any) -> AnswerTo | None:
@@ -138,3 +142,15 @@ def test_a_consumer_may_come_before_the_record_of_its_subscription() -> None:
     for _ in range(4):
         crew.follow()
     assert crew.answers[9].answer.refusal is None and crew.answers[9].raw
+
+
+def test_messages_that_were_a_consumers_already_are_leased_anew_before_they_are_given() -> None:
+    """A consumer counts the time of a lease from its question on, so none may have begun before that."""
+    crew = Crew()
+    crew.says(TAKE, subscription_id=crew.subscription, consumer=3, count=2)
+    crew.recorded.clear()
+    crew.now = Instant(3 * SECOND)
+    again = crew.says(TAKE, subscription_id=crew.subscription, consumer=3, count=2)
+    assert again is not None and len(again.raw) == 1 and again.answer.result == {"held_ms": 2_000}
+    assert [one.leases for one in crew.recorded] == [(LeaseMoved(crew.subscription, crew.topic, ((1, 2),), 3),)]
+    assert crew.own(3) == {1, 2}
