@@ -34,12 +34,23 @@ from albireo.codec.message import AnyMessage, Appended, AppendRefused, ProducerW
 from albireo.codec.register_block import VoterHangUp, VoterLost, VoterReadAsked, VoterWriteAsked
 from albireo.field.carrier import Carrier
 from albireo.field.config import CommConfig
-from albireo.field.contract import Arrivals, ConfigurationError, PairAdapter, PolledColumns, ToldAdapter
+from albireo.field.contract import (
+    GOES_ON,
+    Arrivals,
+    ConfigurationError,
+    LedAdapter,
+    PairAdapter,
+    PolledColumns,
+    ToldAdapter,
+    WatchedAdapter,
+    WriteTenure,
+)
 from albireo.field.dead_band import DeadBand, PollNews
 from albireo.field.device import Device
 from albireo.field.diagnostics import AdapterDiagnostics, Health
+from albireo.field.journal import AdapterJournal, JournalPlace
 from albireo.field.kinds import Surroundings, create_adapter, settings_of
-from albireo.field.role import BOUNDED_BY_TIME, AdapterRole
+from albireo.field.role import BOUNDED_BY_TIME, STANDS_BY, AdapterRole
 from albireo.field.told import ToldSide
 from albireo.field.voter_line import VoterLine
 from albireo.machine.producer.config import ProducerConfig
@@ -55,6 +66,8 @@ from albireo.runtime.link.sockets import Letter, Link
 
 ROLE_ASKED_NS: Final = SECOND
 """Interval at which a member that stands by says that it is there."""
+PERMIT_ASKED_NS: Final = 100 * MS
+"""Interval at which a member that acts asks for its permit, for an adapter that sends without orders."""
 STOP_WAIT_NS: Final = 2 * SECOND
 """Longest time that a clean stop waits for CORE to commit what was handed over."""
 SAMPLES_WITHIN: Final = 4
@@ -86,6 +99,8 @@ class Comm:
         self._greetings = 0
         self._refused_before = 0
         """Rows that the device told and that were refused, at the last diagnostics."""
+        self._tenure: WriteTenure | None = None
+        """Tenure of which a LedAdapter was told."""
         self._run = 0
         """Run of the adapter; rises with each start on this machine (ADR-0153)."""
 
@@ -95,11 +110,13 @@ class Comm:
         self._actor = actor
         config, settings = self._config, self._settings
         try:
-            self._adapter = create_adapter(self._arguments, Surroundings(actor.data, actor.now))
+            self._adapter = create_adapter(self._arguments, self._surroundings(actor))
         except ConfigurationError as error:
             raise ConfigurationRefused(f"adapter {settings.name}: {error}") from error
         self._core: Link = actor.connect("core")
         self._pair_adapter = self._adapter if isinstance(self._adapter, PairAdapter) else None
+        self._watched = self._adapter if isinstance(self._adapter, WatchedAdapter) else None
+        self._led_adapter = self._adapter if isinstance(self._adapter, LedAdapter) else None
         self._told = ToldSide(self._adapter) if isinstance(self._adapter, ToldAdapter) else None
         own = len(self._adapter.items)
         names = tuple(self._counters()), tuple(self._conditions_now())
@@ -131,6 +148,15 @@ class Comm:
         self._tasks = [actor.loop.create_task(job) for job in jobs]
         for task in self._tasks:
             task.add_done_callback(self._task_ended)
+
+    def _surroundings(self, actor: ActorContext) -> Surroundings:
+        def journal() -> AdapterJournal:
+            from albireo.field.journal import TopicJournal  # Most adapters need no client.
+
+            place = JournalPlace(doors=self._config.doors, keys=self._config.keys)
+            return TopicJournal(self._settings.name, place, actor.data)
+
+        return Surroundings(actor.data, actor.now, actor.wall_ns, actor.keep, journal)
 
     def _begin_run(self) -> None:
         """Everything is news, and what was not committed before is no more: CORE writes the gap."""
@@ -176,7 +202,7 @@ class Comm:
     def ticked(self, now: Instant) -> None:
         if now >= self._diagnostics_due:
             self._publish()
-        if not self._role.is_acting and now >= self._role_due:
+        if now >= self._role_due and self._asks_role:
             self._ask_role()
         if self._line is not None:
             self._line.tick(now)
@@ -223,8 +249,25 @@ class Comm:
         elif self._role.is_acting and not self._producer.is_streaming:
             self._step(LinkOpened())
         self._carrier.changed()
+        self._lead()
         if not self._role.is_acting:
             self._carrier.stands_by(told.stand_down)
+
+    def _lead(self) -> None:
+        """Tell a LedAdapter under which tenure this member acts, if at all."""
+        if self._led_adapter is None:
+            return
+        epoch = max(self._role.epoch, self._carrier.epoch)
+        tenure = self._role.tenure(epoch) if self._role.is_acting and epoch else None
+        if tenure != self._tenure:
+            self._tenure = tenure
+            self._led_adapter.led(tenure, self._may_send)
+
+    def _may_send(self) -> str:
+        """Why nothing may leave now without an order; GOES_ON: it may."""
+        if not self._role.is_acting or not self._role.is_paired:
+            return GOES_ON if self._role.is_acting else STANDS_BY
+        return self._role.own_objection(self._actor.now(), self._settings.write_max_ms * MS)
 
     def _stand_by(self) -> None:
         """No sample, no write; CORE has the log of another holder now, and what waited here belongs to none."""
@@ -252,8 +295,13 @@ class Comm:
         self._publish()
         self._device.wake()
 
+    @property
+    def _asks_role(self) -> bool:
+        """True: CORE is asked again and again; one that sends without orders needs a permit all the time."""
+        return not self._role.is_acting or (self._led_adapter is not None and self._role.is_paired)
+
     def _ask_role(self) -> None:
-        self._role_due = Instant(self._actor.now() + ROLE_ASKED_NS)
+        self._role_due = Instant(self._actor.now() + (PERMIT_ASKED_NS if self._role.is_acting else ROLE_ASKED_NS))
         self._core.send(RoleAsked(adapter=self._settings.name, reaches=self._device.is_connected))
         self._arm()
 
@@ -274,10 +322,11 @@ class Comm:
         if self._producer.epoch > self._carrier.epoch:
             self._carrier.epoch = self._producer.epoch
             self._carrier.changed()
+            self._lead()
         self._arm()
 
     def _arm(self) -> None:
-        role_due = None if self._role.is_acting else self._role_due
+        role_due = self._role_due if self._asks_role else None
         line_due = self._line.deadline() if self._line else None
         self._actor.arm(soonest(self._producer.deadline(), self._diagnostics_due, line_due, role_due))
 
@@ -322,7 +371,7 @@ class Comm:
         return {**self._adapter.counters(), **({} if self._told is None else self._told.inspection.counters())}
 
     def _conditions_now(self) -> dict[str, bool]:
-        conditions = {} if self._pair_adapter is None else dict(self._pair_adapter.conditions())
+        conditions = {} if self._watched is None else dict(self._watched.conditions())
         if self._told is not None:
             conditions["tells_nonsense"] = self._told.inspection.refused > self._refused_before
         return conditions
@@ -353,12 +402,9 @@ class Comm:
         self._polls += 1
         self._polls_ns += now - began
         self._offer(self._band.take(polled, now, source_ns, self._actor.wall_ns()))
-        device = self._pair_adapter
-        if device is None:
-            return
-        if any(self._conditions.get(name) is not is_wrong for name, is_wrong in device.conditions().items()):
+        if any(self._conditions.get(name) is not is_wrong for name, is_wrong in self._conditions_now().items()):
             self._publish()
-        if device.needs_mending:
+        if self._pair_adapter is not None and self._pair_adapter.needs_mending:
             self._carrier.changed()
 
     def reach_changed(self, at_ns: WallTime, reason: str) -> None:

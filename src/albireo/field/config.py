@@ -2,6 +2,8 @@
 
 import msgspec
 
+from albireo.runtime.link.lines import LineTo
+
 
 class CommConfig(msgspec.Struct, frozen=True, kw_only=True):
     """COMM's own part of an actor's arguments; the rest are the settings of the adapter and its item rows."""
@@ -13,6 +15,10 @@ class CommConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Samples that wait for CORE; beyond it the oldest are dropped and become a gap record."""
     begins_acting: bool = True
     """False on a member of a pair: it stands by until CORE says who acts."""
+    doors: tuple[LineTo, ...] = ()
+    """Doors of the node, of a pair the primary's first; an empty endpoint is that of the place itself."""
+    keys: str = ""
+    """Directory of the keys of the place; empty: none."""
     seed: int | None = None
     """Seed of the back-off's jitter; None draws one."""
 

@@ -184,6 +184,15 @@ class ToldAdapter(Adapter, Protocol):
         ...
 
 
+@runtime_checkable
+class WatchedAdapter(Adapter, Protocol):
+    """Abilities of an adapter beyond `Adapter` that sees what is wrong."""
+
+    def conditions(self) -> Mapping[str, bool]:
+        """Name -> is wrong now, for diagnostics items with a case each; the same keys each time."""
+        ...
+
+
 class WriteTenure(msgspec.Struct, frozen=True, kw_only=True):
     """The tenure under which an adapter writes."""
 
@@ -204,7 +213,19 @@ class VoterRequestRefused(msgspec.Struct, frozen=True):
 
 
 @runtime_checkable
-class PairAdapter(Adapter, Protocol):
+class LedAdapter(Adapter, Protocol):
+    """Abilities of an adapter beyond `Adapter` that sends to its device without an order, such as a master of a bus."""
+
+    def led(self, tenure: WriteTenure | None, may_send: SendGuard) -> None:
+        """This member acts under that tenure from now on; None: it stands by, and nothing leaves.
+
+        `may_send` is asked right before whatever leaves. Called in the loop, before the first `connect` or later.
+        """
+        ...
+
+
+@runtime_checkable
+class PairAdapter(WatchedAdapter, Protocol):
     """Abilities of an adapter beyond `Adapter` for a member of a pair.
 
     An adapter without them stands by by polling slowly, guards its outputs by the lease alone, and owns no voter.
@@ -233,10 +254,6 @@ class PairAdapter(Adapter, Protocol):
     @property
     def needs_mending(self) -> bool:
         """Outputs wait for `mend`."""
-        ...
-
-    def conditions(self) -> Mapping[str, bool]:
-        """Name -> is wrong now, for diagnostics items with a case each; the same keys each time."""
         ...
 
     async def read_voter(self) -> tuple[int, ...] | VoterRequestRefused:

@@ -8,14 +8,21 @@ import msgspec
 
 from albireo.codec.topology.adapter_kind import AdapterKind
 from albireo.field.contract import Adapter, ConfigurationError, PairAdapter
+from albireo.field.journal import AdapterJournal
 from albireo.field.offered import KnownKinds
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, WallTime
 from albireo.model.topology import AdapterConfig, Guard
 from albireo.runtime.actor.first_use import settle_types
+from albireo.runtime.actor.keep import Keep
+from albireo.runtime.clock import wall_ns
 from albireo.runtime.kind_offers import object_at
 
 ROWS: Final = "items"
 """Key of an adapter's item rows among its arguments; in the file it names their table."""
+
+
+def no_journal() -> AdapterJournal:
+    raise ConfigurationError("there is no node here that keeps a journal")
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -25,6 +32,12 @@ class Surroundings(msgspec.Struct, frozen=True):
     """The node's data directory."""
     now: Callable[[], Instant]
     """Boot clock."""
+    wall_ns: Callable[[], WallTime] = wall_ns
+    """Unix ns, UTC."""
+    keep: Keep | None = None
+    """Sockets that outlive the process; None: it runs alone."""
+    journal: Callable[[], AdapterJournal] = no_journal
+    """Makes the journal of this adapter, for one life of it."""
 
 
 Rows = Sequence[Mapping[str, str]]

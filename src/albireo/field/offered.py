@@ -12,7 +12,11 @@ from albireo.runtime.kind_offers import KindOffers
 
 ENTRY_POINTS: Final = "albireo.adapters"
 """Group under which another distribution offers kinds of adapters: `kind = "module:KIND"`, an AdapterKind."""
-_OWN: Final = {"modbus": "albireo.field.modbus.kind:KIND", "host": "albireo.field.host.kind:KIND"}
+_OWN: Final = {
+    "modbus": "albireo.field.modbus.kind:KIND",
+    "hexabus": "albireo.field.hexabus.kind:KIND",
+    "host": "albireo.field.host.kind:KIND",
+}
 
 
 class KnownKinds(Mapping[str, AdapterKind]):

@@ -97,7 +97,7 @@ def specs_of(
         ActorSpec("core", "albireo.node.core.actor:create", core, stage=1),
         ActorSpec("history", "albireo.node.history:create", _history(node), stage=2, nice=HISTORY_NICE),
         ActorSpec("topics", "albireo.node.topics.actor:create", _topics(place, keys), stage=2, is_essential=False),
-        *(_comm(one, begins_acting=not place.member) for one in adapters),
+        *(_comm({**one, **_doors(place, keys)}, begins_acting=not place.member) for one in adapters),
         *faces,
     ]
 
@@ -226,11 +226,7 @@ def _comm(arguments: Mapping[str, Any], *, begins_acting: bool) -> ActorSpec:
 
 def _faces(place: Place, keys: Path | None) -> list[ActorSpec]:
     """The faces of a place. A process of its own for each: their code may be that of others."""
-    doors = [
-        {"endpoint": "" if one.member == place.member else one.endpoint, "peer": one.name}
-        for one in places_of(place.node)
-    ]
-    common: dict[str, object] = {"node": place.node.id, "doors": doors, "keys": "" if keys is None else str(keys)}
+    common: dict[str, object] = {"node": place.node.id, **_doors(place, keys)}
     return [
         ActorSpec(
             f"face.{one.name}",
@@ -243,6 +239,15 @@ def _faces(place: Place, keys: Path | None) -> list[ActorSpec]:
         for one in place.node.face
         if one.member in ("", place.member)
     ]
+
+
+def _doors(place: Place, keys: Path | None) -> dict[str, object]:
+    """The ways of a client that runs at this place."""
+    doors = [
+        {"endpoint": "" if one.member == place.member else one.endpoint, "peer": one.name}
+        for one in places_of(place.node)
+    ]
+    return {"doors": doors, "keys": "" if keys is None else str(keys)}
 
 
 def _all_fields(config: msgspec.Struct) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 
 Who writes says in which term it leads: the epoch of the node, and the start of the adapter on the boot clock of its
 machine. Only the entry by which a member takes the lead may have a later term than those before it; an entry of an
-earlier one is void, however late it gets here.
+earlier one is void, however late it gets here. Operators have no term: they give machines, and order resets.
 
 Numbers on the wire follow from the journal alone, so whoever reads it sends the same bytes.
 """
@@ -103,6 +103,8 @@ class DeviceKept(msgspec.Struct, frozen=True, array_like=True):
 class HouseSnapshot(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot"):
     """All that follows from the entries before this one."""
 
+    through: Count
+    """Number of the last entry that is in it; with another one between that and this it is void."""
     last: Count
     all_have: Count
     since: Count
@@ -111,7 +113,6 @@ class HouseSnapshot(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot"):
     recent: tuple[tuple[Count, ...] | None, ...]
     """What the newest items touch."""
     members: tuple[DeviceKept, ...]
-    left: tuple[HexHost, ...]
     rows: tuple[RowKept, ...]
     house: Annotated[bytes, Meta(max_length=HOUSE_BYTES_MAX)] = b""
     memory: Annotated[bytes, Meta(max_length=4096)] = b""
@@ -129,6 +130,10 @@ class Term(msgspec.Struct, frozen=True, order=True, array_like=True):
 
     epoch: Count
     life: Count
+
+
+BY_HAND: Final = Term(0, 0)
+"""Term of what an operator puts into the journal: other machines, or a reset."""
 
 
 class JournalRecord(msgspec.Struct, frozen=True, array_like=True):

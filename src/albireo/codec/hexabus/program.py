@@ -153,16 +153,19 @@ class SmProgram(msgspec.Struct, frozen=True):
     instructions: dict[int, SmInstruction]
 
 
-def decode_program(data: bytes) -> SmProgram | None:
+def decode_program(data: bytes, bytes_max: int = PROGRAM_BYTES_MAX) -> SmProgram | None:
     """A program; None: there is none.
+
+    Args:
+        bytes_max: room that there is for it.
 
     Raises:
         DecodeError: it is of another version, or can't be run to an end.
     """
     if data[:1] == bytes([NO_PROGRAM]):
         return None
-    if len(data) < HEAD.size or len(data) > PROGRAM_BYTES_MAX:
-        raise DecodeError(0, f"a program has {HEAD.size} to {PROGRAM_BYTES_MAX:,} bytes")
+    if len(data) < HEAD.size or len(data) > bytes_max:
+        raise DecodeError(0, f"a program has {HEAD.size} to {bytes_max:,} bytes")
     version, *vectors = HEAD.unpack_from(data)
     if version != VERSION:
         raise DecodeError(0, f"a program of version {version}, not {VERSION}")

@@ -9,16 +9,16 @@ are one off: 40001 is `kind = holding, address = 0`.)
 Spec: MODBUS Application Protocol V1.1b3, 4.3 (data model), 4.4 (addressing); docs/adapters/modbus.md.
 """
 
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from albireo.codec.topology.adapter_kind import RowMistake
-from albireo.model.item import AlarmSettings, Control, DataItem
+from albireo.field.item_cells import ITEM_COLUMNS, ItemCells, dead_band_of, declared_item, whole_of, within
+from albireo.model.item import DataItem
 from albireo.model.value import ValueType
 
 TARGET_MAX: Final = 0xFFFF
@@ -99,10 +99,7 @@ WORD_ORDERS: Final[dict[str, tuple[bool, bool]]] = {
 """Text in the table -> (low word first, bytes swapped within each word). The letters are those of the manuals."""
 
 COLUMNS: Final = (
-    "name", "kind", "address", "type", "word_order", "scale", "offset", "unit", "dead_band",
-    "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms", "rate_per_s", "stale_s", "frozen_s",
-    "off_normal", "severity", "latched", "suppressed_by", "writable", "control", "minimum", "maximum", "description",
-    "length", "bit", "device_id", "target", "was",
+    "kind", "address", "type", "word_order", "scale", "offset", "length", "bit", "device_id", "target", *ITEM_COLUMNS,
 )  # fmt: skip
 """Every column of a table; only name, kind and address are always needed."""
 
@@ -139,73 +136,6 @@ class ModbusItem(msgspec.Struct, frozen=True, kw_only=True):
         return self.address + self.words
 
 
-T = TypeVar("T")
-
-
-class _Row:
-    """Reads cells and collects what is wrong with them."""
-
-    def __init__(self, row: Mapping[str, str]) -> None:
-        self._row = row
-        self.mistakes: list[RowMistake] = []
-
-    def text(self, column: str) -> str:
-        return (self._row.get(column) or "").strip()
-
-    def wrong(self, column: str, text: str, remedy: str) -> None:
-        self.mistakes.append(RowMistake(column, text, remedy))
-
-    def read(self, column: str, convert: Callable[[str], T], absent: T, remedy: str) -> T:
-        text = self.text(column)
-        if not text:
-            return absent
-        try:
-            return convert(text)
-        except (ValueError, KeyError):
-            self.wrong(column, f"{column} is {text!r}", remedy)
-            return absent
-
-    def number(self, column: str, absent: float) -> float:
-        return self.read(column, _finite, absent, "write a number with a decimal point, such as 0.1")
-
-    def limit(self, column: str) -> float | None:
-        return self.read(column, _finite, None, "write a number with a decimal point, or leave it empty")
-
-    def whole(self, column: str, absent: int, lowest: int, highest: int) -> int:
-        remedy = f"write a whole number from {lowest} to {highest} (0x.. for hexadecimal)"
-        return self.read(column, lambda text: _within(_whole(text), lowest, highest), absent, remedy)
-
-    def truth(self, column: str) -> bool | None:
-        return self.read(column, lambda text: _TRUTHS[text.lower()], None, "write true or false, or leave it empty")
-
-    def choice(self, column: str, choices: Mapping[str, T], absent: T) -> T:
-        remedy = f"write one of: {', '.join(one for one in choices if one)}"
-        return self.read(column, lambda text: choices[text.lower()], absent, remedy)
-
-
-_TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
-
-
-def _whole(text: str) -> int:
-    """A whole number; zeros before it, as tables exported from elsewhere have them, mean nothing."""
-    if not text.isascii() or "_" in text:
-        raise ValueError(text)
-    return int(text, 10 if text.isdecimal() else 0)
-
-
-def _within(number: int, lowest: int, highest: int) -> int:
-    if not lowest <= number <= highest:
-        raise ValueError(number)
-    return number
-
-
 def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) -> ModbusItem | list[RowMistake]:
     """The item of one row of the table, or all mistakes in the row.
 
@@ -214,10 +144,8 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
         adapter: name of the adapter that owns the item.
         device_id: unit that rows without one of their own belong to.
     """
-    cells = _Row(row)
-    for column in row:
-        if column not in (*COLUMNS, "adapter"):
-            cells.wrong(str(column), f"no column is called {column!r}", f"known columns: {', '.join(COLUMNS)}")
+    cells = ItemCells(row)
+    cells.know(COLUMNS)
     kind = cells.choice("kind", {one.value: one for one in TableKind}, TableKind.HOLDING)
     if not cells.text("kind"):
         cells.wrong("kind", "no kind", "write holding, input, coil or discrete")
@@ -233,11 +161,13 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     bit = _bit(cells, kind, register_type)
     scale, offset = cells.number("scale", 1.0), cells.number("offset", 0.0)
     _check_scale(cells, register_type, scale, offset)
-    dead_band = _dead_band(cells)
+    dead_band = dead_band_of(cells)
     unit_id = cells.whole("device_id", device_id, 0, DEVICE_ID_MAX)
     target = cells.whole("target", 0, 1, TARGET_MAX) or None
     value_type = _value_type(register_type, scale != 1.0 or offset != 0.0)
-    item = _declared(cells, adapter, value_type, is_writable_kind=kind.is_writable)
+    item = declared_item(
+        cells, adapter, value_type, "" if kind.is_writable else "only holding and coil can; leave it empty"
+    )
     if cells.mistakes or item is None:
         return cells.mistakes
     return ModbusItem(
@@ -257,7 +187,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     )
 
 
-def _address(cells: _Row) -> int:
+def _address(cells: ItemCells) -> int:
     remedy = (
         f"write the protocol address, a whole number from 0 to {ADDRESS_MAX} (0x.. for hexadecimal); the manual's "
         "40001 or 400001 is kind holding, address 0"
@@ -271,7 +201,7 @@ def _address(cells: _Row) -> int:
             f"write the protocol address, from 0, without zeros before it: {meant} if it is the manual's number",
         )
         return 0
-    return cells.read("address", lambda text: _within(_whole(text), 0, ADDRESS_MAX), 0, remedy)
+    return cells.read("address", lambda text: within(whole_of(text), 0, ADDRESS_MAX), 0, remedy)
 
 
 def numbering_doubt(item: ModbusItem) -> RowMistake | None:
@@ -288,7 +218,7 @@ def numbering_doubt(item: ModbusItem) -> RowMistake | None:
     )
 
 
-def _words(cells: _Row, kind: TableKind, register_type: RegisterType) -> int:
+def _words(cells: ItemCells, kind: TableKind, register_type: RegisterType) -> int:
     if kind.is_bits and register_type is not RegisterType.BOOL:
         cells.wrong("type", f"a {kind.value} of type {register_type.value}", "write bool, or leave it empty")
         return 1
@@ -302,14 +232,7 @@ def _words(cells: _Row, kind: TableKind, register_type: RegisterType) -> int:
     return (characters + 1) // 2
 
 
-def _dead_band(cells: _Row) -> float:
-    dead_band = cells.number("dead_band", 0.0)
-    if dead_band < 0:
-        cells.wrong("dead_band", f"dead_band is {dead_band:g}", "write 0 or more, in engineering units")
-    return dead_band
-
-
-def _bit(cells: _Row, kind: TableKind, register_type: RegisterType) -> int | None:
+def _bit(cells: ItemCells, kind: TableKind, register_type: RegisterType) -> int | None:
     if not cells.text("bit"):
         return None
     if kind.is_bits or register_type is not RegisterType.BOOL:
@@ -317,7 +240,7 @@ def _bit(cells: _Row, kind: TableKind, register_type: RegisterType) -> int | Non
     return cells.whole("bit", 0, 0, 15)
 
 
-def _check_scale(cells: _Row, register_type: RegisterType, scale: float, offset: float) -> None:
+def _check_scale(cells: ItemCells, register_type: RegisterType, scale: float, offset: float) -> None:
     if scale == 0:
         cells.wrong("scale", "scale is 0", "write what one raw step is worth; empty for 1")
     is_scaled = scale != 1.0 or offset != 0.0
@@ -335,88 +258,9 @@ def _value_type(register_type: RegisterType, is_scaled: bool) -> ValueType:
     return ValueType.INT64
 
 
-def _declared(cells: _Row, adapter: str, value_type: ValueType, *, is_writable_kind: bool) -> DataItem | None:
-    if not _is_name(cells.text("name")):
-        cells.wrong("name", f"name is {cells.text('name')!r}", "a letter, then letters, digits, _ . or - (at most 64)")
-    is_writable = cells.truth("writable") or False
-    if is_writable and not is_writable_kind:
-        cells.wrong("writable", "this kind can't be written", "only holding and coil can; leave it empty")
-    control = cells.choice("control", {one.value: one for one in Control}, Control.DIRECT)
-    if control is Control.SELECT and not is_writable:
-        cells.wrong("control", "control is select, and it is not writable", "set writable, or leave control empty")
-    minimum, maximum = cells.limit("minimum"), cells.limit("maximum")
-    if minimum is not None and maximum is not None and minimum > maximum:
-        cells.wrong("minimum", f"minimum {minimum:g} above maximum {maximum:g}", "swap them")
-    alarm = _alarm(cells, value_type)
-    if cells.mistakes:
-        return None
-    return DataItem(
-        name=cells.text("name"),
-        value_type=value_type,
-        adapter=adapter,
-        unit=cells.text("unit"),
-        description=cells.text("description"),
-        is_writable=is_writable,
-        control=control,
-        minimum=minimum,
-        maximum=maximum,
-        alarm=alarm,
-        was=cells.text("was"),
-    )
-
-
 def _counting(item: DataItem, register_type: RegisterType, scale: float) -> DataItem:
     """The item with the range of its registers, if it has a rate and they have no sign: it may be a counter."""
     values = COUNTER_VALUES.get(register_type)
     if values is None or item.alarm is None or item.alarm.rate_per_s is None:
         return item
     return msgspec.structs.replace(item, counter_range=scale * values)
-
-
-def _alarm(cells: _Row, value_type: ValueType) -> AlarmSettings | None:
-    """Alarm settings of the row; None when it says none."""
-    limits = {column: cells.limit(column) for column in ("hi_hi", "hi", "lo", "lo_lo")}
-    rate, stale, frozen = cells.limit("rate_per_s"), cells.limit("stale_s"), cells.limit("frozen_s")
-    off_normal = cells.truth("off_normal")
-    is_number = value_type in (ValueType.FLOAT64, ValueType.INT64)
-    for column in (
-        *(one for one, limit in limits.items() if limit is not None),
-        *(["rate_per_s"] * (rate is not None)),
-        *(["frozen_s"] * (frozen is not None)),
-    ):
-        if not is_number:
-            cells.wrong(column, f"{column} at an item that is no number", "leave it empty")
-    if off_normal is not None and value_type is not ValueType.BOOL:
-        cells.wrong("off_normal", "off_normal at an item that is no bool", "leave it empty")
-    judged = [*limits.values(), rate, stale, frozen, off_normal]
-    try:
-        settings = AlarmSettings(
-            hi_hi=limits["hi_hi"],
-            hi=limits["hi"],
-            lo=limits["lo"],
-            lo_lo=limits["lo_lo"],
-            hysteresis=cells.number("hysteresis", 0.0),
-            on_delay_ms=cells.whole("on_delay_ms", 0, 0, 86_400_000),
-            off_delay_ms=cells.whole("off_delay_ms", 0, 0, 86_400_000),
-            rate_per_s=rate,
-            stale_s=stale,
-            frozen_s=frozen,
-            off_normal=off_normal,
-            severity=cells.whole("severity", 500, 1, 1000),
-            is_latched=cells.truth("latched") or False,
-            suppressed_by=cells.text("suppressed_by"),
-        )
-    except ValueError as error:
-        cells.wrong("hi", str(error), "correct the limits and delays of this row")
-        return None
-    return settings if any(one is not None for one in judged) else None
-
-
-def _is_name(name: str) -> bool:
-    """An item of a device has no slash: `<adapter>/...` is kept for diagnostics."""
-    return (
-        0 < len(name) <= 64
-        and name[0].isascii()
-        and name[0].isalpha()
-        and all(one.isascii() and (one.isalnum() or one in "_.-") for one in name)
-    )

@@ -46,6 +46,11 @@ class ActingDevice:
         self._written: list[DeviceEffect] = []
         self._begin()
 
+    @property
+    def memory(self) -> bytes:
+        """Memory of the state machines; empty: there are none."""
+        return b"" if self._machine is None else bytes(self._machine.memory)
+
     def deadline(self) -> Instant | None:
         return self.device.deadline()
 

@@ -38,6 +38,8 @@ MACHINE_BYTES: Final = 3
 MACHINES_MAX: Final = MEMORY_BYTES // MACHINE_BYTES
 STATES_MAX: Final = 255
 TRANSITIONS_MAX: Final = 255
+ALL_BYTES_MAX: Final = 0xFFFF
+"""Bytes of the master's program: as far as an address reaches."""
 _WHOLE: Final = 16
 """Bytes of an address."""
 _U8, _U16 = int(HexType.UINT8) << 12, int(HexType.UINT16) << 12
@@ -159,10 +161,10 @@ def compiled(house: House, device: str | None) -> bytes:
         code.put(SmOp.RET)
     begin = HEAD.size
     data = HEAD.pack(VERSION, begin, begin + len(init.data), NOTHING) + bytes(init.data) + bytes(packet.data)
-    if len(data) > PROGRAM_BYTES_MAX and device is not None:
-        raise CompileError(
-            f"the program of {device} has {len(data):,} bytes, and a device room for {PROGRAM_BYTES_MAX:,}"
-        )
+    bytes_max = ALL_BYTES_MAX if device is None else PROGRAM_BYTES_MAX
+    if len(data) > bytes_max:
+        whose = "the master" if device is None else device
+        raise CompileError(f"the program of {whose} has {len(data):,} bytes, and there is room for {bytes_max:,}")
     return data
 
 

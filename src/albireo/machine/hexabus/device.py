@@ -130,6 +130,8 @@ class HexDevice:
         self.endpoints = endpoints
         self.master = master
         self.counts = {"malformed": 0, "forged": 0, "again": 0, "old": 0, "lost": 0, "missed": 0}
+        self.confirmed = 0
+        """Events that the master acknowledged."""
         self.is_recovering = False
         """It has said that it begins anew, and has no answer."""
         self.resumes: Callable[[int], bool] = lambda _: True
@@ -238,7 +240,7 @@ class HexDevice:
             self.is_recovering = False
             self._order.go_on_behind(number)
         if not self._to_master.heard(cause, now):
-            self._events.heard(cause, now)
+            self.confirmed += self._events.heard(cause, now)
 
     def _take(self, source: HexAddress, datagram: HexDatagram, data: bytes, now: Instant, *, is_group: bool) -> None:
         if source == self.master and datagram.flags & RELIABLE:
@@ -250,7 +252,8 @@ class HexDevice:
             self.counts[hearing.name.lower()] += 1
         match datagram.packet:
             case WritePacket() as packet if packet == START_UP and source == self.master and not is_group:
-                self._begin(now)
+                if not self.is_recovering:
+                    self._begin(now)
             case WritePacket(eid=eid, value=HexValue(value=bytes() as piece)) if source == self.master and (
                 eid == RECOVERY
             ):
@@ -294,8 +297,10 @@ class HexDevice:
         error: HexError | None = HexError.WRITE_READ_ONLY
         if isinstance(packet, WritePacket):
             error = self.endpoints.write(packet.eid, packet.value)
-            if error is None and packet == START_UP:
+            if error is None and packet == START_UP and self.is_recovering:
                 self._effects.append(BeganAnew())
+            elif error is None and packet == START_UP:
+                self._begin(now)  # Its state machine is not where those of the others are.
             elif error is None:
                 self._effects.append(EndpointWritten(packet.eid, packet.value))
                 self._tell(packet.eid, packet.value, now)

@@ -8,16 +8,19 @@ from ipaddress import IPv6Address
 
 import msgspec
 
+from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.journal import (
+    BY_HAND,
     DeviceJoined,
     HouseSnapshot,
     HouseTaken,
     JournalRecord,
     LeadTaken,
+    ResetOrdered,
     Term,
 )
 from albireo.codec.hexabus.recovery import RecoveryTold, encode_recovery
-from albireo.machine.hexabus.compiler import House, compiled
+from albireo.machine.hexabus.compiler import CompileError, House, compiled
 from albireo.machine.hexabus.independence import Independence
 from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.silent import SilentMachine
@@ -48,16 +51,19 @@ class HouseFold:
             now: instant at which it was put, on the own clock.
         """
         entry = record.entry
-        if record.term < self.term or (record.term > self.term and not isinstance(entry, LeadTaken | HouseSnapshot)):
+        if not self._counts(record):
             return False
-        self.term = record.term
+        self.term = max(self.term, record.term)
         if isinstance(entry, HouseSnapshot):
             if not self._is_begun:
                 self._restore(entry, now)
             return True
         self._is_begun = True
         if isinstance(entry, HouseTaken):
-            self._take(entry.house, now)
+            try:
+                self._take(entry.house, now)
+            except (CompileError, DecodeError, ValueError):
+                return False
         self.order.fold(entry)
         if self.silent is not None:
             self.silent.folded(entry, now)
@@ -65,9 +71,17 @@ class HouseFold:
             self.order.members[entry.host].pieces = self._recovery(entry.host)
         return True
 
-    def snapshot(self, now: Instant) -> HouseSnapshot:
-        """All that follows from the records so far."""
-        kept = self.order.snapshot()
+    def _counts(self, record: JournalRecord) -> bool:
+        """Whether a record is of whoever leads, or of an operator."""
+        entry = record.entry
+        if record.term == BY_HAND:
+            return isinstance(entry, HouseTaken | ResetOrdered)
+        is_later = record.term > self.term and isinstance(entry, LeadTaken | HouseSnapshot)
+        return is_later or record.term == self.term
+
+    def snapshot(self, now: Instant, through: int) -> HouseSnapshot:
+        """All that follows from the records so far; `through`: number of the last one."""
+        kept = self.order.snapshot(through)
         silent = self.silent
         if silent is None:
             return kept
@@ -85,12 +99,12 @@ class HouseFold:
     def _take(self, data: bytes, now: Instant) -> None:
         """Other machines, which begin with their first states."""
         house = self._read_house(data) if data else None
-        self.house = data
+        programs = {}
+        if house is not None:
+            programs = {str(IPv6Address(one.origin)): compiled(house, name) for name, one in house.devices.items()}
         self.silent = None if house is None else SilentMachine(house, now)
         self.order.independence = Independence(house)
-        self.programs = {}
-        if house is not None:
-            self.programs = {str(IPv6Address(one.origin)): compiled(house, name) for name, one in house.devices.items()}
+        self.house, self.programs = data, programs
 
     def _recovery(self, host: str) -> tuple[bytes, ...]:
         """With what a device goes on that joins here."""

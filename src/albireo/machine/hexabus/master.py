@@ -4,7 +4,7 @@
     item --multicast--> all that are there acknowledge --> over
                             \\--time--> the same bytes again, to all
                             \\--the last repetition was in vain--> whoever is missing leaves, on record
-    a device that left, and answers after all --> told to begin anew
+    a device that is not there --> told to begin anew, now and then: it may be, and wait for a word
     start-up WRITE of a device --> its program is the one on record --> it joins, on record --> acknowledged, with what
                             it is to go on with; it hears the items behind that
 
@@ -21,7 +21,7 @@ Not done here: the journal, sockets, who leads, what leaves when a lease is over
 Spec: third seed, Protocol state machine on the master; ADR-0251, ADR-0253.
 """
 
-from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from ipaddress import IPv6Address
 from typing import Final
 
@@ -57,13 +57,15 @@ from albireo.machine.hexabus.device import START_UP, TO_GROUP, HexAddress, SendD
 from albireo.machine.hexabus.endpoints import RECOVERY
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.rows import REPEATS, WINDOW, Hearing
-from albireo.model.instant import MS, Instant, soonest
+from albireo.model.instant import MS, SECOND, Instant, soonest
 
 PENDING_MAX: Final = 1_000
 """Entries on their way to the journal, and items that not all have; an event that comes beyond is not acknowledged, and
 comes again."""
 PENDING_OF_ONE_MAX: Final = 8
 """Entries of one device on their way: it has one event under way, unless it is broken."""
+PROBE_NS: Final = 2 * SECOND
+"""Interval at which devices are called that are not there."""
 ALL_HAVE_NS: Final = 50 * MS
 """Time after which is put on record what all have, if nothing else is put meanwhile."""
 
@@ -115,7 +117,7 @@ class HexMaster:
         self,
         fold: HouseFold,
         term: Term,
-        known: Collection[str],
+        known: AbstractSet[str],
         repeats: tuple[int, ...] = REPEATS,
         window: int = WINDOW,
     ) -> None:
@@ -142,6 +144,7 @@ class HexMaster:
         self._over: set[int] = set()
         self._under_way: dict[int, _UnderWay] = {}
         self._all_have_due: Instant | None = None
+        self._probe_due = Instant(0)
         self._starts: dict[str, tuple[HexAddress, int]] = {}
         """Words of devices that begin anew, whose program was asked for."""
 
@@ -160,7 +163,9 @@ class HexMaster:
             return None
         silent = self.fold.silent
         due = min((one.due for one in self._under_way.values()), default=None)
-        return soonest(due, self._all_have_due, None if silent is None or self._pending else silent.deadline())
+        probe_due = None if self._known <= self.order.members.keys() else self._probe_due
+        tells = None if silent is None or self._pending else silent.deadline()
+        return soonest(due, self._all_have_due, probe_due, tells)
 
     # Events.
 
@@ -199,6 +204,8 @@ class HexMaster:
             self.is_leading, self.is_deposed = False, True
         elif is_own and self._pending and self._pending[0].entry == record.entry:
             self._recorded(self._pending.pop(0), now)
+        elif self.is_leading:
+            self._recorded(_Pending(record.entry), now)
         return self._done()
 
     def heard(self, source: HexAddress, data: bytes, now: Instant) -> list[MasterEffect]:
@@ -251,6 +258,8 @@ class HexMaster:
                     self._put(DeviceLeft(host, "silent"))
         if self._all_have_due is not None and now >= self._all_have_due:
             self._tell_all_have()
+        if now >= self._probe_due:
+            self._probe(now)
         return self._done()
 
     # Inside.
@@ -286,6 +295,8 @@ class HexMaster:
                 self.counts["events"] += 1
             case DeviceLeft(host=host):
                 self._starts.pop(host, None)
+            case HouseTaken():
+                self._probe(now)
         if one.to is not None and isinstance(one.entry, DeviceJoined):
             self._answer_start(one.to, one.number)
         elif one.to is not None:
@@ -345,9 +356,6 @@ class HexMaster:
 
     def _has(self, host: str, cause: int, now: Instant) -> None:
         """A device says that it has an item; one that left is told to begin anew."""
-        if host in self.order.left:
-            again = encode(HexDatagram(START_UP, self.order.number_of(self.order.last)))
-            self._effects.append(SendDatagram(HexAddress(host), again))
         one = self._under_way.get(self.order.item_of(cause))
         if one is not None and host in one.missing:
             one.missing.discard(host)
@@ -374,6 +382,14 @@ class HexMaster:
             self._under_way[item] = _UnderWay(missing, Instant(now + self._repeats[0]))
             is_over |= not missing
         return is_over
+
+    def _probe(self, now: Instant) -> None:
+        """Tell devices that are not there to begin anew: they may be, and wait for a word."""
+        self._probe_due = Instant(now + PROBE_NS)
+        again = encode(HexDatagram(START_UP, self.order.number_of(self.order.last)))
+        for host in sorted(self._known):
+            if host not in self.order.members:
+                self._effects.append(SendDatagram(HexAddress(host), again))
 
     def _end(self, now: Instant) -> None:
         for item in [item for item, one in self._under_way.items() if not one.missing]:

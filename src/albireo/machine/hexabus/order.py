@@ -69,8 +69,6 @@ class EventOrder:
         self.since = 1
         """First item of the present row of numbers: the last reset, or the first one of all."""
         self.members: dict[str, OrderMember] = {}
-        self.left: set[str] = set()
-        """Devices that were there, and left."""
         self.rows: dict[str, dict[int, ReceiveRow]] = {}
         """Last numbers of each sender, by host and port."""
         self.independence = Independence(None)
@@ -96,14 +94,11 @@ class EventOrder:
                 self._add(START_UP, WANT_ACK, None)
             case DeviceJoined(host=host, number=number):
                 self.members[host] = OrderMember(self.last, number)
-                self.left.discard(host)
                 for row in self.rows.get(host, {}).values():
                     row.is_closed = True
             case DeviceLeft(host=host):
-                if self.members.pop(host, None) is not None:
-                    self.left.add(host)
+                self.members.pop(host, None)
             case HouseTaken():
-                self.left.update(self.members)
                 self.members.clear()
                 self._recent.extend([None] * len(self._recent))
             case AllHave(item=item):
@@ -135,16 +130,16 @@ class EventOrder:
         """Devices that are to have an item."""
         return {host for host, one in self.members.items() if one.behind < item}
 
-    def snapshot(self) -> HouseSnapshot:
+    def snapshot(self, through: int) -> HouseSnapshot:
         """All of this."""
         return HouseSnapshot(
+            through=through,
             last=self.last,
             all_have=self.all_have,
             since=self.since,
             items=tuple(self._items.values()),
             recent=tuple(self._recent),
             members=tuple(DeviceKept(host, one.behind, one.joined, one.pieces) for host, one in self.members.items()),
-            left=tuple(sorted(self.left)),
             rows=tuple(
                 RowKept(host, port, row.last, row.first, row.is_closed)
                 for host, rows in self.rows.items()
@@ -158,7 +153,6 @@ class EventOrder:
         self._items = dict(enumerate(kept.items, kept.all_have + 1))
         self._recent = deque(kept.recent, WINDOW)
         self.members = {one.host: OrderMember(one.behind, one.joined, one.pieces) for one in kept.members}
-        self.left = set(kept.left)
         self.rows = {}
         for one in kept.rows:
             row = self.rows.setdefault(one.host, {})[one.port] = ReceiveRow()

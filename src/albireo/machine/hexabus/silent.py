@@ -9,7 +9,16 @@ from ipaddress import IPv6Address
 from albireo.codec.hexabus.journal import EventTaken, HouseSnapshot, JournalEntry, ResetOrdered
 from albireo.codec.hexabus.program import decode_program
 from albireo.codec.hexabus.values import HexType, HexValue, decode_value, encode_value
-from albireo.machine.hexabus.compiler import MACHINE_BYTES, TIMER, House, HouseTimer, compiled, outputs_of, timers_of
+from albireo.machine.hexabus.compiler import (
+    ALL_BYTES_MAX,
+    MACHINE_BYTES,
+    TIMER,
+    House,
+    HouseTimer,
+    compiled,
+    outputs_of,
+    timers_of,
+)
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
 from albireo.model.instant import SECOND, Instant
 
@@ -21,7 +30,7 @@ class SilentMachine:
 
     def __init__(self, house: House, now: Instant) -> None:
         """Raises CompileError: the house can't be run."""
-        program = decode_program(compiled(house, None))
+        program = decode_program(compiled(house, None), ALL_BYTES_MAX)
         assert program is not None
         self.house = house
         self._outputs = outputs_of(house)

@@ -37,6 +37,7 @@ import msgspec
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import AliveAnswered, AliveAsked, Logged, Started, StopAsked, Stopped
 from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.runtime.actor.keep import Keep
 from albireo.runtime.clock import boot_ns, process_cpu_ns, thread_cpu_ns, wall_ns
 from albireo.runtime.directory import DataLock, RunDirectory
 from albireo.runtime.errors import ActorFailed, MailboxFull
@@ -98,6 +99,8 @@ class Supervised(msgspec.Struct, frozen=True):
     """True: CPU time is the process', not the thread's."""
     log_level: str = "info"
     """Lowest level of lines that are sent to logger."""
+    keep: Keep | None = None
+    """Sockets that outlive the process."""
 
 
 class ActorContext:
@@ -158,6 +161,11 @@ class ActorContext:
             AddressTaken: somebody answers there.
         """
         return self._links.watch(self._links.sockets.bind(name, limits, takes_over=self.lock is not None))
+
+    @property
+    def keep(self) -> Keep | None:
+        """Sockets that outlive this process; None: nobody holds them."""
+        return None if self._supervised is None else self._supervised.keep
 
     @property
     def lock(self) -> DataLock | None:

@@ -23,6 +23,7 @@ import msgspec
 from albireo.runtime.actor.actor import ActorContext, Behaviour, Supervised, run_actor
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA
 from albireo.runtime.actor.first_use import settle_types
+from albireo.runtime.actor.keep import Keep, pair_of_keep
 from albireo.runtime.directory import DataLock
 from albireo.runtime.errors import AddressTaken, ConfigurationRefused, StoreRefused
 from albireo.runtime.loop import ActorLoop
@@ -69,6 +70,8 @@ class Launch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_level: str
     reason_descriptor: int
     """Descriptor of a memory file for the last words of a run that did not end cleanly."""
+    keep_descriptors: tuple[int, int]
+    """Both ends of the actor's keep."""
 
 
 class ActorEnd(msgspec.Struct, frozen=True):
@@ -136,6 +139,7 @@ class ProcessPlacement:
         self._lock = lock
         self._log_level = log_level
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._keeps: dict[str, tuple[int, int]] = {}
 
     def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         loop = asyncio.get_running_loop()
@@ -173,7 +177,10 @@ class ProcessPlacement:
 
     def _start(self, spec: ActorSpec, identity: bytes, last_words: int) -> subprocess.Popen[bytes]:
         lock = self._lock.descriptor
-        launch = Launch(spec, str(self._data), identity.decode(), os.getpid(), lock, self._log_level, last_words)
+        if spec.name not in self._keeps:
+            self._keeps[spec.name] = pair_of_keep()
+        keep = self._keeps[spec.name]
+        launch = Launch(spec, str(self._data), identity.decode(), os.getpid(), lock, self._log_level, last_words, keep)
         with os.fdopen(os.memfd_create(f"albireo-{spec.name}"), "w+b") as stdin:
             stdin.write(msgspec.json.encode(launch))
             stdin.seek(0)
@@ -181,7 +188,7 @@ class ProcessPlacement:
             return subprocess.Popen(
                 [sys.executable, "-P", "-m", "albireo.runtime.actor.process", spec.name],
                 stdin=stdin,
-                pass_fds=(lock, last_words),
+                pass_fds=(lock, last_words, *keep),
             )
 
     def request_stop(self, name: str) -> None:
@@ -225,12 +232,18 @@ class ThreadPlacement:
         self._lock = lock
         self._log_level = log_level
         self._running: dict[str, _ThreadRun] = {}
+        self._keeps: dict[str, Keep] = {}
 
     def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         loop = asyncio.get_running_loop()
         run = _ThreadRun()
         self._running[spec.name] = run
-        supervised = Supervised(identity=identity, lock=self._lock, is_process=False, log_level=self._log_level)
+        if spec.name not in self._keeps:
+            self._keeps[spec.name] = Keep(pair_of_keep())
+        keep = self._keeps[spec.name]
+        supervised = Supervised(
+            identity=identity, lock=self._lock, is_process=False, log_level=self._log_level, keep=keep
+        )
 
         def ended(ending: ActorEnd) -> None:
             if self._running.get(spec.name) is run:

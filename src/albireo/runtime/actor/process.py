@@ -15,6 +15,7 @@ import msgspec
 
 from albireo.runtime.actor.actor import ActorContext, Supervised
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION
+from albireo.runtime.actor.keep import Keep
 from albireo.runtime.actor.placement import EXIT_CRASHED, LAUNCH_BYTES_MAX, REASON_BYTES_MAX, Launch, live
 from albireo.runtime.actor.tuning import end_of_start, tune_process
 from albireo.runtime.directory import DataLock
@@ -37,7 +38,10 @@ def main() -> int:
     tune_process()
     os.nice(launch.spec.nice)
     supervised = Supervised(
-        identity=launch.identity.encode(), lock=DataLock(launch.lock_descriptor), log_level=launch.log_level
+        identity=launch.identity.encode(),
+        lock=DataLock(launch.lock_descriptor),
+        log_level=launch.log_level,
+        keep=Keep(launch.keep_descriptors),
     )
     ending = live(launch.spec, Path(launch.data), supervised, _settle)
     if ending.exit_code != 0:

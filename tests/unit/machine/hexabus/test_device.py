@@ -206,7 +206,7 @@ def test_a_device_that_missed_an_event_begins_anew(world: World) -> None:
     world.hear(PInfoPacket(BUTTON, ON, ORIGIN), 50, EVENT, MASTER)
     assert world.hear(PInfoPacket(BUTTON, OFF, ORIGIN), 52, EVENT, MASTER) == [START_UP]
     assert world.effects == [BeganAnew()] and world.device.counts["missed"] == 1
-    assert world.hear(START_UP, 52, 0, MASTER) == [START_UP], "the master may ask for it, too"
+    assert world.hear(START_UP, 52, 0, MASTER) == [], "it is about to"
 
 
 def test_a_device_says_that_it_starts(world: World) -> None:

@@ -1,0 +1,202 @@
+"""Lead: the master of a network while this member leads, on real sockets.
+
+    sockets --datagrams--> HexMaster --PutRecord--> the journal --read--> HexMaster --datagrams--> sockets
+                              |--ProgramAsked--> a task: which program has it? if another one: upload
+                              |--ValueTold--> the adapter
+
+Each datagram is asked for right before it leaves (`SendGuard`). The address of the master is this interface's while the
+lead lasts. What comes while the adapter starts anew waits in the kernel (`runtime/actor/keep.py`).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from ipaddress import IPv6Interface
+from random import Random
+from typing import Final
+
+from albireo.codec.hexabus.journal import JournalRecord, Term, encode_record
+from albireo.codec.hexabus.packets import (
+    GROUP,
+    PORT,
+    ErrorPacket,
+    HexDatagram,
+    InfoPacket,
+    QueryPacket,
+    ReportPacket,
+    encode,
+)
+from albireo.codec.hexabus.values import HexType, HexValue
+from albireo.field.contract import GOES_ON, SendGuard
+from albireo.field.hexabus.address import MasterAddress
+from albireo.field.hexabus.aside import HexQuestions
+from albireo.field.hexabus.config import HexabusConfig
+from albireo.field.hexabus.sockets import HexSocket, open_socket
+from albireo.field.kinds import Surroundings
+from albireo.machine.hexabus.device import TO_GROUP, HexAddress, SendDatagram
+from albireo.machine.hexabus.endpoints import DEVICE, PROGRAM_ID
+from albireo.machine.hexabus.fold import HouseFold
+from albireo.machine.hexabus.master import HexMaster, MasterEffect, ProgramAsked, PutRecord, ValueTold
+from albireo.machine.hexabus.rows import WINDOW
+from albireo.machine.hexabus.upload import program_id, stored
+from albireo.model.instant import SECOND, Instant
+
+KEPT: Final = "hexabus"
+ADDRESS_S: Final = 1.0
+"""Interval at which the address is prolonged."""
+TIME_S: Final = 60.0
+"""Interval at which devices are told the time, as the original's time service does."""
+
+
+class HexLead:
+    """The master and its sockets, from `begin` to `end`."""
+
+    def __init__(
+        self,
+        config: HexabusConfig,
+        surroundings: Surroundings,
+        originals: Mapping[str, bool],
+        told: Callable[[ValueTold], None],
+        draw: Random,
+    ) -> None:
+        """
+        Args:
+            originals: whether it runs the original's firmware; by host of each device.
+            told: takes values of endpoints as they come.
+        """
+        self._interface = config.interface
+        self._own = IPv6Interface(config.master)
+        self._address = None if config.has_address else MasterAddress(config.interface, self._own)
+        self._surroundings = surroundings
+        self._originals = originals
+        self._told = told
+        self._draw = draw
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._sockets: list[HexSocket] = []
+        self.not_sent = 0
+        """Datagrams that the guard held back."""
+        self.trouble = ""
+        """Why it leads no longer; empty: it does."""
+
+    def begin(self, fold: HouseFold, epoch: int, put: Callable[[bytes], None], may_send: SendGuard) -> None:
+        """Lead from here on. Raises OSError: the interface or the address can't be had."""
+        self._put, self._may_send = put, may_send
+        if self._address is not None:
+            self._address.take()
+        host, interface = str(self._own.ip), self._interface
+        keep = self._surroundings.keep
+        kept = {} if keep is None else keep.take()
+        opened = []
+        for name, own, is_group in ((f"{KEPT}.own", host, False), (f"{KEPT}.group", GROUP, True)):
+            made = kept.pop(name, None)
+            if made is None:
+                made = open_socket(interface, own, PORT)
+                if keep is not None:
+                    keep.put(name, made)
+            opened.append(HexSocket(made, self._heard, is_group=is_group))
+        for other in kept.values():
+            other.close()
+        self._sockets = opened
+        self.questions = HexQuestions(interface, host, self._draw)
+        window = 1 if any(self._originals.values()) else WINDOW
+        self.master = HexMaster(fold, Term(epoch, self._surroundings.now()), self._originals.keys(), window=window)
+        self._begin("", self._hold())
+        self._do(self.master.begin())
+
+    def end(self) -> None:
+        """Lead no longer: nothing leaves any more."""
+        for task in self._tasks.values():
+            task.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        for one in self._sockets:
+            one.close()
+        keep = self._surroundings.keep
+        if keep is not None:
+            for name in (f"{KEPT}.own", f"{KEPT}.group"):
+                keep.drop(name)
+        if self._sockets:
+            self.questions.close()
+        self._sockets = []
+        if self._address is not None:
+            self._address.give_up()
+
+    def read(self, record: JournalRecord, put_at: Instant) -> None:
+        self._do(self.master.read(record, self._surroundings.now(), put_at))
+
+    def join(self, host: str) -> None:
+        self._do(self.master.join(host))
+
+    # Inside.
+
+    def _heard(self, source: HexAddress, data: bytes, is_group: bool) -> None:
+        if source.host != str(self._own.ip):  # What this master sent to the group.
+            self._do(self.master.heard(source, data, self._surroundings.now()))
+
+    def _do(self, effects: Iterable[MasterEffect]) -> None:
+        for one in effects:
+            match one:
+                case PutRecord(record=record):
+                    self._put(encode_record(record))
+                case SendDatagram(to=to, data=data):
+                    self._send(to, data)
+                case ValueTold():
+                    self._told(one)
+                case ProgramAsked(host=host, program=program):
+                    if host not in self._tasks:
+                        self._begin(host, self._see_program(host, program))
+        self._arm()
+
+    def _begin(self, name: str, work: Coroutine[None, None, None]) -> None:
+        task = self._tasks[name] = self._loop.create_task(work)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.trouble = f"{type(error).__name__}: {error}"
+
+    def _send(self, to: HexAddress, data: bytes) -> None:
+        if self._may_send() == GOES_ON:
+            self._sockets[0].send(to, data)
+        else:
+            self.not_sent += 1
+
+    def _arm(self) -> None:
+        due = self.master.deadline()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due is not None:
+            wait_s = max(0.0, (due - self._surroundings.now()) / SECOND)
+            self._timer = self._loop.call_later(wait_s, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._do(self.master.time_passed(self._surroundings.now()))
+
+    async def _hold(self) -> None:
+        """Prolong the address, and tell the time now and then."""
+        told_at = None
+        while True:
+            if self._address is not None and self._may_send() == GOES_ON:
+                self._address.take()
+            if told_at is None or self._loop.time() - told_at >= TIME_S:
+                told_at = self._loop.time()
+                wall_s = self._surroundings.wall_ns() // SECOND
+                packet = InfoPacket(DEVICE, HexValue(HexType.UINT64, wall_s + time.localtime(wall_s).tm_gmtoff))
+                self._send(TO_GROUP, encode(HexDatagram(packet, 0)))
+            await asyncio.sleep(ADDRESS_S)
+
+    async def _see_program(self, host: str, program: bytes) -> None:
+        """See that a device has this program; it begins anew after an upload, and is asked again then."""
+        try:
+            answer = await self.questions.ask(host, QueryPacket(PROGRAM_ID))
+            is_it = isinstance(answer, ReportPacket) and answer.value.value == program_id(stored(program))
+            if is_it or isinstance(answer, ErrorPacket):  # It has no room for programs.
+                self._do(self.master.runs(host, program))
+            elif answer is not None and self._may_send() == GOES_ON:
+                await self.questions.upload(host, program)
+        finally:
+            self._tasks.pop(host, None)
