@@ -15,7 +15,7 @@ from albireo.machine.hexabus.device import (
     HexAddress,
     HexDevice,
 )
-from albireo.machine.hexabus.endpoints import CONTROL, PROGRAM, Endpoint
+from albireo.machine.hexabus.endpoints import CONTROL, FAILED, PROGRAM, Endpoint
 from albireo.machine.hexabus.upload import PIECES_MAX, ProgramStore
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
 from albireo.model.instant import Instant
@@ -30,6 +30,7 @@ class ActingDevice:
         self.store = ProgramStore()
         room = Endpoint(PROGRAM, "program", HexType.BYTES65, bytes(65), is_writable=True, refuses=self._refuses)
         device.endpoints.add(room)
+        device.endpoints.add(Endpoint(FAILED, "failed", HexType.UINT32, 0))
         self.failed: dict[SmError, int] = {}
         """Runs that ended early, by cause."""
         self._program = program
@@ -38,6 +39,8 @@ class ActingDevice:
         self._machine: SmMachine | None = None
         self._now = Instant(0)
         self._written: list[DeviceEffect] = []
+        self._refused = 0
+        """Endpoint of the last write that failed."""
         self._begin()
 
     def deadline(self) -> Instant | None:
@@ -94,9 +97,13 @@ class ActingDevice:
         if error is not None:
             self.failed[error] = self.failed.get(error, 0) + 1
         written, self._written = self._written, []
+        if error is SmError.WRITE_FAILED:
+            written += self.device.changed(FAILED, HexValue(HexType.UINT32, self._refused), self._now)
         return written
 
     def _write(self, eid: int, value: HexValue) -> HexError | None:
         error, effects = self.device.acted(eid, value, self._now)
         self._written += effects
+        if error is not None:
+            self._refused = eid
         return error

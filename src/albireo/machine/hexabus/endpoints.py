@@ -22,6 +22,8 @@ CONTROL: Final = 9
 PROGRAM: Final = 10
 """Takes programs, in pieces of 65 bytes."""
 LOCAL_TIME: Final = 129
+FAILED: Final = 252
+"""Tells of an endpoint that the state machine of this device could not write."""
 
 NEXT_ENDPOINT: Final = 0
 NAME: Final = 1

@@ -6,12 +6,14 @@ It runs the program that writes nothing, on the events in their order, as each d
 import struct
 from ipaddress import IPv6Address
 
+from albireo.codec.hexabus.house import House
 from albireo.codec.hexabus.journal import EventTaken, JournalEntry, ResetOrdered
 from albireo.codec.hexabus.program import decode_program
 from albireo.codec.hexabus.values import HexType, HexValue
-from albireo.machine.hexabus.compiler import MACHINE_BYTES, TIMER, House, HouseTimer, compiled, timers_of
+from albireo.machine.hexabus.clocks import HouseClocks, LocalTime
+from albireo.machine.hexabus.compiler import MACHINE_BYTES, TIMER, HouseTimer, compiled, timers_of
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, soonest
 
 _STATE = struct.Struct("<BH")
 
@@ -19,13 +21,20 @@ _STATE = struct.Struct("<BH")
 class SilentMachine:
     """States of all machines of a house, and what is due."""
 
-    def __init__(self, house: House, now: Instant) -> None:
-        """Raises CompileError: the house can't be run."""
+    def __init__(self, house: House, now: Instant, local: LocalTime | None = None) -> None:
+        """
+        Args:
+            local: the local time; None: no machine waits for a time of day.
+        Raises:
+            CompileError: the house can't be run.
+            ValueError: a machine waits for a time of day, and nobody tells it.
+        """
         program = decode_program(compiled(house, None))
         assert program is not None
         self.house = house
         self._machine = SmMachine(program, lambda _, __: None)
         self._timers = timers_of(house)
+        self._clocks = HouseClocks(house, local, now)
         self._entered = [now] * len(house.machines)
         self._told: set[tuple[HouseTimer, int]] = set()
         """Timers of which was told, with the number of changes at that time."""
@@ -50,6 +59,8 @@ class SilentMachine:
 
     def took(self, event: SmEvent, now: Instant) -> None:
         """The next event of the order."""
+        if event.origin == self.house.master and event.eid == TIMER and isinstance(event.value.value, int):
+            self._clocks.took(event.value.value)
         before = [self._at(index) for index in range(len(self._entered))]
         self._machine.run(event, 0)
         for index, was in enumerate(before):
@@ -61,13 +72,12 @@ class SilentMachine:
         """Events of time that the master has to bring into the order now; each is told once."""
         found = [one for one in self._waiting() if now >= self._at_time(one[0])]
         self._told.update(found)
-        return [
-            SmEvent(self.house.master, TIMER, HexValue(HexType.UINT32, timer.value(changes)))
-            for timer, changes in found
-        ]
+        values = [*(timer.value(changes) for timer, changes in found), *self._clocks.due(now)]
+        return [SmEvent(self.house.master, TIMER, HexValue(HexType.UINT32, value)) for value in values]
 
     def deadline(self) -> Instant | None:
-        return min((self._at_time(one) for one, _ in self._waiting()), default=None)
+        waiting = min((self._at_time(one) for one, _ in self._waiting()), default=None)
+        return soonest(waiting, self._clocks.deadline())
 
     def _at(self, index: int) -> tuple[int, int]:
         """State of a machine, and how often it changed."""

@@ -7,15 +7,15 @@ from ipaddress import IPv6Address
 
 import pytest
 
+from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint
 from albireo.codec.hexabus.journal import JournalEntry, decode_entry, encode_entry
 from albireo.codec.hexabus.program import decode_program
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus import Machine, after, at, when
 from albireo.machine.hexabus.acting import ActingDevice
-from albireo.machine.hexabus.compiler import House, compiled
-from albireo.machine.hexabus.description import HouseDevice, HouseEndpoint
+from albireo.machine.hexabus.compiler import compiled
 from albireo.machine.hexabus.device import TO_GROUP, DeviceEffect, EventCame, HexAddress, HexDevice, SendDatagram
-from albireo.machine.hexabus.endpoints import BUTTON, RELAY, Endpoint, Endpoints
+from albireo.machine.hexabus.endpoints import BUTTON, FAILED, RELAY, Endpoint, Endpoints
 from albireo.machine.hexabus.master import HexMaster, MasterEffect, PutEntry
 from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.silent import SilentMachine
@@ -31,7 +31,7 @@ LAMPS = ("lamp_1", "lamp_2", "lamp_3")
 
 def stairs() -> Machine:
     made = Machine("stairs", state="dark")
-    made.on("dark", when("button_1", "button") == 1, at("lamp_*").write("relay", True), go="lit")
+    made.on("dark", when("button_1", "button") == 1, at("lamp_*").write("relay", True), go="lit", bad="broken")
     made.on("lit", after(5), at("lamp_*").write("relay", False), go="dark")
     return made
 
@@ -39,7 +39,9 @@ def stairs() -> Machine:
 class WholeHouse:
     """The house, its master with what is on record, and datagrams of which some are lost, doubled and held back."""
 
-    def __init__(self, seed: int, loss: float) -> None:
+    def __init__(self, seed: int, loss: float, broken: str = "") -> None:
+        """`broken`: a lamp that can't be lit."""
+        self.broken = broken
         self.chance, self.loss, self.now = random.Random(seed), loss, Instant(0)
         devices = {
             name: HouseDevice(IPv6Address(HOSTS[name].host).packed, {kind: KNOWN[kind]}) for name, kind in KINDS.items()
@@ -58,6 +60,7 @@ class WholeHouse:
         known = KNOWN[kind]
         value = False if known.datatype is HexType.BOOL else 0
         one = Endpoint(known.eid, kind, known.datatype, value, is_writable=kind == "relay")
+        one.refuses = lambda value: name == self.broken and value is True
         device = HexDevice(Endpoints(name, (one,)), MASTER, lambda most: self.chance.randint(1, most))
         return ActingDevice(device, decode_program(compiled(self.house, name)))
 
@@ -161,3 +164,23 @@ def test_at_forty_percent_loss_nobody_acts_on_another_order(seed: int) -> None:
     for acted in house.acted.values():
         places = [longest.index(one) for one in acted if one in longest and one[1] == BUTTON]
         assert places == sorted(set(places))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_lamp_that_can_not_be_lit_leads_all_devices_to_the_bad_state(seed: int) -> None:
+    house = WholeHouse(seed, 0.2, broken="lamp_2")
+    house.press("button_1")
+    if seed % 2:
+        house.play_until(lambda: house.lights() == [True, False, True], 6)
+        house.take_over()
+    house.play_until(lambda: house.master._silent is not None and house.master._silent.state(0) == "broken", 6)
+    house.play_until(house.is_quiet, 12)
+    memories = [one._machine.memory for one in house.devices.values() if one._machine is not None]
+    assert [one[0] for one in memories] == [stairs().states.index("broken")] * len(KINDS)
+    assert {tuple(acted) for acted in house.acted.values()} == {
+        (
+            (IPv6Address(HOSTS["button_1"].host).packed, BUTTON, 1),
+            (IPv6Address(HOSTS["lamp_2"].host).packed, FAILED, RELAY),
+        )
+    }
+    assert {name for name, one in house.devices.items() if one.failed} == {"lamp_2"}
