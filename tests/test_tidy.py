@@ -480,7 +480,7 @@ PUBLIC: dict[str, list[str]] = {
         "write_aside",
     ],
     "node/history": ["HistoryArguments", "create"],
-    "machine/hexabus": ["Machine", "after", "at", "when"],
+    "machine/hexabus": ["Machine", "after", "at", "clock", "group", "when"],
     "runtime": [
         "ActorContext",
         "ActorFailed",

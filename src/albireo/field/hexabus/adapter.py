@@ -10,6 +10,7 @@ Spec: docs/adapters/hexabus.md; ADR-0251, ADR-0253.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from random import SystemRandom
 from typing import Final
@@ -18,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.hexabus.house import decode_house
 from albireo.codec.hexabus.journal import (
     DeviceJoined,
     DeviceLeft,
@@ -48,7 +48,7 @@ from albireo.field.kinds import Rows, Surroundings
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.master import ValueTold
 from albireo.model.command import Outcome
-from albireo.model.instant import Instant
+from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.quality import BAD_NO_COMMUNICATION, BAD_OUT_OF_RANGE, GOOD
 from albireo.model.samples import Column, Strings
@@ -91,10 +91,15 @@ class Hexabus:
         self._forget()
 
     def _forget(self) -> None:
-        self._fold = HouseFold(decode_house)
+        self._fold = HouseFold(self._local_s)
         self._entry = self._since_snapshot = 0
         self._is_whole = False
         """What was read begins with the first entry, or with a snapshot."""
+
+    def _local_s(self, at: Instant) -> int:
+        """Local time at an instant, seconds since 1970."""
+        wall_s = (self._surroundings.wall_ns() - (self._surroundings.now() - at)) // SECOND
+        return wall_s + time.localtime(wall_s).tm_gmtoff
 
     # The adapter's life.
 

@@ -17,7 +17,7 @@ from albireo.machine.hexabus.device import (
     HexDevice,
     RecoveryCame,
 )
-from albireo.machine.hexabus.endpoints import CONTROL, PROGRAM, PROGRAM_ID, Endpoint
+from albireo.machine.hexabus.endpoints import CONTROL, FAILED, PROGRAM, PROGRAM_ID, Endpoint
 from albireo.machine.hexabus.upload import PIECES_MAX, ProgramStore, program_id
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
 from albireo.model.instant import Instant
@@ -33,6 +33,7 @@ class ActingDevice:
         self.store = ProgramStore(program)
         room = Endpoint(PROGRAM, "program", HexType.BYTES65, bytes(65), is_writable=True, refuses=self._refuses)
         device.endpoints.add(room)
+        device.endpoints.add(Endpoint(FAILED, "failed", HexType.UINT32, 0))
         self.failed: dict[SmError, int] = {}
         """Runs that ended early, by cause."""
         self._id = Endpoint(PROGRAM_ID, "program id", HexType.BYTES16, bytes(16), is_event=False)
@@ -44,6 +45,8 @@ class ActingDevice:
         self._machine: SmMachine | None = None
         self._now = Instant(0)
         self._written: list[DeviceEffect] = []
+        self._refused = 0
+        """Endpoint of the last write that failed."""
         self._begin()
 
     @property
@@ -123,8 +126,12 @@ class ActingDevice:
         error = None if self._machine is None else self._machine.run(event, 0)
         if error is not None:
             self.failed[error] = self.failed.get(error, 0) + 1
+        if error is SmError.WRITE_FAILED:
+            self._written += self.device.changed(FAILED, HexValue(HexType.UINT32, self._refused), self._now)
 
     def _write(self, eid: int, value: HexValue) -> HexError | None:
         error, effects = self.device.acted(eid, value, self._now)
         self._written += effects
+        if error is not None:
+            self._refused = eid
         return error

@@ -3,57 +3,56 @@
 All copies see the same events in the same order, so they are in the same states. Time is an event as well: the master
 tells when a machine has been in a state long enough, by its own clock and in the order of all, so no device needs one,
 and none changes its state before another. The event names machine, transition, and how often the machine has changed
-its state: one that comes too late means nothing.
+its state: one that comes too late means nothing. Times of day are told likewise (clocks.py).
 
+    an event --> number of its source; none: the run ends --> its value is kept, if a condition needs last values
+             --> each machine takes its transition, and leaves the number of it on the stack, if this device is to write
+             --> the writes of these transitions
     memory of machine n     state:u8 changes:u16, at 3 n
+    behind them             counts:u8 of events in a row; last values, each with a BOOL before it that says: it is known
+    the last byte           number of the source
     timer event             endpoint 254 of the master, UINT32: machine << 24 | transition << 16 | changes
+
+Invariants
+    same:  whatever comes of writes, states are those of all other devices: a run that fails has taken its transitions.
+    room:  a program of 2,048 bytes is full with 25 machines that write, and the stack has 32 places.
 
 CMP_LE is never emitted: the original computes it as CMP_GE.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
+from albireo.codec.hexabus.house import ClockCondition, House, Relation, TimeCondition
 from albireo.codec.hexabus.program import HEAD, NOTHING, PROGRAM_BYTES_MAX, VERSION, SmOp
-from albireo.codec.hexabus.values import HexType
-from albireo.machine.hexabus.description import (
-    EventCondition,
-    HouseDevice,
-    HouseEndpoint,
-    HouseMachine,
-    Relation,
-    TimeCondition,
-    Transition,
-    WriteAction,
+from albireo.codec.hexabus.values import SIZES, HexType
+from albireo.machine.hexabus.clocks import CLOCK, clocks_of
+from albireo.machine.hexabus.meaning import (
+    NUMBER_MAX,
+    CompileError,
+    EventSource,
+    EventTests,
+    MeantCondition,
+    MeantWay,
+    ValueTest,
+    ValueTests,
+    meaning_of,
+    tests_of,
 )
-from albireo.machine.hexabus.vm import MEMORY_BYTES
+from albireo.machine.hexabus.vm import MEMORY_BYTES, STACK_MAX
 
 TIMER: Final = 254
 """Endpoint of the master that tells of time."""
 MACHINE_BYTES: Final = 3
-MACHINES_MAX: Final = MEMORY_BYTES // MACHINE_BYTES
-STATES_MAX: Final = 255
-TRANSITIONS_MAX: Final = 255
+_SOURCE_AT: Final = MEMORY_BYTES - 1
+MACHINES_MAX: Final = _SOURCE_AT // MACHINE_BYTES
 ALL_BYTES_MAX: Final = 0xFFFF
 """Bytes of the master's program: as far as an address reaches."""
 _WHOLE: Final = 16
 """Bytes of an address."""
-_U8, _U16 = int(HexType.UINT8) << 12, int(HexType.UINT16) << 12
-_LOADS: Final = {
-    HexType.UINT8: (SmOp.LD_U8, ">B"),
-    HexType.UINT16: (SmOp.LD_U16, ">H"),
-    HexType.UINT32: (SmOp.LD_U32, ">I"),
-    HexType.UINT64: (SmOp.LD_U64, ">Q"),
-    HexType.SINT8: (SmOp.LD_S8, ">b"),
-    HexType.SINT16: (SmOp.LD_S16, ">h"),
-    HexType.SINT32: (SmOp.LD_S32, ">i"),
-    HexType.SINT64: (SmOp.LD_S64, ">q"),
-    HexType.FLOAT: (SmOp.LD_FLOAT, ">f"),
-}
 _COMPARES: Final = {
     Relation.EQUAL: (SmOp.CMP_EQ,),
     Relation.UNEQUAL: (SmOp.CMP_NEQ,),
@@ -63,10 +62,6 @@ _COMPARES: Final = {
     Relation.GREATER_OR_EQUAL: (SmOp.CMP_GT, SmOp.CMP_EQ),
 }
 """Operations of which one at least is to say yes."""
-
-
-class CompileError(ValueError):
-    """A description names what there is not, or is too large."""
 
 
 class HouseTimer(msgspec.Struct, frozen=True):
@@ -82,41 +77,40 @@ class HouseTimer(msgspec.Struct, frozen=True):
         return self.machine << 24 | self.transition << 16 | changes
 
 
-class House(msgspec.Struct, frozen=True):
-    """Devices by name, and the machines that are distributed over them."""
-
-    devices: Mapping[str, HouseDevice]
-    machines: Sequence[HouseMachine]
-    master: bytes
-    """IPv6 address of the master, 16 bytes."""
-
-
 class _Code:
     """Instructions with labels, which are always ahead."""
 
     def __init__(self) -> None:
         self.data = bytearray()
-        self._open: dict[str, list[tuple[int, int]]] = {}
+        self._open: dict[int, list[tuple[int, int]]] = {}
         """Places of skips that wait for a label, each with the address from which it counts."""
+        self._labels = 0
 
     def put(self, *parts: int | bytes) -> None:
         for part in parts:
             self.data += part if isinstance(part, bytes) else bytes([part])
 
-    def jump(self, op: SmOp, label: str) -> None:
+    def fresh(self) -> int:
+        """A label of which the place is not known yet."""
+        self._labels += 1
+        return self._labels
+
+    def jump(self, op: SmOp, label: int) -> None:
         self.put(op, bytes(2))
         self._open.setdefault(label, []).append((len(self.data) - 2, len(self.data)))
 
-    def switch(self, labels: Mapping[int, str]) -> None:
-        self.put(SmOp.OP_SWITCH_8, len(labels))
-        following = len(self.data) + 3 * len(labels)
+    def switch(self, labels: Mapping[int, int], op: SmOp = SmOp.OP_SWITCH_8) -> None:
+        width = 4 if op is SmOp.OP_SWITCH_32 else 1
+        self.put(op, len(labels))
+        following = len(self.data) + (width + 2) * len(labels)
         for number, label in labels.items():
-            self.put(number, bytes(2))
+            self.put(number.to_bytes(width, "big"), bytes(2))
             self._open.setdefault(label, []).append((len(self.data) - 2, following))
 
-    def label(self, name: str) -> None:
-        for place, following in self._open.pop(name, []):
-            self.data[place : place + 2] = struct.pack(">H", len(self.data) - following)
+    def label(self, label: int) -> None:
+        for place, following in self._open.pop(label, []):
+            skip = len(self.data) - following & 0xFFFF  # One that is longer is refused, with the whole program.
+            self.data[place : place + 2] = struct.pack(">H", skip)
 
 
 def timers_of(house: House) -> list[HouseTimer]:
@@ -130,16 +124,9 @@ def timers_of(house: House) -> list[HouseTimer]:
 
 
 def outputs_of(house: House) -> list[tuple[str, str]]:
-    """Devices and endpoints to which machines write."""
-    found = {
-        (name, action.endpoint)
-        for machine in house.machines
-        for one in machine.transitions
-        for action in one.actions
-        for name in house.devices
-        if _is_meant(name, action)
-    }
-    return sorted(found)
+    """Devices and endpoints to which machines write. Raises CompileError: a name means nothing."""
+    writes = (one for ways in meaning_of(house) for way in ways for one in way.writes)
+    return sorted({(one.device, one.endpoint) for one in writes})
 
 
 def compiled(house: House, device: str | None) -> bytes:
@@ -148,19 +135,8 @@ def compiled(house: House, device: str | None) -> bytes:
     Raises:
         CompileError: a name means nothing, or the program is too large.
     """
-    if len(house.machines) > MACHINES_MAX:
-        raise CompileError(
-            f"{len(house.machines)} machines are more than the {MACHINES_MAX} for which a device has room"
-        )
-    init, packet = _Code(), _Code()
-    for index, machine in enumerate(house.machines):
-        _check(house, machine)
-        init.put(SmOp.LD_U8, 0, SmOp.ST_MEM, struct.pack(">H", _U8 | MACHINE_BYTES * index))
-        _machine(packet, house, index, device)
-    for code in (init, packet):
-        code.put(SmOp.RET)
-    begin = HEAD.size
-    data = HEAD.pack(VERSION, begin, begin + len(init.data), NOTHING) + bytes(init.data) + bytes(packet.data)
+    code = _Program(house, device).code.data
+    data = HEAD.pack(VERSION, NOTHING, HEAD.size, NOTHING) + bytes(code)
     bytes_max = ALL_BYTES_MAX if device is None else PROGRAM_BYTES_MAX
     if len(data) > bytes_max:
         whose = "the master" if device is None else device
@@ -168,110 +144,234 @@ def compiled(house: House, device: str | None) -> bytes:
     return data
 
 
-def _check(house: House, machine: HouseMachine) -> None:
-    if len(machine.states) > STATES_MAX or len(machine.transitions) > TRANSITIONS_MAX:
-        raise CompileError(f"{machine.name} has more than {STATES_MAX} states or {TRANSITIONS_MAX} transitions")
-    for one in machine.transitions:
-        if isinstance(one.condition, EventCondition):
-            _endpoint(house, one.condition.device, one.condition.endpoint)
-        for action in one.actions:
-            if not any(_is_meant(name, action) for name in house.devices):
-                raise CompileError(f"{machine.name} writes to {action.devices!r}, and no device is named so")
+def _at(datatype: HexType, place: int) -> bytes:
+    """Operand of a value in memory."""
+    return struct.pack(">H", datatype << 12 | place)
 
 
-def _endpoint(house: House, device: str, endpoint: str) -> HouseEndpoint:
-    known = house.devices.get(device)
-    if known is None:
-        raise CompileError(f"there is no device {device!r}; there are {', '.join(sorted(house.devices))}")
-    found = known.endpoints.get(endpoint)
-    if found is None:
-        raise CompileError(f"{device} has no endpoint {endpoint!r}; it has {', '.join(sorted(known.endpoints))}")
-    return found
+class _Program:
+    """The code of a device, and places of all that it keeps."""
 
+    def __init__(self, house: House, device: str | None) -> None:
+        self.code = _Code()
+        self._device = device
+        self._machines = meaning_of(house)
+        self._clocks = clocks_of(house)
+        self._outputs = {one: number for number, one in enumerate(outputs_of(house))} if device is None else {}
+        self._timer = EventSource(house.master, TIMER, HexType.UINT32)
+        self._sources: dict[EventSource, int] = {}
+        """Numbers of all sources on which something depends, from 1."""
+        self._counts: list[range] = []
+        """Places of each machine's counts: as many as one state needs."""
+        self._kept: dict[EventSource, int] = {}
+        """Places of last values."""
+        self._lay_out()
+        self._find_source()
+        writers = [index for index, ways in enumerate(self._machines) if any(map(self._own_writes, ways))]
+        for index in range(len(self._machines)):
+            self._machine(index, is_writer=index in writers)
+        if len(writers) >= STACK_MAX:
+            raise CompileError(f"{len(writers)} machines that write are more than {STACK_MAX - 1}")
+        for place, index in enumerate(writers):
+            self.code.put(SmOp.OP_ROT_I, len(writers) - 1 - place)
+            self._write(index)
+        self.code.put(SmOp.RET)
 
-def _is_meant(device: str, action: WriteAction) -> bool:
-    return fnmatchcase(device, action.devices)
+    def _lay_out(self) -> None:
+        if len(self._machines) > MACHINES_MAX:
+            raise CompileError(
+                f"{len(self._machines)} machines are more than the {MACHINES_MAX} for which a device has room"
+            )
+        end = MACHINE_BYTES * len(self._machines)
+        kept: dict[EventSource, None] = {}
+        for ways in self._machines:
+            counted = [way.state for way in ways if isinstance(way.condition, EventTests) and way.condition.samples > 1]
+            self._counts.append(range(end, end + max(map(counted.count, counted), default=0)))
+            end = self._counts[-1].stop
+            for way in ways:
+                own = dict.fromkeys(one.source for one in tests_of(way.condition)) or {self._timer: None}
+                for one in own:
+                    self._sources.setdefault(one, len(self._sources) + 1)
+                kept.update(own if isinstance(way.condition, ValueTests) else {})
+        for source in kept:
+            self._kept[source] = end
+            end += 1 + SIZES[source.datatype]
+        if len(self._sources) > NUMBER_MAX:
+            raise CompileError(f"{len(self._sources)} endpoints in conditions are more than {NUMBER_MAX}")
+        if end > _SOURCE_AT:
+            raise CompileError(
+                f"states, counts and last values of {len(kept)} endpoints need {end} bytes, "
+                f"and a device has room for {_SOURCE_AT}"
+            )
 
+    def _own_writes(self, way: MeantWay) -> list[bytes]:
+        own = [one for one in way.writes if self._device in (one.device, None)]
+        eids = [self._outputs.get((one.device, one.endpoint), one.source.eid) for one in own]
+        return [
+            one.constant + struct.pack(">BIB", SmOp.LD_U32, eid, SmOp.WRITE) for one, eid in zip(own, eids, strict=True)
+        ]
 
-def _machine(code: _Code, house: House, index: int, device: str | None) -> None:
-    """One machine at an event: the first transition of its state that is met."""
-    machine, end = house.machines[index], f"{index} end"
-    by_state: dict[int, list[tuple[int, Transition]]] = {}
-    for number, one in enumerate(machine.transitions):
-        by_state.setdefault(machine.states.index(one.state), []).append((number, one))
-    code.put(SmOp.LD_MEM, struct.pack(">H", _U8 | MACHINE_BYTES * index))
-    code.switch({state: f"{index} state {state}" for state in by_state})
-    code.jump(SmOp.JUMP, end)
-    for state, transitions in by_state.items():
-        code.label(f"{index} state {state}")
-        for number, one in transitions:
-            following = f"{index} behind {number}"
-            _condition(code, house, (index, number), one.condition, following)
-            for action in one.actions:
-                _write(code, house, device, action)
-            _enter(code, index, machine.states.index(one.go))
-            code.jump(SmOp.JUMP, end)
-            code.label(following)
+    def _find_source(self) -> None:
+        """Find the number of the event's source, and keep its value; end the run if nothing depends on it."""
+        code, found = self.code, self.code.fresh()
+        labels = {source.eid: code.fresh() for source in self._sources}
+        code.put(SmOp.LD_SOURCE_EID)
+        code.switch(labels, SmOp.OP_SWITCH_32)
+        code.put(SmOp.RET)
+        for eid, label in labels.items():
+            code.label(label)
+            for source, number in self._sources.items():
+                if source.eid != eid:
+                    continue
+                other = code.fresh()
+                code.put(SmOp.CMP_SRC_IP, _WHOLE - 1, source.origin)
+                code.jump(SmOp.JZ, other)
+                if (place := self._kept.get(source)) is not None:
+                    code.put(SmOp.LD_SOURCE_VAL, SmOp.ST_MEM, _at(source.datatype, place + 1))
+                    code.put(SmOp.LD_TRUE, SmOp.ST_MEM, _at(HexType.BOOL, place))
+                code.put(SmOp.LD_U8, number)
+                code.jump(SmOp.JUMP, found)
+                code.label(other)
+            code.put(SmOp.RET)
+        code.label(found)
+        code.put(SmOp.ST_MEM, _at(HexType.UINT8, _SOURCE_AT))
+
+    def _machine(self, index: int, *, is_writer: bool) -> None:
+        """One machine at an event: the first transition of its state that is met; its number, if this device writes."""
+        code, enter, nothing, end = self.code, self.code.fresh(), self.code.fresh(), self.code.fresh()
+        ways = self._machines[index]
+        labels = {way.state: code.fresh() for way in ways}
+        code.put(SmOp.LD_MEM, _at(HexType.UINT8, MACHINE_BYTES * index))
+        code.switch(labels)
+        code.jump(SmOp.JUMP, nothing)
+        for state, label in labels.items():
+            code.label(label)
+            counts = iter(self._counts[index])
+            for number, way in enumerate(ways):
+                if way.state != state:
+                    continue
+                otherwise = code.fresh()
+                self._condition((index, number), way.condition, counts, otherwise)
+                if is_writer:
+                    code.put(SmOp.LD_U8, number + 1 if self._own_writes(way) else 0)
+                code.put(SmOp.LD_U8, way.go)
+                code.jump(SmOp.JUMP, enter)
+                code.label(otherwise)
+            code.jump(SmOp.JUMP, nothing)
+        code.label(enter)
+        self._enter(index)
         code.jump(SmOp.JUMP, end)
-    code.label(end)
+        code.label(nothing)
+        if is_writer:
+            code.put(SmOp.LD_U8, 0)
+        code.label(end)
 
+    def _enter(self, index: int) -> None:
+        """Enter the state that lies on the stack."""
+        place = MACHINE_BYTES * index
+        changes = _at(HexType.UINT16, place + 1)
+        self.code.put(SmOp.ST_MEM, _at(HexType.UINT8, place))
+        self.code.put(SmOp.LD_MEM, changes, SmOp.LD_U8, 1, SmOp.OP_ADD, SmOp.ST_MEM, changes)
+        for count in self._counts[index]:
+            self.code.put(SmOp.LD_U8, 0, SmOp.ST_MEM, _at(HexType.UINT8, count))
 
-def _enter(code: _Code, index: int, state: int) -> None:
-    changes = struct.pack(">H", _U16 | MACHINE_BYTES * index + 1)
-    code.put(SmOp.LD_U8, state, SmOp.ST_MEM, struct.pack(">H", _U8 | MACHINE_BYTES * index))
-    code.put(SmOp.LD_MEM, changes, SmOp.LD_U8, 1, SmOp.OP_ADD, SmOp.ST_MEM, changes)
+    def _write(self, index: int) -> None:
+        """Writes of the transition whose number lies on the stack."""
+        code, end = self.code, self.code.fresh()
+        writes = {number: self._own_writes(way) for number, way in enumerate(self._machines[index], 1)}
+        labels = {number: code.fresh() for number, own in writes.items() if own}
+        code.switch(labels)
+        code.jump(SmOp.JUMP, end)
+        for number, label in labels.items():
+            code.label(label)
+            code.put(*writes[number])
+            code.jump(SmOp.JUMP, end)
+        code.label(end)
 
+    def _condition(
+        self, which: tuple[int, int], condition: MeantCondition, counts: Iterator[int], otherwise: int
+    ) -> None:
+        """Go on if a condition is met, else jump."""
+        code, (index, number) = self.code, which
+        match condition:
+            case TimeCondition():
+                self._is_from([self._timer], otherwise)
+                code.put(SmOp.LD_SOURCE_VAL, SmOp.LD_U32, struct.pack(">I", index << 24 | number << 16))
+                code.put(SmOp.LD_MEM, _at(HexType.UINT16, MACHINE_BYTES * index + 1), SmOp.OP_OR, SmOp.CMP_EQ)
+                code.jump(SmOp.JZ, otherwise)
+            case ClockCondition():
+                self._is_from([self._timer], otherwise)
+                told = struct.pack(">H", CLOCK << 8 | self._clocks.index(condition))
+                code.put(SmOp.LD_SOURCE_VAL, SmOp.LD_U8, 16, SmOp.OP_SHR, SmOp.LD_U16, told, SmOp.CMP_EQ)
+                code.jump(SmOp.JZ, otherwise)
+            case EventTests(tests=tests, samples=samples) if samples > 1:
+                self._counted(tests, samples, next(counts), otherwise)
+            case EventTests(tests=tests):
+                met = code.fresh()
+                self._event(tests, met)
+                code.jump(SmOp.JUMP, otherwise)
+                code.label(met)
+            case ValueTests():
+                met = code.fresh()
+                self._is_from([one.source for one in tests_of(condition)], otherwise)
+                self._values(condition, met, otherwise)
+                code.label(met)
 
-def _condition(
-    code: _Code, house: House, which: tuple[int, int], condition: EventCondition | TimeCondition, otherwise: str
-) -> None:
-    """Go on if the event of this run meets a condition, else jump."""
-    if isinstance(condition, TimeCondition):
-        index, number = which
-        _is_from(code, house.master, TIMER, otherwise)
-        code.put(SmOp.LD_SOURCE_VAL, SmOp.LD_U32, struct.pack(">I", index << 24 | number << 16))
-        code.put(SmOp.LD_MEM, struct.pack(">H", _U16 | MACHINE_BYTES * index + 1), SmOp.OP_OR, SmOp.CMP_EQ)
+    def _is_from(self, sources: Iterable[EventSource], otherwise: int) -> None:
+        """Go on if the event is of one of these endpoints, else jump."""
+        here = self.code.fresh()
+        self.code.put(SmOp.LD_MEM, _at(HexType.UINT8, _SOURCE_AT))
+        self.code.switch({self._sources[one]: here for one in sources})
+        self.code.jump(SmOp.JUMP, otherwise)
+        self.code.label(here)
+
+    def _compare(self, load: bytes, test: ValueTest, met: int) -> None:
+        """Jump if a value compares so, else go on."""
+        for op in _COMPARES[test.relation]:
+            self.code.put(load, test.constant, op)
+            self.code.jump(SmOp.JNZ, met)
+
+    def _event(self, tests: Iterable[ValueTest], met: int, unmet: int | None = None) -> None:
+        """Jump if the event meets a test, or is of one of these endpoints and meets none; else go on."""
+        by_constant: dict[bytes, list[ValueTest]] = {}
+        for test in tests:
+            by_constant.setdefault(test.constant, []).append(test)
+        for alike in by_constant.values():
+            following = self.code.fresh()
+            self._is_from([one.source for one in alike], following)
+            self._compare(bytes([SmOp.LD_SOURCE_VAL]), alike[0], met)
+            if unmet is not None:
+                self.code.jump(SmOp.JUMP, unmet)
+            self.code.label(following)
+
+    def _counted(self, tests: Iterable[ValueTest], samples: int, count: int, otherwise: int) -> None:
+        """Count an event that meets a test, or begin anew with one that does not; go on with the last one."""
+        code, met, unmet = self.code, self.code.fresh(), self.code.fresh()
+        place = _at(HexType.UINT8, count)
+        self._event(tests, met, unmet)
+        code.jump(SmOp.JUMP, otherwise)
+        code.label(unmet)
+        code.put(SmOp.LD_U8, 0, SmOp.ST_MEM, place)
+        code.jump(SmOp.JUMP, otherwise)
+        code.label(met)
+        code.put(SmOp.LD_MEM, place, SmOp.LD_U8, 1, SmOp.OP_ADD, SmOp.OP_DUP, SmOp.ST_MEM, place)
+        code.put(SmOp.LD_U8, samples, SmOp.CMP_EQ)
         code.jump(SmOp.JZ, otherwise)
-        return
-    endpoint = _endpoint(house, condition.device, condition.endpoint)
-    _is_from(code, house.devices[condition.device].origin, endpoint.eid, otherwise)
-    constant = _constant(endpoint.datatype, condition.value, f"{condition.device}.{condition.endpoint}")
-    *others, last = _COMPARES[condition.comparison]
-    met = f"{which} is met"
-    for op in others:
-        code.put(SmOp.LD_SOURCE_VAL, constant, op)
-        code.jump(SmOp.JNZ, met)
-    code.put(SmOp.LD_SOURCE_VAL, constant, last)
-    code.jump(SmOp.JZ, otherwise)
-    code.label(met)
 
-
-def _is_from(code: _Code, origin: bytes, eid: int, otherwise: str) -> None:
-    """Go on if the event is of this endpoint, else jump. The number first: it is mostly another one."""
-    code.put(SmOp.LD_SOURCE_EID, SmOp.LD_U32, struct.pack(">I", eid), SmOp.CMP_EQ)
-    code.jump(SmOp.JZ, otherwise)
-    code.put(SmOp.CMP_SRC_IP, _WHOLE - 1, origin)
-    code.jump(SmOp.JZ, otherwise)
-
-
-def _write(code: _Code, house: House, device: str | None, action: WriteAction) -> None:
-    for name in sorted(house.devices):
-        if _is_meant(name, action):
-            endpoint = _endpoint(house, name, action.endpoint)
-            constant = _constant(endpoint.datatype, action.value, f"{name}.{action.endpoint}")
-            eid = outputs_of(house).index((name, action.endpoint)) if device is None else endpoint.eid
-            if device in (name, None):
-                code.put(constant, SmOp.LD_U32, struct.pack(">I", eid), SmOp.WRITE)
-
-
-def _constant(datatype: HexType, value: float, where: str) -> bytes:
-    """The instruction that loads a value as an endpoint has it."""
-    if datatype is HexType.BOOL and value in (0, 1):
-        return bytes([SmOp.LD_TRUE if value else SmOp.LD_FALSE])
-    if datatype in _LOADS:
-        op, shape = _LOADS[datatype]
-        try:
-            return bytes([op]) + struct.pack(shape, value)
-        except (struct.error, OverflowError) as error:
-            raise CompileError(f"{value!r} is no {datatype.name}, which {where} is") from error
-    raise CompileError(f"{value!r} is no {datatype.name}, which {where} is")
+    def _values(self, test: ValueTest | ValueTests, met: int, unmet: int) -> None:
+        """Jump to `met` or `unmet`, as last values are."""
+        code = self.code
+        if isinstance(test, ValueTest):
+            place = self._kept[test.source]
+            code.put(SmOp.LD_MEM, _at(HexType.BOOL, place))
+            code.jump(SmOp.JZ, unmet)
+            self._compare(bytes([SmOp.LD_MEM]) + _at(test.source.datatype, place + 1), test, met)
+            code.jump(SmOp.JUMP, unmet)
+            return
+        for number, part in enumerate(test.parts, 1):
+            if number == len(test.parts):
+                self._values(part, met, unmet)
+            else:
+                following = code.fresh()
+                self._values(part, following if test.every else met, unmet if test.every else following)
+                code.label(following)

@@ -1,77 +1,44 @@
 """Description of state machines that are distributed over devices: states, and what leads from one to another.
 
     stairs = Machine("stairs", state="dark")
-    stairs.on("dark", when("button_1", "button") == 1, at("lamp_*").write("relay", True), go="lit")
-    stairs.on("lit", after(90), at("lamp_*").write("relay", False), go="dark")
+    stairs.on("dark", when("button_*", "button") == 1, at(group("lamps")).write("relay", True), go="lit", bad="broken")
+    stairs.on("lit", after(90), at(group("lamps")).write("relay", False), go="dark")
 
-Of the transitions of a state the first one whose condition is met is taken.
+Of the transitions of a state the first one whose condition is met is taken. Conditions on several endpoints are made
+of others with `&`, `|` and `~`: `(when("room", "temperature") < 18) & (when("door", "open") == 0)`. They look at the
+last values, each time that one of these endpoints tells of itself.
 """
 
-from collections.abc import Mapping
-from enum import StrEnum
+import math
+import re
+from typing import Final
 
-import msgspec
-
-from albireo.codec.hexabus.values import HexType
+from albireo.codec.hexabus.house import (
+    EVERY_DAY,
+    ClockCondition,
+    DeviceGroup,
+    Devices,
+    EventCondition,
+    Number,
+    Relation,
+    TimeCondition,
+    WriteAction,
+)
 
 SECONDS_MAX = 1 << 31
-
-
-class Relation(StrEnum):
-    EQUAL = "=="
-    UNEQUAL = "!="
-    LESS = "<"
-    LESS_OR_EQUAL = "<="
-    GREATER = ">"
-    GREATER_OR_EQUAL = ">="
-
-
-class EventCondition(msgspec.Struct, frozen=True):
-    """A device tells of an endpoint, and its value compares so."""
-
-    device: str
-    endpoint: str
-    comparison: Relation
-    value: bool | int | float
-
-
-class TimeCondition(msgspec.Struct, frozen=True):
-    """The state was entered so many seconds ago."""
-
-    seconds: int
-
-
-Condition = EventCondition | TimeCondition
-
-
-class WriteAction(msgspec.Struct, frozen=True):
-    """Devices whose names are meant give an endpoint a value."""
-
-    devices: str
-    endpoint: str
-    value: bool | int | float
-
-
-class Transition(msgspec.Struct, frozen=True):
-    """A way from one state to another."""
-
-    state: str
-    condition: Condition
-    actions: tuple[WriteAction, ...]
-    go: str
+WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_TIME: Final = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
 
 
 class Watched:
     """An endpoint that is compared with a value; what comes of it is a condition."""
 
-    def __init__(self, device: str, endpoint: str) -> None:
-        self._device = device
+    def __init__(self, devices: Devices, endpoint: str) -> None:
+        self._devices = devices
         self._endpoint = endpoint
 
-    def _compares(self, comparison: Relation, value: object) -> EventCondition:
-        if not isinstance(value, bool | int | float):
-            raise TypeError(f"{self._device}.{self._endpoint} is compared with {value!r}, which is no number")
-        return EventCondition(self._device, self._endpoint, comparison, value)
+    def _compares(self, relation: Relation, value: object) -> EventCondition:
+        return EventCondition(self._devices, self._endpoint, relation, _number(value, self._endpoint))
 
     def __eq__(self, value: object) -> EventCondition:  # type: ignore[override]  # It describes, and does not compare.
         return self._compares(Relation.EQUAL, value)
@@ -95,18 +62,35 @@ class Watched:
 
 
 class Meant:
-    """Devices that are meant by a name, or a pattern with `*`."""
+    """Devices that are to do something."""
 
-    def __init__(self, devices: str) -> None:
+    def __init__(self, devices: Devices) -> None:
         self._devices = devices
 
-    def write(self, endpoint: str, value: bool | int | float) -> WriteAction:
-        return WriteAction(self._devices, endpoint, value)
+    def write(self, endpoint: str, value: Number) -> WriteAction:
+        """Give an endpoint of each of them a value. Raises TypeError: it is no number."""
+        return WriteAction(self._devices, endpoint, _number(value, endpoint))
 
 
-def when(device: str, endpoint: str) -> Watched:
-    """An endpoint of a device, to be compared: `when("button_1", "button") == 1`."""
-    return Watched(device, endpoint)
+def _number(value: object, endpoint: str) -> Number:
+    if not isinstance(value, bool | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+        raise TypeError(f"{endpoint} is compared with or becomes {value!r}, which is no number")
+    return value
+
+
+def group(name: str) -> DeviceGroup:
+    """All devices of a group."""
+    return DeviceGroup(name)
+
+
+def when(devices: Devices, endpoint: str) -> Watched:
+    """An endpoint of a device, of any that a pattern means, or of a group: `when("button_1", "button") == 1`."""
+    return Watched(devices, endpoint)
+
+
+def at(devices: Devices) -> Meant:
+    """Devices by name, by a pattern such as `lamp_*`, or by group."""
+    return Meant(devices)
 
 
 def after(seconds: int) -> TimeCondition:
@@ -116,46 +100,23 @@ def after(seconds: int) -> TimeCondition:
     return TimeCondition(seconds)
 
 
-def at(devices: str) -> Meant:
-    """Devices by name, or by a pattern such as `lamp_*`."""
-    return Meant(devices)
+def clock(time: str, days: str = "") -> ClockCondition:
+    """A local time of day is reached.
 
-
-class HouseMachine:
-    """A state machine."""
-
-    def __init__(self, name: str, state: str) -> None:
-        """`state`: the one in which it begins."""
-        self.name = name
-        self.first = state
-        self.transitions: list[Transition] = []
-
-    def on(self, state: str, condition: Condition, *actions: WriteAction, go: str = "") -> None:
-        """Have a condition lead from a state to another one, or back to itself.
-
-        Args:
-            actions: what is written on the way.
-            go: the state that is entered; empty: the same.
-        """
-        self.transitions.append(Transition(state, condition, actions, go or state))
-
-    @property
-    def states(self) -> list[str]:
-        """All states, the first one first."""
-        named = [self.first, *(name for one in self.transitions for name in (one.state, one.go))]
-        return list(dict.fromkeys(named))
-
-
-class HouseEndpoint(msgspec.Struct, frozen=True):
-    """An endpoint of a device as programs know it."""
-
-    eid: int
-    datatype: HexType
-
-
-class HouseDevice(msgspec.Struct, frozen=True):
-    """A device as programs know it."""
-
-    origin: bytes
-    """Its IPv6 address, 16 bytes."""
-    endpoints: Mapping[str, HouseEndpoint]
+    Args:
+        time: such as `06:30`.
+        days: such as `mon-fri`, or `sat,sun`; empty: every day.
+    Raises:
+        ValueError: there is no such time, or day.
+    """
+    found = _TIME.fullmatch(time)
+    if found is None:
+        raise ValueError(f"{time!r} is no time of day such as '06:30'")
+    mask = 0
+    for span in days.split(",") if days else ():
+        ends = [WEEKDAYS.index(one) for one in span.strip().split("-") if one in WEEKDAYS]
+        if len(ends) != span.count("-") + 1 or len(ends) > 2:
+            raise ValueError(f"{days!r} are no days such as 'mon-fri' or 'sat,sun'")
+        for day in range(ends[0], ends[0] + (ends[-1] - ends[0]) % 7 + 1):
+            mask |= 1 << day % 7
+    return ClockCondition(int(found[1]) * 60 + int(found[2]), mask or EVERY_DAY)

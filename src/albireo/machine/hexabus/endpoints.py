@@ -24,6 +24,8 @@ PROGRAM: Final = 10
 PROGRAM_ID: Final = 12
 """Tells which program a device has, in 16 bytes."""
 LOCAL_TIME: Final = 129
+FAILED: Final = 252
+"""Tells of an endpoint that the state machine of this device could not write."""
 RECOVERY: Final = 253
 """Takes with what a device goes on, from the master alone."""
 

@@ -3,12 +3,12 @@
 Both members of a pair have the same one, but for the instants at which states were entered: each has them on its clock.
 """
 
-from collections.abc import Callable
 from ipaddress import IPv6Address
 
 import msgspec
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.hexabus.house import decode_house
 from albireo.codec.hexabus.journal import (
     BY_HAND,
     DeviceJoined,
@@ -20,21 +20,21 @@ from albireo.codec.hexabus.journal import (
     Term,
 )
 from albireo.codec.hexabus.recovery import RecoveryTold, encode_recovery
-from albireo.machine.hexabus.compiler import CompileError, House, compiled
+from albireo.machine.hexabus.clocks import LocalTime
+from albireo.machine.hexabus.compiler import compiled
 from albireo.machine.hexabus.independence import Independence
+from albireo.machine.hexabus.meaning import CompileError
 from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.silent import SilentMachine
 from albireo.model.instant import Instant
-
-ReadHouse = Callable[[bytes], House]
 
 
 class HouseFold:
     """The fold."""
 
-    def __init__(self, read_house: ReadHouse) -> None:
-        """`read_house`: reads a house on record."""
-        self._read_house = read_house
+    def __init__(self, local: LocalTime | None = None) -> None:
+        """`local`: the local time; None: machines that wait for a time of day are refused."""
+        self._local = local
         self.term = Term(0, 0)
         self.order = EventOrder()
         self.house = b""
@@ -98,11 +98,11 @@ class HouseFold:
 
     def _take(self, data: bytes, now: Instant) -> None:
         """Other machines, which begin with their first states."""
-        house = self._read_house(data) if data else None
+        house = decode_house(data) if data else None
         programs = {}
         if house is not None:
             programs = {str(IPv6Address(one.origin)): compiled(house, name) for name, one in house.devices.items()}
-        self.silent = None if house is None else SilentMachine(house, now)
+        self.silent = None if house is None else SilentMachine(house, now, self._local)
         self.order.independence = Independence(house)
         self.house, self.programs = data, programs
 

@@ -4,61 +4,48 @@ Machines are in one class if they write to one device. An event touches the clas
 endpoint. Events that touch no common class lead to the same states and writes in either order.
 """
 
-from fnmatch import fnmatchcase
-
+from albireo.codec.hexabus.house import House
 from albireo.codec.hexabus.values import HexScalar
-from albireo.machine.hexabus.compiler import TIMER, House
-from albireo.machine.hexabus.description import EventCondition, HouseMachine
+from albireo.machine.hexabus.clocks import CLOCK
+from albireo.machine.hexabus.compiler import TIMER
+from albireo.machine.hexabus.meaning import MeantWay, meaning_of, tests_of
 
 
 class Independence:
     """Classes of the machines of a house."""
 
     def __init__(self, house: House | None) -> None:
-        """`house`: None: there are no machines that are known, and every event depends on every other one."""
-        self._is_known = house is not None
+        """
+        Args:
+            house: None: no machines are known, and every event depends on every other one.
+        Raises:
+            CompileError: a name means nothing.
+        """
+        self._master = None if house is None else house.master
         self._touched: dict[tuple[bytes, int], set[int]] = {}
         """Classes of machines that look at an endpoint, by address and number."""
-        self._class_of: list[int] = []
-        self._master = b""
-        if house is not None:
-            self._class_of = _classes(house)
-            self._master = house.master
-            for index, machine in enumerate(house.machines):
-                for device, endpoint in _watched(machine):
-                    one = house.devices[device]
-                    self._touched.setdefault((one.origin, one.endpoints[endpoint].eid), set()).add(
-                        self._class_of[index]
-                    )
+        ways = [] if house is None else meaning_of(house)
+        self._class_of = _classes(ways)
+        for index, own in enumerate(ways):
+            for source in {test.source for way in own for test in tests_of(way.condition)}:
+                self._touched.setdefault((source.origin, source.eid), set()).add(self._class_of[index])
 
     def touched(self, origin: bytes, eid: int, value: HexScalar) -> tuple[int, ...] | None:
         """Classes that an event touches; None: all."""
-        if not self._is_known:
+        if self._master is None:
             return None
         if eid == TIMER and origin == self._master and isinstance(value, int):
             index = value >> 24
-            return tuple(self._class_of[index : index + 1])
+            return None if index == CLOCK else tuple(self._class_of[index : index + 1])
         return tuple(sorted(self._touched.get((origin, eid), ())))
 
 
-def _watched(machine: HouseMachine) -> set[tuple[str, str]]:
-    """Devices and endpoints at which a machine looks."""
-    return {
-        (one.condition.device, one.condition.endpoint)
-        for one in machine.transitions
-        if isinstance(one.condition, EventCondition)
-    }
-
-
-def _classes(house: House) -> list[int]:
+def _classes(machines: list[list[MeantWay]]) -> list[int]:
     """Class of each machine: the first machine with which it shares a device to which both write."""
-    found: list[int] = list(range(len(house.machines)))
+    found = list(range(len(machines)))
     writers: dict[str, int] = {}
-    for index, machine in enumerate(house.machines):
-        patterns = {action.devices for one in machine.transitions for action in one.actions}
-        for device in house.devices:
-            if any(fnmatchcase(device, pattern) for pattern in patterns):
-                other = found[writers.setdefault(device, index)]
-                own = found[index]
-                found = [other if one == own else one for one in found]
+    for index, ways in enumerate(machines):
+        for device in {write.device for way in ways for write in way.writes}:
+            other, own = found[writers.setdefault(device, index)], found[index]
+            found = [other if one == own else one for one in found]
     return found

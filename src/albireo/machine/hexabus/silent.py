@@ -6,21 +6,22 @@ It runs the program that writes nothing, on the events in their order, as each d
 import struct
 from ipaddress import IPv6Address
 
+from albireo.codec.hexabus.house import House
 from albireo.codec.hexabus.journal import EventTaken, HouseSnapshot, JournalEntry, ResetOrdered
 from albireo.codec.hexabus.program import decode_program
 from albireo.codec.hexabus.values import HexType, HexValue, decode_value, encode_value
+from albireo.machine.hexabus.clocks import HouseClocks, LocalTime
 from albireo.machine.hexabus.compiler import (
     ALL_BYTES_MAX,
     MACHINE_BYTES,
     TIMER,
-    House,
     HouseTimer,
     compiled,
     outputs_of,
     timers_of,
 )
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
-from albireo.model.instant import SECOND, Instant
+from albireo.model.instant import SECOND, Instant, soonest
 
 _STATE = struct.Struct("<BH")
 
@@ -28,8 +29,14 @@ _STATE = struct.Struct("<BH")
 class SilentMachine:
     """States of all machines of a house, and what is due."""
 
-    def __init__(self, house: House, now: Instant) -> None:
-        """Raises CompileError: the house can't be run."""
+    def __init__(self, house: House, now: Instant, local: LocalTime | None = None) -> None:
+        """
+        Args:
+            local: the local time; None: no machine waits for a time of day.
+        Raises:
+            CompileError: the house can't be run.
+            ValueError: a machine waits for a time of day, and nobody tells it.
+        """
         program = decode_program(compiled(house, None), ALL_BYTES_MAX)
         assert program is not None
         self.house = house
@@ -38,6 +45,7 @@ class SilentMachine:
         """What machines wrote last, by the number of the output."""
         self._machine = SmMachine(program, self._wrote)
         self._timers = timers_of(house)
+        self._clocks = HouseClocks(house, local, now)
         self._entered = [now] * len(house.machines)
         self._told: set[tuple[HouseTimer, int]] = set()
         """Timers of which was told, with the number of changes at that time."""
@@ -94,8 +102,10 @@ class SilentMachine:
 
     def took(self, event: SmEvent, now: Instant) -> None:
         """The next event of the order."""
-        if event.eid == TIMER and event.origin == self.house.master:
-            self._told.update(one for one in self._waiting() if one[0].value(one[1]) == event.value.value)
+        told = event.value.value
+        if event.origin == self.house.master and event.eid == TIMER and isinstance(told, int):
+            self._clocks.took(told)
+            self._told.update(one for one in self._waiting() if one[0].value(one[1]) == told)
         before = [self._at(index) for index in range(len(self._entered))]
         self._machine.run(event, 0)
         for index, was in enumerate(before):
@@ -106,13 +116,12 @@ class SilentMachine:
     def due(self, now: Instant) -> list[SmEvent]:
         """Events of time that the master has to bring into the order now, until they stand there."""
         found = [one for one in self._waiting() if now >= self._at_time(one[0])]
-        return [
-            SmEvent(self.house.master, TIMER, HexValue(HexType.UINT32, timer.value(changes)))
-            for timer, changes in found
-        ]
+        values = [*(timer.value(changes) for timer, changes in found), *self._clocks.due(now)]
+        return [SmEvent(self.house.master, TIMER, HexValue(HexType.UINT32, value)) for value in values]
 
     def deadline(self) -> Instant | None:
-        return min((self._at_time(one) for one, _ in self._waiting()), default=None)
+        waiting = min((self._at_time(one) for one, _ in self._waiting()), default=None)
+        return soonest(waiting, self._clocks.deadline())
 
     def _at(self, index: int) -> tuple[int, int]:
         """State of a machine, and how often it changed."""

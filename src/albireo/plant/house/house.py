@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address
 from typing import Final
 
+from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint
 from albireo.codec.hexabus.values import HexType
 from albireo.machine.hexabus import Machine, after, at, when
-from albireo.machine.hexabus.compiler import House
-from albireo.machine.hexabus.description import HouseDevice, HouseEndpoint
 from albireo.plant.house.device import DeviceTold, EndpointTold
 
 LIT_S: Final = 3

@@ -4,11 +4,12 @@ from typing import Final
 
 import pytest
 
+from albireo.codec.hexabus.house import House, Relation
 from albireo.codec.hexabus.program import PROGRAM_BYTES_MAX, SmOp, decode_program
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus import Machine, after, at, when
-from albireo.machine.hexabus.compiler import MACHINES_MAX, TIMER, CompileError, House, compiled
-from albireo.machine.hexabus.description import Relation
+from albireo.machine.hexabus.compiler import MACHINES_MAX, TIMER, compiled
+from albireo.machine.hexabus.meaning import CompileError
 from albireo.machine.hexabus.vm import SmEvent
 from albireo.model.instant import SECOND, Instant
 from tests.parts.compiled_house import ENDPOINTS, MASTER, CompiledHouse, devices_of
@@ -120,7 +121,7 @@ def test_the_first_transition_that_is_met_is_taken_and_the_value_of_another_devi
     [
         (lambda one: one.on("a", when("nobody", "button") == 1), "no device 'nobody'"),
         (lambda one: one.on("a", when("lamp_1", "button") == 1), "no endpoint 'button'; it has relay"),
-        (lambda one: one.on("a", after(1), at("door_*").write("relay", True)), "no device is named so"),
+        (lambda one: one.on("a", after(1), at("door_*").write("relay", True)), "there is no device 'door_\\*'"),
         (lambda one: one.on("a", after(1), at("button_1").write("relay", True)), "no endpoint 'relay'"),
         (lambda one: one.on("a", after(1), at("lamp_1").write("relay", 2)), "2 is no BOOL, which lamp_1.relay is"),
         (lambda one: one.on("a", when("button_1", "button") == 256), "256 is no UINT8"),

@@ -7,14 +7,14 @@ from ipaddress import IPv6Address
 
 import pytest
 
+from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint, encode_house
 from albireo.codec.hexabus.journal import JournalRecord, Term, decode_record, encode_record
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus import Machine, after, at, when
 from albireo.machine.hexabus.acting import ActingDevice
-from albireo.machine.hexabus.compiler import House, compiled
-from albireo.machine.hexabus.description import HouseDevice, HouseEndpoint
+from albireo.machine.hexabus.compiler import compiled
 from albireo.machine.hexabus.device import TO_GROUP, DeviceEffect, EventCame, HexAddress, HexDevice, SendDatagram
-from albireo.machine.hexabus.endpoints import BUTTON, RELAY, Endpoint, Endpoints
+from albireo.machine.hexabus.endpoints import BUTTON, FAILED, RELAY, Endpoint, Endpoints
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.master import HexMaster, MasterEffect, ProgramAsked, PutRecord
 from albireo.model.instant import SECOND, Instant
@@ -29,7 +29,7 @@ LAMPS = ("lamp_1", "lamp_2", "lamp_3")
 
 def stairs() -> Machine:
     made = Machine("stairs", state="dark")
-    made.on("dark", when("button_1", "button") == 1, at("lamp_*").write("relay", True), go="lit")
+    made.on("dark", when("button_1", "button") == 1, at("lamp_*").write("relay", True), go="lit", bad="broken")
     made.on("lit", after(5), at("lamp_*").write("relay", False), go="dark")
     return made
 
@@ -37,7 +37,9 @@ def stairs() -> Machine:
 class WholeHouse:
     """The house, its master with what is on record, and datagrams of which some are lost, doubled and held back."""
 
-    def __init__(self, seed: int, loss: float) -> None:
+    def __init__(self, seed: int, loss: float, broken: str = "") -> None:
+        """`broken`: a lamp that can't be lit."""
+        self.broken = broken
         self.chance, self.loss, self.now = random.Random(seed), loss, Instant(0)
         devices = {
             name: HouseDevice(IPv6Address(HOSTS[name].host).packed, {kind: KNOWN[kind]}) for name, kind in KINDS.items()
@@ -49,7 +51,7 @@ class WholeHouse:
         self.devices = {name: self._device(name, kind) for name, kind in KINDS.items()}
         self.epoch = 0
         self.take_over()
-        self.lead(self.master.take_house(b"stairs"))
+        self.lead(self.master.take_house(encode_house(self.house)))
         for name, device in self.devices.items():
             self.do(name, device.start(self.now))
         self.play_until(lambda: len(self.master.order.members) == len(KINDS) and self.is_quiet(), 60)
@@ -58,12 +60,13 @@ class WholeHouse:
         known = KNOWN[kind]
         value = False if known.datatype is HexType.BOOL else 0
         one = Endpoint(known.eid, kind, known.datatype, value, is_writable=kind == "relay")
+        one.refuses = lambda value: name == self.broken and value is True
         device = HexDevice(Endpoints(name, (one,)), MASTER, lambda most: self.chance.randint(1, most))
         return ActingDevice(device, compiled(self.house, name))
 
     def take_over(self) -> None:
         """A member leads that knows what is on record, and nothing else."""
-        fold = HouseFold(lambda _: self.house)
+        fold = HouseFold()
         for data in self.record:
             fold.fold(decode_record(data), self.now)
         self.epoch += 1
@@ -128,6 +131,10 @@ class WholeHouse:
     def press(self, name: str, value: int = 1) -> None:
         self.do(name, self.devices[name].changed(BUTTON, HexValue(HexType.UINT8, value), self.now))
 
+    def silent_state(self) -> str:
+        silent = self.master.fold.silent
+        return "" if silent is None else silent.state(0)
+
     def lights(self) -> list[object]:
         found = [self.devices[name].device.endpoints.find(RELAY) for name in LAMPS]
         return [None if one is None else one.value for one in found]
@@ -167,3 +174,23 @@ def test_at_forty_percent_loss_nobody_acts_on_another_order(seed: int) -> None:
         places = [longest.index(event) for event in one]
         assert places == sorted(set(places))
     assert len({bytes(one._machine.memory) for one in house.devices.values() if one._machine is not None}) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_lamp_that_can_not_be_lit_leads_all_devices_to_the_bad_state(seed: int) -> None:
+    house = WholeHouse(seed, 0.2, broken="lamp_2")
+    house.press("button_1")
+    if seed % 2:
+        house.play_until(lambda: house.lights() == [True, False, True], 6)
+        house.take_over()
+    house.play_until(lambda: house.silent_state() == "broken", 6)
+    house.play_until(house.is_quiet, 12)
+    memories = [one._machine.memory for one in house.devices.values() if one._machine is not None]
+    assert [one[0] for one in memories] == [stairs().states.index("broken")] * len(KINDS)
+    assert {tuple(acted) for acted in house.acted.values()} == {
+        (
+            (IPv6Address(HOSTS["button_1"].host).packed, BUTTON, 1),
+            (IPv6Address(HOSTS["lamp_2"].host).packed, FAILED, RELAY),
+        )
+    }
+    assert {name for name, one in house.devices.items() if one.failed} == {"lamp_2"}

@@ -1,10 +1,12 @@
-"""Programs of the original, by what they do, written anew: each is compiled for all devices and played.
+"""The fourteen programs of the original, by what they do, written anew: each is compiled for all devices and played.
 
-Reference of the wire, section 6; the timetable and the debounced threshold need words that the description lacks.
+Reference of the wire, section 6. What the original writes as classes of machines are functions that return machines.
 """
 
-from albireo.machine.hexabus import Machine, after, at, when
-from tests.parts.compiled_house import CompiledHouse
+from albireo.codec.hexabus.program import PROGRAM_BYTES_MAX
+from albireo.machine.hexabus import Machine, after, at, clock, when
+from albireo.machine.hexabus.compiler import compiled
+from tests.parts.compiled_house import DAY, MONDAY, CompiledHouse
 
 
 def test_1_staircase_light() -> None:
@@ -149,7 +151,40 @@ def test_11_slaves_follow_their_master() -> None:
     assert house.tell("computer", "power", 12) == [("slave_1", "relay", False), ("slave_2", "relay", False)]
 
 
-def test_13_and_14_a_consumer_that_runs_while_there_is_production_with_least_and_longest_times() -> None:
+def production(name: str, meter: str, high: int, low: int, on_s: int, off_s: int) -> Machine:
+    """A consumer that runs while there is production: five values in a row say so, and no state lasts too long."""
+    machine, relay = Machine(name, state="off"), at(name)
+    for state, other, is_so, longest_s in (
+        ("off", "on", when(meter, "power") >= high, off_s),
+        ("on", "off", when(name, "power") < low, on_s),
+    ):
+        for condition in (is_so.in_a_row(5), when(name, "button") == 1, after(longest_s)):
+            machine.on(state, condition, relay.write("relay", other == "on"), go=other)
+    return machine
+
+
+def test_13_a_consumer_that_runs_while_there_is_production() -> None:
+    house = CompiledHouse(
+        {"roof": "power", "pump": "power button relay"}, [production("pump", "roof", 900, 20, 60, 600)]
+    )
+    for value in (900, 1_000, 899, 900, 900, 900, 900):
+        assert house.tell("roof", "power", value) == [], "five in a row are needed, and one was too small"
+    assert house.tell("pump", "power", 1_000) == [], "another meter"
+    assert house.tell("roof", "power", 900) == [("pump", "relay", True)]
+    for value in (19, 19, 19, 19, 20, 0, 0, 0, 0):
+        assert house.tell("pump", "power", value) == []
+    assert house.wait(59) == [] and house.wait(1) == [("pump", "relay", False)], "values did not prolong its time"
+    for _ in range(4):
+        assert house.tell("roof", "power", 900) == []
+    assert house.tell("pump", "button", 1) == [("pump", "relay", True)], "somebody says so"
+    for _ in range(4):
+        assert house.tell("pump", "power", 0) == []
+    assert house.tell("pump", "power", 0) == [("pump", "relay", False)], "counted anew in this state"
+    assert house.wait(600) == [("pump", "relay", True)] and house.states() == ["on"]
+    assert 3 * len(compiled(house.house, "pump")) < PROGRAM_BYTES_MAX
+
+
+def test_14_a_threshold_with_least_times_on_and_off_and_a_button() -> None:
     machine = Machine("pump", state="off")
     machine.on("off", when("roof", "power") > 1_000, at("pump").write("relay", True), go="least")
     machine.on("least", after(300), go="on")
@@ -167,3 +202,36 @@ def test_13_and_14_a_consumer_that_runs_while_there_is_production_with_least_and
     assert house.wait(3_600) == [("pump", "relay", False)] and house.states() == ["rest"]
     house.wait(600)
     assert house.states() == ["off"]
+
+
+def simple_switch(button: str, lamp: str) -> Machine:
+    machine = Machine(lamp, state="off")
+    machine.on("off", when(button, "button") == 1, at(lamp).write("relay", True), go="on")
+    machine.on("on", when(button, "button") == 1, at(lamp).write("relay", False), go="off")
+    return machine
+
+
+def test_14_a_simple_switch_with_devices_as_parameters() -> None:
+    kinds = {"door": "button", "bed": "button", "lamp": "relay", "night": "relay"}
+    house = CompiledHouse(kinds, [simple_switch("door", "lamp"), simple_switch("bed", "night")])
+    assert house.tell("door", "button", 1) == [("lamp", "relay", True)] and house.states() == ["on", "off"]
+    assert house.tell("door", "button", 0) == [] and house.tell("door", "button", 1) == [("lamp", "relay", False)]
+    assert house.tell("bed", "button", 1) == [("night", "relay", True)]
+
+
+def timetable(plug: str, days: str, *times: tuple[str, bool]) -> Machine:
+    """A plug that goes on and off at times of day, whatever its state was."""
+    machine = Machine(plug, state="known")
+    for time, is_on in times:
+        machine.on("known", clock(time, days), at(plug).write("relay", is_on))
+    return machine
+
+
+def test_14_a_timetable_by_hour_and_minute() -> None:
+    machine = timetable("boiler", "mon-fri", ("06:30", True), ("08:00", False), ("17:15", True), ("22:00", False))
+    house = CompiledHouse({"boiler": "relay"}, [machine])
+    day = [(0, []), (389, []), (390, [True]), (391, []), (480, [False]), (1_034, []), (1_035, [True]), (1_320, [False])]
+    for number in range(8):
+        for minute, expected in day:
+            written = house.set_clock(MONDAY + number * DAY + minute * 60)
+            assert [value for _, _, value in written] == ([] if number in (5, 6) else expected), (number, minute)
