@@ -52,12 +52,13 @@ def hears_voters(pair: PairStatus) -> bool:
 class Pair:
     """The pair of a drill: made, started, asked and ended here."""
 
-    def __init__(self, ground: Ground, plcs: Mapping[str, int], voters: str = "witness") -> None:
+    def __init__(self, ground: Ground, plcs: Mapping[str, int], voters: str = "witness", other: str = "") -> None:
         """
         Args:
             ground: made already.
-            plcs: port of each PLC, at the address of this program.
+            plcs: port of each PLC, at the address of this program; none: there is no gate either.
             voters: `witness`, three of them; or `plc`, two PLCs and a witness.
+            other: adapters beside those of the PLCs, as the topology file has them.
         """
         self.witnesses = WITNESSES if voters == "witness" else WITNESSES[:1]
         self._voters = [f"witness:{one}" for one in self.witnesses]
@@ -68,14 +69,16 @@ class Pair:
         self._environment = ground.environment
         self._kept = KeptPorts(len(_PORT_NAMES))
         self._ports = dict(zip(_PORT_NAMES, self._kept.numbers, strict=True))
-        self._adapters = adapters(ground.own_address, plcs, self._ports[GATE])
+        self._adapters = (adapters(ground.own_address, plcs, self._ports[GATE]) if plcs else "") + other
         self.device_ports = (*plcs.values(), self._ports[GATE])
         """Ports of PLCs and the gate that members reach, at the address of this program."""
         self.topology = directory / "topology.toml"
         self.topology.write_text(self._topology())
         self.keys = self._make_keys()
-        self.groups = {name: self._group(name) for name in (*self.witnesses, *MEMBERS)} | {GATE: self._gate()}
-        write_tables(directory)
+        self.groups = {name: self._group(name) for name in (*self.witnesses, *MEMBERS)}
+        if plcs:
+            self.groups[GATE] = self._gate()
+            write_tables(directory)
 
     def _endpoint(self, host: str, port: str) -> str:
         return f"tcp://{self._hosts[host].address}:{self._ports[port]}"
@@ -260,7 +263,7 @@ class Pair:
     def tails(self) -> str:
         """Last log lines of every process, and the members' views."""
         shown = [self._brief(name) for name in MEMBERS]
-        ended = [name for name in (*self.witnesses, GATE) if not self.groups[name].is_running]
+        ended = [name for name in self.groups if name not in MEMBERS and not self.groups[name].is_running]
         return "\n".join([*shown, *(self.groups[name].tail() for name in (*MEMBERS, *ended))])
 
 

@@ -44,6 +44,10 @@ UNKEYED: Final = frozenset({PrincipalKind.LOCAL, PrincipalKind.ANYBODY})
 """Kinds of principals that have no key."""
 
 
+OWN_KINDS: Final = UNKEYED | {PrincipalKind.MEMBER}
+"""The same, and members: kinds of those that a door of a node hears beside programs."""
+
+
 def kind_of(name: str) -> PrincipalKind:
     """Kind of the principal with this name."""
     if name.startswith(WITNESS_PREFIX):
@@ -58,6 +62,16 @@ def kind_of(name: str) -> PrincipalKind:
 def may_be_one(first: str, second: str) -> bool:
     """True: the two names may mean one program: they are one, or one has a name and the other none, and none a key."""
     return first == second or (ANYBODY in (first, second) and {kind_of(first), kind_of(second)} <= UNKEYED)
+
+
+def members_named(node: str) -> frozenset[str]:
+    """Names of the keys that the members of a node have."""
+    return frozenset(f"{node}{ending}" for ending in MEMBER_ENDINGS)
+
+
+def is_of_node(name: str, node: str) -> bool:
+    """Whether this is a process of the node: on its machine, or one that runs beside its other member."""
+    return kind_of(name) is PrincipalKind.LOCAL or name in members_named(node)
 
 
 def is_key_name(name: str) -> bool:

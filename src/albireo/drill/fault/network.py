@@ -10,6 +10,7 @@ nothing is refused. The addresses are those reserved for tests of devices (RFC 2
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +23,10 @@ TOOLS: Final = ("ip", "iptables")
 class NetworkGround(Ground):
     """Namespaces, a bridge, and the cables between them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, more: Sequence[str] = ()) -> None:
+        """`more`: further places beside those of the pair."""
         super().__init__(directory)
+        self._places = (*PLACES, *more)
         number = os.getpid() % 65_536
         self._mark = f"alb{number:x}"
         self._bridge = f"{self._mark}br"
@@ -31,7 +34,7 @@ class NetworkGround(Ground):
         self.own_address = f"{self._net}.1"
         self.hosts = {
             name: ProcessHost(f"{self._net}.{index + 2}", ("ip", "netns", "exec", self._space(name)))
-            for index, name in enumerate(PLACES)
+            for index, name in enumerate(self._places)
         }
 
     @staticmethod
@@ -55,7 +58,7 @@ class NetworkGround(Ground):
         run_tool("ip", "link", "add", self._bridge, "type", "bridge")
         run_tool("ip", "addr", "add", f"{self.own_address}/24", "dev", self._bridge)
         run_tool("ip", "link", "set", self._bridge, "up")
-        for name in PLACES:
+        for name in self._places:
             self._connect(name)
 
     def _connect(self, name: str) -> None:
@@ -68,7 +71,7 @@ class NetworkGround(Ground):
         run_tool("ip", "-n", space, "link", "set", "lo", "up")
 
     def undo(self) -> None:
-        for name in PLACES:
+        for name in self._places:
             subprocess.run(["ip", "netns", "del", self._space(name)], capture_output=True, check=False)
         subprocess.run(["ip", "link", "del", self._bridge], capture_output=True, check=False)
 

@@ -64,6 +64,7 @@ from albireo.machine.kernel.turn import NotAnswered, Question, Turn, answer_to
 from albireo.machine.orders.places import Places
 from albireo.model.access import AccessRole
 from albireo.model.position import Position
+from albireo.model.principal import is_of_node
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.settings import StreamReplication
 from albireo.model.topic import (
@@ -310,6 +311,9 @@ class TopicAnswers:
     def _check_owner(self, question: Question, asked: SubscriptionAsked, turn: Turn) -> None:
         """Refuse the name of a subscriber that belongs to another principal, save to an admin."""
         owner = self._root.folds.of(Subscriptions).owner(asked.subscriber)
+        node = self._root.config.node
+        if owner is not None and is_of_node(owner, node) and is_of_node(question.principal, node):
+            return
         if owner not in (None, question.principal):
             subject = f"subscriber {asked.subscriber} of {owner}"
             check_role(

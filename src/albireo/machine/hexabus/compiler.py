@@ -47,8 +47,9 @@ from albireo.machine.hexabus.vm import MEMORY_BYTES, STACK_MAX
 TIMER: Final = 254
 """Endpoint of the master that tells of time."""
 MACHINE_BYTES: Final = 3
-_SOURCE_AT: Final = MEMORY_BYTES - 1
-MACHINES_MAX: Final = _SOURCE_AT // MACHINE_BYTES
+SOURCE_AT: Final = MEMORY_BYTES - 1
+"""Place of the number of the last event's source, which says nothing of states."""
+MACHINES_MAX: Final = SOURCE_AT // MACHINE_BYTES
 ALL_BYTES_MAX: Final = 0xFFFF
 """Bytes of the master's program: as far as an address reaches."""
 _WHOLE: Final = 16
@@ -198,10 +199,10 @@ class _Program:
             end += 1 + SIZES[source.datatype]
         if len(self._sources) > NUMBER_MAX:
             raise CompileError(f"{len(self._sources)} endpoints in conditions are more than {NUMBER_MAX}")
-        if end > _SOURCE_AT:
+        if end > SOURCE_AT:
             raise CompileError(
                 f"states, counts and last values of {len(kept)} endpoints need {end} bytes, "
-                f"and a device has room for {_SOURCE_AT}"
+                f"and a device has room for {SOURCE_AT}"
             )
 
     def _own_writes(self, way: MeantWay) -> list[bytes]:
@@ -234,7 +235,7 @@ class _Program:
                 code.label(other)
             code.put(SmOp.RET)
         code.label(found)
-        code.put(SmOp.ST_MEM, _at(HexType.UINT8, _SOURCE_AT))
+        code.put(SmOp.ST_MEM, _at(HexType.UINT8, SOURCE_AT))
 
     def _machine(self, index: int, *, is_writer: bool) -> None:
         """One machine at an event: the first transition of its state that is met; its number, if this device writes."""
@@ -320,7 +321,7 @@ class _Program:
     def _is_from(self, sources: Iterable[EventSource], otherwise: int) -> None:
         """Go on if the event is of one of these endpoints, else jump."""
         here = self.code.fresh()
-        self.code.put(SmOp.LD_MEM, _at(HexType.UINT8, _SOURCE_AT))
+        self.code.put(SmOp.LD_MEM, _at(HexType.UINT8, SOURCE_AT))
         self.code.switch({self._sources[one]: here for one in sources})
         self.code.jump(SmOp.JUMP, otherwise)
         self.code.label(here)

@@ -104,7 +104,7 @@ class RecoveryCame(msgspec.Struct, frozen=True):
     """Effect: a piece of what the device is to go on with."""
 
     number: int
-    """Number of the last event that it includes."""
+    """Number of the word with which the device began anew."""
     piece: bytes
 
 
@@ -135,7 +135,7 @@ class HexDevice:
         self.is_recovering = False
         """It has said that it begins anew, and has no answer."""
         self.resumes: Callable[[int], bool] = lambda _: True
-        """Takes up what came to go on with behind a number; False: it is not complete."""
+        """Takes up what came to go on with since the word of this number; False: it is not complete."""
         self._effects: list[DeviceEffect] = []
         self._order = OrderRow()
         self._rows: dict[HexAddress, ReceiveRow] = {}
@@ -235,7 +235,7 @@ class HexDevice:
         if source != self.master:
             return
         if self.is_recovering and self._to_master.waits_for(cause):
-            if not self.resumes(number):
+            if not self.resumes(cause):
                 return
             self.is_recovering = False
             self._order.go_on_behind(number)

@@ -110,4 +110,5 @@ class HouseFold:
         """With what a device goes on that joins here."""
         if self.silent is None:
             return encode_recovery(RecoveryTold(b""))
-        return encode_recovery(RecoveryTold(self.silent.memory, self.silent.values_of(IPv6Address(host).packed)))
+        memory = self.silent.memory.rstrip(b"\0") or b"\0"  # The rest is zeros, and the fewer pieces the better.
+        return encode_recovery(RecoveryTold(memory, self.silent.values_of(IPv6Address(host).packed)))

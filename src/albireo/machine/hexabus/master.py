@@ -317,7 +317,7 @@ class HexMaster:
         behind = self.order.number_of(member.behind)
         for piece in member.pieces:
             packet = WritePacket(RECOVERY, HexValue(HexType.BYTES65, piece))
-            self._effects.append(SendDatagram(to, encode(HexDatagram(packet, behind))))
+            self._effects.append(SendDatagram(to, encode(HexDatagram(packet, number))))
         self._effects.append(SendDatagram(to, encode(HexDatagram(AckPacket(number), behind))))
 
     def _event(self, source: HexAddress, datagram: HexDatagram, data: bytes, eid: int, value: HexValue) -> None:

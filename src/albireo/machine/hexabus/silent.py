@@ -14,6 +14,7 @@ from albireo.machine.hexabus.clocks import HouseClocks, LocalTime
 from albireo.machine.hexabus.compiler import (
     ALL_BYTES_MAX,
     MACHINE_BYTES,
+    SOURCE_AT,
     TIMER,
     HouseTimer,
     compiled,
@@ -63,8 +64,8 @@ class SilentMachine:
 
     @property
     def memory(self) -> bytes:
-        """Memory of the machines, as each device has it at this place of the order."""
-        return bytes(self._machine.memory)
+        """Memory of the machines, as each device has it at this place of the order; the source is left out."""
+        return bytes(self._machine.memory[:SOURCE_AT])
 
     def values_of(self, origin: bytes) -> tuple[tuple[int, HexValue], ...]:
         """Values that machines wrote last to endpoints of a device."""

@@ -32,7 +32,7 @@ from albireo.machine.topics.tables import TopicTables
 from albireo.machine.topics.tail import MessageBlock, MessageTail
 from albireo.model.instant import SECOND, Instant
 from albireo.model.position import Position
-from albireo.model.principal import UNKEYED, kind_of
+from albireo.model.principal import OWN_KINDS, kind_of
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.topic_lease import count_of, joined, without
 
@@ -143,7 +143,7 @@ class Serving:
         if known is None:
             cause = f"there is no subscription with the id {hello.subscription_id}, or it is over"
             return Refusal(RefusalCode.UNKNOWN_NAME, cause, "subscribe first, then read")
-        if known.principal != principal and kind_of(principal) not in UNKEYED:
+        if known.principal != principal and kind_of(principal) not in OWN_KINDS:
             return Refusal(RefusalCode.NOT_OWNER, f"subscriber {known.subscriber!r} is not of {principal!r}")
         if known.sharing is not None:
             cause = f"the subscription of {known.subscriber!r} is shared: its consumers ask for messages"

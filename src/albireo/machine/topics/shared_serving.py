@@ -41,7 +41,7 @@ from albireo.machine.topics.shared_messages import SharedMessages, numbers_of
 from albireo.machine.topics.tables import TopicTables
 from albireo.machine.topics.tail import MessageBlock, MessageTail
 from albireo.model.instant import MS, SECOND, Instant, soonest
-from albireo.model.principal import UNKEYED, kind_of
+from albireo.model.principal import OWN_KINDS, kind_of
 from albireo.model.refusal import Refusal, RefusalCode, unknown_question
 from albireo.model.topic import Subscription
 from albireo.model.topic_lease import DEAD_LETTERS, Range, count_of, first_of, joined, without
@@ -148,7 +148,7 @@ class SharedServing:
             return Refusal(RefusalCode.UNKNOWN_NAME, cause, "subscribe first, then read")
         if known.sharing is None:
             return Refusal(RefusalCode.BAD_VALUE, f"the subscription of {known.subscriber!r} is not shared")
-        if known.principal != principal and kind_of(principal) not in UNKEYED:
+        if known.principal != principal and kind_of(principal) not in OWN_KINDS:
             return Refusal(RefusalCode.NOT_OWNER, f"subscriber {known.subscriber!r} is not of {principal!r}")
         if sum(map(len, self._takes.values())) >= TAKES_MAX or len(self._settling) >= SETTLES_MAX:
             return Refusal(RefusalCode.BUSY, "too many consumers wait already", "ask again soon")

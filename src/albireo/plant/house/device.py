@@ -55,6 +55,16 @@ class BadNetwork(msgspec.Struct, frozen=True):
     """They are held back, so that others overtake them."""
 
 
+class HouseTold(msgspec.Struct, frozen=True):
+    """A house, as the process is told that forks its devices."""
+
+    devices: tuple[DeviceTold, ...]
+    master: str
+    interface: str
+    network: BadNetwork
+    seed: int
+
+
 class DeviceWord(msgspec.Struct):
     """A line of standard input."""
 

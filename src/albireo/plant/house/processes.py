@@ -4,34 +4,19 @@ python -m albireo.plant.house.processes      reads a `HouseTold` line, then word
                                              {"kill": NAME} ends it by SIGKILL, {"start": NAME} begins it again
 """
 
-import asyncio
 import contextlib
-import ctypes
-import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from albireo.plant.house.device import BadNetwork, DeviceLook, DeviceTold, run_device
+from albireo.plant.house.device import BadNetwork, DeviceLook, DeviceTold, HouseTold
 
 LOOK_S: Final = 10.0
-_PR_SET_PDEATHSIG: Final = 1
-
-
-class HouseTold(msgspec.Struct, frozen=True):
-    """All that the parent needs."""
-
-    devices: tuple[DeviceTold, ...]
-    master: str
-    interface: str
-    network: BadNetwork
-    seed: int
 
 
 class HouseFailed(Exception):
@@ -60,7 +45,7 @@ class HouseProcesses:
 
     def start(self) -> None:
         self._process = subprocess.Popen(
-            [*self._within, sys.executable, "-m", "albireo.plant.house.processes"],
+            [*self._within, sys.executable, "-m", "albireo.plant.house.parent"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
@@ -122,69 +107,3 @@ class HouseProcesses:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             self._looks.put(msgspec.json.decode(line, type=DeviceLook))
-
-
-class _Parent:
-    """The process that forks."""
-
-    def __init__(self, told: HouseTold) -> None:
-        self._told = told
-        self._devices = {one.name: one for one in told.devices}
-        self._running: dict[str, tuple[int, int]] = {}
-        self._starts = 0
-
-    def start(self, name: str) -> None:
-        self._starts += 1
-        inner, outer = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                os.close(outer)
-                for _, other in self._running.values():
-                    os.close(other)
-                _die_with_parent()
-                told, seed = self._told, self._told.seed * 1_000_003 + self._starts
-                one = self._devices[name]
-                asyncio.run(run_device(one, told.master, told.interface, told.network, seed, inner))
-                code = 0
-            finally:
-                os._exit(code)
-        os.close(inner)
-        self._running[name] = pid, outer
-
-    def kill(self, name: str) -> None:
-        pid, outer = self._running.pop(name)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(outer)
-
-    def take(self, line: bytes) -> None:
-        word: dict[str, Any] = msgspec.json.decode(line)
-        if "kill" in word:
-            self.kill(word["kill"])
-        elif "start" in word:
-            self.start(word["start"])
-        elif word["device"] in self._running:
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._running[word["device"]][1], line)
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def main() -> None:
-    told = msgspec.json.decode(sys.stdin.buffer.readline(), type=HouseTold)
-    parent = _Parent(told)
-    for one in told.devices:
-        parent.start(one.name)
-    for line in sys.stdin.buffer:
-        parent.take(line)
-    for name in list(parent._running):
-        parent.kill(name)
-
-
-if __name__ == "__main__":
-    main()

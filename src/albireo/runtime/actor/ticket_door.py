@@ -15,6 +15,7 @@ from albireo.codec.principal import Audience, KeyedEnd
 from albireo.machine.access.door_keeper import DoorKeeper, Effects, Entrance
 from albireo.model.access import AccessRole
 from albireo.model.instant import Instant
+from albireo.model.principal import members_named
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import Keys
@@ -46,7 +47,7 @@ class TicketDoor:
         Raises:
             EndpointRefused, AddressTaken: it can't listen there.
         """
-        hears = Audience(KeyedEnd.CLIENT).hears
+        hears = Audience(KeyedEnd.CLIENT, expected=members_named(node)).hears
         self.link = actor.bind_tcp(f"door {name}", endpoint, keys, limits, hears=hears)
         self._core = actor.connect("core")
         self._now = actor.now

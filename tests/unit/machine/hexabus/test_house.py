@@ -9,12 +9,14 @@ import pytest
 
 from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint, encode_house
 from albireo.codec.hexabus.journal import JournalRecord, Term, decode_record, encode_record
+from albireo.codec.hexabus.packets import AckPacket, HexDatagram, WritePacket, decode, encode
+from albireo.codec.hexabus.recovery import RecoveryTold, encode_recovery
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus import Machine, after, at, when
 from albireo.machine.hexabus.acting import ActingDevice
-from albireo.machine.hexabus.compiler import compiled
+from albireo.machine.hexabus.compiler import SOURCE_AT, compiled
 from albireo.machine.hexabus.device import TO_GROUP, DeviceEffect, EventCame, HexAddress, HexDevice, SendDatagram
-from albireo.machine.hexabus.endpoints import BUTTON, FAILED, RELAY, Endpoint, Endpoints
+from albireo.machine.hexabus.endpoints import BUTTON, FAILED, RECOVERY, RELAY, Endpoint, Endpoints
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.master import HexMaster, MasterEffect, ProgramAsked, PutRecord
 from albireo.model.instant import SECOND, Instant
@@ -173,7 +175,7 @@ def test_at_forty_percent_loss_nobody_acts_on_another_order(seed: int) -> None:
     for one in acted:
         places = [longest.index(event) for event in one]
         assert places == sorted(set(places))
-    assert len({bytes(one._machine.memory) for one in house.devices.values() if one._machine is not None}) == 1
+    assert len({one.memory[:SOURCE_AT] for one in house.devices.values()}) == 1
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -194,3 +196,18 @@ def test_a_lamp_that_can_not_be_lit_leads_all_devices_to_the_bad_state(seed: int
         )
     }
     assert {name for name, one in house.devices.items() if one.failed} == {"lamp_2"}
+
+
+def test_what_answered_an_earlier_word_is_nothing_to_go_on_with_now() -> None:
+    """Before the first event all recoveries are of one place, also those from before the house had machines."""
+    house = WholeHouse(1, 0.0)
+    device = house.devices["lamp_1"]
+    number = house.master.order.members[HOSTS["lamp_1"].host].joined
+    (word,) = [one for one in device.start(house.now) if isinstance(one, SendDatagram)]
+    stale = encode_recovery(RecoveryTold(b""))
+    for piece in stale:
+        packet = WritePacket(RECOVERY, HexValue(HexType.BYTES65, piece))
+        device.heard(MASTER, encode(HexDatagram(packet, number)), house.now)
+    answer = encode(HexDatagram(AckPacket(decode(word.data).number), 65_535))
+    device.heard(MASTER, answer, house.now)
+    assert device.device.is_recovering and device.memory
