@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import click
 
+from albireo.cli.demo.house import run_house
 from albireo.cli.demo.processes import run_pipeline
 from albireo.cli.demo.recording import DemoOptions, Recording
 from albireo.cli.demo.signals import Signals
@@ -42,11 +43,18 @@ INTERRUPTED: Final = 130
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same tunnels.")
 @click.option("--no-pipeline", is_flag=True, help="Leave out Spark.")
+@click.option(
+    "--plant",
+    type=click.Choice(["tunnel", "house"]),
+    default="tunnel",
+    show_default=True,
+    help="Two road tunnels, or a house of small devices below a pair (as root).",
+)
 @data_option
 @printed
 @click.pass_context
 def command(
-    context: click.Context, seconds: float | None, seed: int, no_pipeline: bool, data: Path | None
+    context: click.Context, seconds: float | None, seed: int, no_pipeline: bool, plant: str, data: Path | None
 ) -> Output | None:
     """Two simulated road tunnels, a tree of nodes on them, a live view, and a report of what was recorded.
 
@@ -55,6 +63,11 @@ def command(
     if context.invoked_subcommand is not None:
         context.obj = data
         return None
+    if plant == "house":
+        told, complaints = run_house(seconds, seed, data)
+        if complaints:
+            say("did not hold: " + "; ".join(complaints))
+        return Output(told, exit_code=ExitCode.FAILED if complaints else ExitCode.GOOD)
     options = DemoOptions(
         data=(data or DATA).absolute(),
         is_fresh=data is None,

@@ -49,6 +49,8 @@ class DeviceJoined(msgspec.Struct, frozen=True, tag="joined"):
     host: HexHost
     number: Number16 = 0
     """Number of the word that it begins anew; 0: somebody else said that it is there."""
+    program: Annotated[bytes, Meta(max_length=16)] = b""
+    """Id of the program that it has; it does not join if it is to have another one by now."""
 
 
 class DeviceLeft(msgspec.Struct, frozen=True, tag="left"):

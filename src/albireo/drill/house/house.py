@@ -36,6 +36,8 @@ from albireo.runtime.clock import boot_ns
 
 HOUSE: Final = "house"
 MASTER: Final = "fd00::1"
+EVENTS_MIN: Final = 3.5
+"""Events that are taken in a second, at least; at 20 % loss and with one takeover."""
 EVERY_S: Final = 0.15
 """Mean time between two events."""
 JOINED_S: Final = 120.0
@@ -71,8 +73,6 @@ class HouseAccount(msgspec.Struct, frozen=True, kw_only=True):
     """From the kill to the next event that stands in the journal."""
     recovered: int
     """Times that a device began anew."""
-    action_ms: dict[str, float]
-    """From an event to the last action of any device, of events with nothing else under way: p50 and p99."""
     held: bool
 
 
@@ -255,6 +255,5 @@ class HouseDrill:
             takeovers=self._takeovers,
             takeover_s=round(min(after_kill) / 1e9, 3) if after_kill else None,
             recovered=sum(one.began for one in looks.values()) - self._began,
-            action_ms={},
             held=not (lost or doubled or strays) and events > 0,
         )

@@ -110,8 +110,8 @@ class ActingDevice:
 
     def _resumes(self, number: int) -> bool:
         told = self._pieces.complete(number)
-        if told is None:
-            return False
+        if told is None or (told.memory and self._machine is None):
+            return False  # It is incomplete, or there is no program here that could go on with it.
         if not told.memory:
             self._machine = None
         elif self._machine is not None:

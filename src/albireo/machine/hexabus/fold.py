@@ -26,6 +26,7 @@ from albireo.machine.hexabus.independence import Independence
 from albireo.machine.hexabus.meaning import CompileError
 from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.silent import SilentMachine
+from albireo.machine.hexabus.upload import program_id, stored
 from albireo.model.instant import Instant
 
 
@@ -59,6 +60,8 @@ class HouseFold:
                 self._restore(entry, now)
             return True
         self._is_begun = True
+        if isinstance(entry, DeviceJoined) and not self._is_ready(entry):
+            return True
         if isinstance(entry, HouseTaken):
             try:
                 self._take(entry.house, now)
@@ -78,6 +81,11 @@ class HouseFold:
             return isinstance(entry, HouseTaken | ResetOrdered)
         is_later = record.term > self.term and isinstance(entry, LeadTaken | HouseSnapshot)
         return is_later or record.term == self.term
+
+    def _is_ready(self, entry: DeviceJoined) -> bool:
+        """Whether a device that joins has the program that is on record here."""
+        program = self.programs.get(entry.host)
+        return not entry.number or program is None or entry.program == program_id(stored(program))
 
     def snapshot(self, now: Instant, through: int) -> HouseSnapshot:
         """All that follows from the records so far; `through`: number of the last one."""

@@ -57,6 +57,7 @@ from albireo.machine.hexabus.device import START_UP, TO_GROUP, HexAddress, SendD
 from albireo.machine.hexabus.endpoints import RECOVERY
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.rows import REPEATS, WINDOW, Hearing
+from albireo.machine.hexabus.upload import program_id, stored
 from albireo.model.instant import MS, SECOND, Instant, soonest
 
 PENDING_MAX: Final = 1_000
@@ -235,7 +236,7 @@ class HexMaster:
         """A device has this program now, or room for none."""
         start = self._starts.pop(host, None)
         if start is not None and self.fold.programs.get(host) == program:
-            self._put(DeviceJoined(host, start[1]), *start)
+            self._put(DeviceJoined(host, start[1], program_id(stored(program))), *start)
         return self._done()
 
     def time_passed(self, now: Instant) -> list[MasterEffect]:
@@ -312,8 +313,10 @@ class HexMaster:
         self._effects.append(SendDatagram(to, data))
 
     def _answer_start(self, to: HexAddress, number: int) -> None:
-        """Tell a device that begins anew with what it goes on, and behind which number."""
-        member = self.order.members[to.host]
+        """Tell a device that begins anew with what it goes on, and behind which number, if it has joined."""
+        member = self.order.members.get(to.host)
+        if member is None or member.joined != number:
+            return
         behind = self.order.number_of(member.behind)
         for piece in member.pieces:
             packet = WritePacket(RECOVERY, HexValue(HexType.BYTES65, piece))

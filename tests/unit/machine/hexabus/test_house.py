@@ -8,7 +8,16 @@ from ipaddress import IPv6Address
 import pytest
 
 from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint, encode_house
-from albireo.codec.hexabus.journal import JournalRecord, Term, decode_record, encode_record
+from albireo.codec.hexabus.journal import (
+    DeviceJoined,
+    HouseTaken,
+    JournalEntry,
+    JournalRecord,
+    LeadTaken,
+    Term,
+    decode_record,
+    encode_record,
+)
 from albireo.codec.hexabus.packets import AckPacket, HexDatagram, WritePacket, decode, encode
 from albireo.codec.hexabus.recovery import RecoveryTold, encode_recovery
 from albireo.codec.hexabus.values import HexType, HexValue
@@ -19,6 +28,7 @@ from albireo.machine.hexabus.device import TO_GROUP, DeviceEffect, EventCame, He
 from albireo.machine.hexabus.endpoints import BUTTON, FAILED, RECOVERY, RELAY, Endpoint, Endpoints
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.master import HexMaster, MasterEffect, ProgramAsked, PutRecord
+from albireo.machine.hexabus.upload import program_id, stored
 from albireo.model.instant import SECOND, Instant
 
 MASTER = HexAddress("fd00::1")
@@ -211,3 +221,22 @@ def test_what_answered_an_earlier_word_is_nothing_to_go_on_with_now() -> None:
     answer = encode(HexDatagram(AckPacket(decode(word.data).number), 65_535))
     device.heard(MASTER, answer, house.now)
     assert device.device.is_recovering and device.memory
+
+
+def test_a_device_whose_program_is_another_one_by_now_does_not_join() -> None:
+    """Its word was on its way to the journal when other machines came there."""
+    house = WholeHouse(1, 0.0)
+    fold = HouseFold()
+    host = HOSTS["lamp_1"].host
+    term = Term(1, 0)
+    entries: list[JournalEntry] = [
+        LeadTaken(),
+        DeviceJoined(host, 7),
+        HouseTaken(encode_house(house.house)),
+        DeviceJoined(host, 8),
+    ]
+    for entry in entries:
+        assert fold.fold(JournalRecord(term, entry), house.now)
+    assert host not in fold.order.members
+    fold.fold(JournalRecord(term, DeviceJoined(host, 9, program_id(stored(fold.programs[host])))), house.now)
+    assert fold.order.members[host].joined == 9
