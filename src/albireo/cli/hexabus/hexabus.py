@@ -126,7 +126,7 @@ def _put(client: "Client", adapter: str, entry: HouseTaken | ResetOrdered) -> No
 def _look(client: "Client", adapter: str) -> tuple[int, dict[str, bool], int]:
     """Number of members, whether each device is lost, and when that was told. Raises Failure: nobody tells it."""
     members, start = f"{adapter}/members", f"{adapter}/lost_"
-    told = {one.reading.name: one.reading for one in client.items((members, f"{start}*"))}
+    told = {one.name.rpartition(":")[2]: one.reading for one in client.items((members, f"{start}*"))}
     lost = {name.removeprefix(start): bool(one.value) for name, one in told.items() if name != members}
     if members not in told or not lost:
         text = f"{adapter} is no adapter of kind hexabus here"

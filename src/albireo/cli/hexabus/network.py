@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import itertools
+import re
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, IPv6Interface
 from pathlib import Path
 from random import SystemRandom
 from typing import Any, Final, TypeVar
@@ -37,10 +39,23 @@ from albireo.codec.hexabus.packets import (
     decode,
 )
 from albireo.codec.hexabus.values import HexType, HexValue
+from albireo.codec.topology.text import FirstAdapter, table_text
 from albireo.field.hexabus.sockets import HexSocket, open_socket
-from albireo.field.hexabus.survey import FoundDevice, HexAsking
+from albireo.field.hexabus.survey import FoundDevice, FoundEndpoint, HexAsking
 from albireo.machine.hexabus.device import HexAddress
-from albireo.machine.hexabus.endpoints import DEFAULT, MAXIMUM, MINIMUM, NAME
+from albireo.machine.hexabus.endpoints import (
+    CONTROL,
+    DEFAULT,
+    FAILED,
+    LOCAL_TIME,
+    MAXIMUM,
+    MINIMUM,
+    NAME,
+    PROGRAM,
+    PROGRAM_ID,
+    RECOVERY,
+    RELAY,
+)
 from albireo.machine.hexabus.tracing import HouseTrace, TracedEvent, value_of
 from albireo.runtime.clock import boot_ns, wall_ns
 
@@ -55,6 +70,11 @@ _PACKETS: Final = {
 }  # fmt: skip
 _FLAGS: Final = {"WANT_ACK": WANT_ACK, "WANT_UL_ACK": WANT_UL_ACK, "RELIABLE": RELIABLE, "CONN_RESET": CONN_RESET}
 _PROPERTIES: Final = {NAME: "name", MINIMUM: "minimum", MAXIMUM: "maximum", DEFAULT: "default"}
+_COLUMNS: Final = ("name", "device", "address", "endpoint", "eid", "type", "writable")
+_SERVICES: Final = frozenset({CONTROL, PROGRAM, 11, PROGRAM_ID, LOCAL_TIME, FAILED, RECOVERY})
+"""Endpoints by which devices are run; 11 is how the original acknowledges pieces of programs."""
+_WRITABLE: Final = frozenset({RELAY, 80, 81})
+"""By convention relays and dimmers: devices do not tell what can be written."""
 _QUESTIONS: Final = (QueryPacket, EndpointQueryPacket, PropertyQueryPacket)
 _INTERFACE = click.argument("interface")
 _HOSTS = click.argument("hosts", metavar="[HOST]...", nargs=-1)
@@ -272,13 +292,59 @@ def info(interface: str, hosts: tuple[str, ...]) -> Output:
     columns = ("host", "device", "eid", "endpoint", "type", "properties")
     are_all = bool(devices) and not any(one.trouble for one in devices)
     table = TextTable(columns, rows, empty="nobody answered")
-    return Output({"devices": devices}, table, exit_code=ExitCode.GOOD if are_all else ExitCode.FAILED)
+    value = [
+        {"host": one.host, "name": one.name, "trouble": one.trouble, "endpoints": list(map(_told, one.endpoints))}
+        for one in devices
+    ]
+    return Output({"devices": value}, table, exit_code=ExitCode.GOOD if are_all else ExitCode.FAILED)
+
+
+def _told(one: FoundEndpoint) -> dict[str, object]:
+    properties = {_property(number): value_of(value) for number, value in one.properties.items()}
+    return {"eid": one.eid, "name": one.name, "type": one.datatype.name, "properties": properties}
 
 
 def surveyed(interface: str, hosts: list[str]) -> list[FoundDevice]:
     """Devices and their endpoints. Raises Failure: the interface can't be used."""
     with progress(f"Asking {', '.join(hosts) or f'all devices on {interface}'}", None):
         return asked(interface, lambda asking: asking.survey(hosts))
+
+
+def first_adapter(interface: str, devices: list[FoundDevice]) -> tuple[FirstAdapter, str, int]:
+    """An adapter of these devices, its item table, and how many items that has. Raises Failure: nobody is there."""
+    if not devices:
+        remedy = "are the devices on, and has the interface an address of their network? ip -6 addr"
+        raise Failure(f"no Hexabus device answers on {interface}", remedy, ExitCode.UNREACHABLE)
+    rows: list[dict[str, str]] = []
+    names: set[str] = set()
+    for device in devices:
+        name = _fresh(device.name or "device", names)
+        own: set[str] = set()
+        for one in device.endpoints:
+            if one.eid in _SERVICES or one.datatype in (HexType.BYTES16, HexType.BYTES65):
+                continue
+            endpoint = _fresh(one.name or f"endpoint_{one.eid}", own)
+            is_writable = one.eid in _WRITABLE or DEFAULT in one.properties
+            row = (f"{name}_{endpoint}", name, device.host, endpoint, str(one.eid), one.datatype.name.lower())
+            rows.append(dict(zip(_COLUMNS, (*row, "true" if is_writable else ""), strict=True)))
+    network = IPv6Interface(f"{devices[0].host}/64").network
+    keys = {"interface": interface, "master": f"{network.network_address + 1}/64"}
+    return (
+        FirstAdapter(name="hexabus", kind="hexabus", keys=keys, items="hexabus.csv"),
+        table_text(rows, _COLUMNS),
+        len(rows),
+    )
+
+
+def _fresh(text: str, taken: set[str]) -> str:
+    """A name made of a text, which is taken then."""
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or "x"
+    name = (name if name[0].isalpha() else f"x_{name}")[:28]
+    found = next(
+        one for number in itertools.count(1) if (one := name if number == 1 else f"{name}_{number}") not in taken
+    )
+    taken.add(found)
+    return found
 
 
 def addresses(hosts: tuple[str, ...]) -> list[str]:
@@ -290,5 +356,8 @@ def addresses(hosts: tuple[str, ...]) -> list[str]:
 
 
 def _properties(properties: Mapping[int, Any]) -> str:
-    own = {_PROPERTIES.get(one, f"property {one}"): value_of(value) for one, value in properties.items() if one != NAME}
-    return ", ".join(f"{name} {value}" for name, value in own.items())
+    return ", ".join(f"{_property(one)} {value_of(value)}" for one, value in properties.items() if one != NAME)
+
+
+def _property(number: int) -> str:
+    return _PROPERTIES.get(number, f"property {number}")
