@@ -155,12 +155,14 @@ def test_names_of_items_are_made_of_what_devices_tell_and_are_unlike() -> None:
         FoundEndpoint(35, "", HexType.FLOAT, {}),
     )
     devices = [FoundDevice("fd00:5::10", "Plug", plug), FoundDevice("fd00:5::11", "Plug", plug[:1])]
+    devices.append(FoundDevice("fd00:5::12", "Plug Main", (FoundEndpoint(7, "Switch", HexType.BOOL, {}),)))
     adapter, table, count = first_adapter("eth7", devices)
     assert adapter.keys == {"interface": "eth7", "master": "fd00:5::1/64"}
-    assert count == 4
+    assert count == 5
     assert table.splitlines()[1:] == [
         "Plug_Main_Switch,Plug,fd00:5::10,Main_Switch,1,bool,true",
         "Plug_x_2nd,Plug,fd00:5::10,x_2nd,33,bool,true",
         "Plug_endpoint_35,Plug,fd00:5::10,endpoint_35,35,float,",
         "Plug_2_Main_Switch,Plug_2,fd00:5::11,Main_Switch,1,bool,true",
+        "Plug_Main_Switch_2,Plug_Main,fd00:5::12,Switch,7,bool,",
     ]

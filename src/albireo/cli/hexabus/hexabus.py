@@ -95,9 +95,10 @@ def upload(
             raise Failure(f"{adapter} has no {', '.join(strange)}", "compile with the item table of the adapter")
         _put(client, adapter, HouseTaken(encode_house(found)))
         missing = _waited(client, adapter, since_ns, seconds)
-    value = {"adapter": adapter, "devices": len(lost), "missing": missing}
-    if missing:
+    value = {"adapter": adapter, "devices": len(lost), "missing": missing or []}
+    if missing is not None:
         text = f"{len(missing)} of {len(lost)} devices do not have the machines: {', '.join(missing)}"
+        text = text if missing else f"{adapter} has not told in {seconds:g} s that its devices have the machines"
         remedy = f"the node tries on; are they on? Look: albireo items '{adapter}/lost_*'"
         return Output(value, failure=Failure(text, remedy, details=value))
     return Output(value, f"{len(lost)} devices run {len(found.machines)} machines")
@@ -134,8 +135,8 @@ def _look(client: "Client", adapter: str) -> tuple[int, dict[str, bool], int]:
     return int(told[members].value or 0), lost, told[members].source_ns
 
 
-def _waited(client: "Client", adapter: str, since_ns: int, seconds: float) -> list[str]:
-    """Wait until all devices are members again; those that are none when the wait is over."""
+def _waited(client: "Client", adapter: str, since_ns: int, seconds: float) -> list[str] | None:
+    """Wait until all devices are members again; None: they are. Else those that are none when the wait is over."""
     ends, looks, done, was_less = time.monotonic() + seconds, set[int](), 0, False
     _, known, _ = _look(client, adapter)
     with progress(f"Uploading to {len(known)} devices:", len(known)) as told:
@@ -145,13 +146,13 @@ def _waited(client: "Client", adapter: str, since_ns: int, seconds: float) -> li
             was_less |= members < len(lost) and bool(looks)
             # The first word after the order may have been on its way before it; the second one was not.
             if members == len(lost) and not any(lost.values()) and (was_less or len(looks) > 1):
-                return []
+                return None
             if was_less:
                 told(members - done, ", ".join(name for name, is_lost in lost.items() if is_lost)[:40])
                 done = members
             time.sleep(LOOK_S)
         _, lost, _ = _look(client, adapter)
-    return [name for name, is_lost in lost.items() if is_lost] or ["(nobody tells which)"]
+    return [name for name, is_lost in lost.items() if is_lost]
 
 
 @command.command()

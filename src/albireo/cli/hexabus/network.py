@@ -169,7 +169,7 @@ class DatagramsHeard:
         return DatagramHeard(at_ns, source.host, source.port, kind, number, flags, fields, is_repeat=is_repeat)
 
     def _is_repeat(self, source: HexAddress, datagram: HexDatagram, data: bytes) -> bool:
-        """Of others the number says nothing: a value that is told twice is no repeat."""
+        """The number says nothing of other packets: a value that is told twice is no repeat."""
         if not (datagram.flags & RELIABLE or isinstance(datagram.packet, _QUESTIONS)):
             return False
         is_repeat = (source, data) in self._recent
@@ -317,6 +317,7 @@ def first_adapter(interface: str, devices: list[FoundDevice]) -> tuple[FirstAdap
         raise Failure(f"no Hexabus device answers on {interface}", remedy, ExitCode.UNREACHABLE)
     rows: list[dict[str, str]] = []
     names: set[str] = set()
+    taken: set[str] = set()
     for device in devices:
         name = _fresh(device.name or "device", names)
         own: set[str] = set()
@@ -325,7 +326,14 @@ def first_adapter(interface: str, devices: list[FoundDevice]) -> tuple[FirstAdap
                 continue
             endpoint = _fresh(one.name or f"endpoint_{one.eid}", own)
             is_writable = one.eid in _WRITABLE or DEFAULT in one.properties
-            row = (f"{name}_{endpoint}", name, device.host, endpoint, str(one.eid), one.datatype.name.lower())
+            row = (
+                _fresh(f"{name}_{endpoint}", taken, 60),
+                name,
+                device.host,
+                endpoint,
+                str(one.eid),
+                one.datatype.name.lower(),
+            )
             rows.append(dict(zip(_COLUMNS, (*row, "true" if is_writable else ""), strict=True)))
     network = IPv6Interface(f"{devices[0].host}/64").network
     keys = {"interface": interface, "master": f"{network.network_address + 1}/64"}
@@ -336,10 +344,10 @@ def first_adapter(interface: str, devices: list[FoundDevice]) -> tuple[FirstAdap
     )
 
 
-def _fresh(text: str, taken: set[str]) -> str:
+def _fresh(text: str, taken: set[str], chars_max: int = 28) -> str:
     """A name made of a text, which is taken then."""
     name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_") or "x"
-    name = (name if name[0].isalpha() else f"x_{name}")[:28]
+    name = (name if name[0].isalpha() else f"x_{name}")[:chars_max]
     found = next(
         one for number in itertools.count(1) if (one := name if number == 1 else f"{name}_{number}") not in taken
     )

@@ -22,7 +22,7 @@ from albireo.machine.hexabus.device import TO_GROUP, HexAddress
 from albireo.model.instant import MS, Instant
 
 ASK_WAITS: Final = tuple(ms * MS for ms in (100, 100, 100, 200, 200, 400, 400, 800, 800, 800))
-"""Waits for the answer of a host, one after each copy: with a fifth of all lost each way, one of 20,000 comes not."""
+"""Waits for the answer of a host, one after each copy: with a fifth of all lost each way, 1 of 27,000 does not come."""
 GROUP_WAITS: Final = tuple(ms * MS for ms in (300, 300, 600))
 """The same for the group."""
 HexAnswer = ErrorPacket | ReportPacket | EndpointReportPacket | PropertyReportPacket
