@@ -67,7 +67,7 @@ FLOORS_INSIDE = {
         ("place", "process", "saved_sites", "topology_file"),
         ("target",),
         ("chp", "completion", "pipeline"),
-        ("below", "pair", "message", "proof"),
+        ("below", "hexabus", "pair", "message", "proof"),
         ("node", "view"),
         ("force", "site", "topic"),
         ("demo",),

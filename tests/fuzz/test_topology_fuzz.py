@@ -133,7 +133,7 @@ def test_the_line_scanner_names_exactly_the_keys_of_the_parser(keys: list[str], 
 
 @given(st.text(max_size=20), st.lists(st.dictionaries(st.sampled_from(["name", "unit"]), st.text(max_size=9))))
 def test_what_is_written_is_toml_and_csv_again(url: str, rows: list[dict[str, str]]) -> None:
-    adapter = FirstAdapter(name="p", kind="k", url=url, device_id=1, items="p.csv")
+    adapter = FirstAdapter(name="p", kind="k", keys={"url": url, "device_id": 1}, items="p.csv")
     read = tomllib.loads(topology_text("c", "root", [adapter]))
     assert read["node"][0]["adapter"][1]["url"] == url
     assert table_text(rows).startswith("name,kind,address")

@@ -42,6 +42,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "message": ("albireo.cli.message.message", "Messages and files to programs at other nodes."),
     "force": ("albireo.cli.force.force", "Put a value to an item for a time, or end that."),
     "topic": ("albireo.cli.topic.topic", "Topics, and who has still to read what of them."),
+    "hexabus": ("albireo.cli.hexabus.hexabus", "State machines of a Hexabus house, and a look at its network."),
     "forces": ("albireo.cli.force.force:forces", "Items that are forced: by whom, why, how long."),
     "history": ("albireo.cli.node.history", "Stored values of an item: raw, or per interval."),
     "events": ("albireo.cli.node.events", "Journal of cases and audit entries."),

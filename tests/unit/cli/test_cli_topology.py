@@ -107,7 +107,7 @@ def test_files_that_are_there_are_not_overwritten_unless_told(site: Path) -> Non
     assert (site / "topology.toml").read_text() == before
     assert CliRunner().invoke(cli, ["topology", "new", "--out", str(site), "--force"]).exit_code == 0
     with pytest.raises(Exception, match="overwritten"):
-        write_files(site, None, overwrites=False)
+        write_files(site, [], overwrites=False)
 
 
 @pytest.fixture

@@ -106,22 +106,26 @@ _GATEWAY: Final = 10
 """Exceptions from here on are a gateway's: nobody behind it."""
 
 
-def write_files(directory: Path, found: Surveyed | None, *, overwrites: bool) -> list[Path]:
-    """Write `topology.toml` and the item table; the files written.
+def modbus_adapter(found: Surveyed) -> tuple[FirstAdapter, str]:
+    """The adapter of a device, and its item table."""
+    rows = rows_of(found.survey)
+    columns = (*FIRST_COLUMNS, *(["length"] if any("length" in row for row in rows) else []))
+    url = f"tcp://{_host(found.address.host)}:{found.address.port}"
+    keys: dict[str, str | int] = {"url": url, "device_id": found.device_id}
+    return FirstAdapter(name=ADAPTER, kind="modbus", keys=keys, items=f"{ADAPTER}.csv"), table_text(rows, columns)
+
+
+def write_files(directory: Path, found: Sequence[tuple[FirstAdapter, str]], *, overwrites: bool) -> list[Path]:
+    """Write `topology.toml` and the item tables; the files written.
+
+    Args:
+        found: adapters with their tables.
 
     Raises:
         Failure: they are there already, or cannot be written.
     """
-    texts: dict[str, str] = {}
-    adapters: list[FirstAdapter] = []
-    if found is not None:
-        url = f"tcp://{_host(found.address.host)}:{found.address.port}"
-        table = f"{ADAPTER}.csv"
-        adapters = [FirstAdapter(name=ADAPTER, kind="modbus", url=url, device_id=found.device_id, items=table)]
-        rows = rows_of(found.survey)
-        columns = (*FIRST_COLUMNS, *(["length"] if any("length" in row for row in rows) else []))
-        texts[table] = table_text(rows, columns)
-    texts["topology.toml"] = topology_text(str(uuid.uuid4()), "root", adapters)
+    texts = {adapter.items: table for adapter, table in found}
+    texts["topology.toml"] = topology_text(str(uuid.uuid4()), "root", [adapter for adapter, _ in found])
     there = [name for name in texts if (directory / name).exists()]
     if there and not overwrites:
         raise Failure(

@@ -35,35 +35,56 @@ def command() -> None:
 @click.option(
     "--device-id", type=click.IntRange(0, 255), help="Modbus unit [default: the first of 1, 255, 0 to answer]."
 )
+@click.option("--hexabus", metavar="INTERFACE", help="Interface behind which Hexabus devices are; they are asked.")
 @click.option("--out", type=DIRECTORY, default=Path(), help="Directory [default: .].")
 @click.option("--address-max", type=click.IntRange(0, 65_535), default=2_000, show_default=True, help="Last one tried.")
 @click.option("--zeros", is_flag=True, help="Keep long rows of zeros: by default they count as unused.")
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @printed
-def new(modbus: str | None, device_id: int | None, out: Path, address_max: int, zeros: bool, force: bool) -> Output:
-    """Write a first topology.toml and, read from a device, its item table.
+def new(
+    modbus: str | None,
+    device_id: int | None,
+    hexabus: str | None,
+    out: Path,
+    address_max: int,
+    zeros: bool,
+    force: bool,
+) -> Output:
+    """Write a first topology.toml and, read from a device or all devices of a Hexabus network, the item table.
 
-    The device is only read, one request at a time. Types are guessed from a few looks at the registers and marked as
-    guesses: check them against the manual.
+    Devices are only read, one request at a time. Types of Modbus registers are guessed from a few looks at them and
+    marked as guesses: check them against the manual. Hexabus devices tell theirs, but not which endpoints can be
+    written: those of relays and dimmers, and whatever has a default.
     """
-    from albireo.cli.site.survey import survey_device, write_files
+    from albireo.cli.site.survey import modbus_adapter, survey_device, write_files
     from albireo.field.modbus.survey import SurveyLimits
 
     if (out / "topology.toml").exists() and not force:
         raise Failure(f"{out / 'topology.toml'} is there already", "name another directory with --out, or say --force")
     limits = SurveyLimits(address_max=address_max)
     found = survey_device(modbus, device_id, limits, keeps_zeros=zeros) if modbus is not None else None
-    written = write_files(out, found, overwrites=force)
-    read_topology(out / "topology.toml")
+    adapters = [modbus_adapter(found)] if found else []
     items = len(found.survey.guesses) if found else 0
+    troubles: list[str] = []
+    if hexabus is not None:
+        from albireo.cli.hexabus.network import first_adapter, surveyed
+
+        devices = surveyed(hexabus, [])
+        adapter, table, count = first_adapter(hexabus, devices)
+        adapters.append((adapter, table))
+        items += count
+        troubles = [f"{one.name or one.host}: {one.trouble}" for one in devices if one.trouble]
+    written = write_files(out, adapters, overwrites=force)
+    read_topology(out / "topology.toml")
     hints = [
+        *troubles,
         *([_told(found.survey)] if found else []),
         "Next: look through the item table (names, types, units, limits), then",
         f"  albireo topology check {out / 'topology.toml'}",
         f"  albireo node run --topology {out / 'topology.toml'}",
     ]
     device = {"device_id": found.device_id, "requests": found.survey.requests} if found else {}
-    is_complete = found.survey.is_complete if found else True
+    is_complete = not troubles and (found.survey.is_complete if found else True)
     value = {"files": [str(path) for path in written], "items": items, "complete": is_complete, **device}
     return Output(value, [f"wrote {path}" for path in written], hints)
 

@@ -32,8 +32,8 @@ class FirstAdapter(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: str
-    url: str
-    device_id: int
+    keys: Mapping[str, str | int]
+    """Keys of its kind, such as `url`."""
     items: str
     """File of the item table."""
     poll_ms: int = 1_000
@@ -58,8 +58,7 @@ def topology_text(cluster: str, node: str, adapters: Sequence[FirstAdapter]) -> 
             "  [[node.adapter]]",
             f"  name = {_quoted(adapter.name)}",
             f"  kind = {_quoted(adapter.kind)}",
-            f"  url = {_quoted(adapter.url)}",
-            f"  device_id = {adapter.device_id}",
+            *(f"  {key} = {_quoted(one) if isinstance(one, str) else one}" for key, one in adapter.keys.items()),
             f"  poll_ms = {adapter.poll_ms}",
             f"  items = {_quoted(adapter.items)}",
         ]

@@ -1,0 +1,1 @@
+"""`albireo hexabus`: machines of a house, and a look at the network of its devices."""
