@@ -23,7 +23,8 @@ FLOORS = (
     ("codec",),
     ("machine", "log"),
     ("runtime",),
-    ("client", "field"),
+    ("client",),
+    ("field",),
     ("node", "pipeline", "face"),
     ("sim",),
     ("plant",),
@@ -513,6 +514,7 @@ PUBLIC: dict[str, list[str]] = {
         "run_actor",
         "running",
     ],
+    "plant/house": ["DEVICES", "HouseProcesses", "item_table", "machines"],
     "plant/tunnel": ["Scenario", "Tunnel", "TunnelError", "start_tunnel", "start_whole_tunnel", "write_site"],
 }
 """What each room promises to others; a name goes only with a note in the ADR that allowed it."""

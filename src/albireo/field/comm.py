@@ -25,6 +25,7 @@ import contextlib
 import random
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -35,7 +36,7 @@ from albireo.codec.register_block import VoterHangUp, VoterLost, VoterReadAsked,
 from albireo.field.carrier import Carrier
 from albireo.field.config import CommConfig
 from albireo.field.contract import (
-    GOES_ON,
+    Adapter,
     Arrivals,
     ConfigurationError,
     LedAdapter,
@@ -43,14 +44,14 @@ from albireo.field.contract import (
     PolledColumns,
     ToldAdapter,
     WatchedAdapter,
-    WriteTenure,
 )
 from albireo.field.dead_band import DeadBand, PollNews
 from albireo.field.device import Device
 from albireo.field.diagnostics import AdapterDiagnostics, Health
-from albireo.field.journal import AdapterJournal, JournalPlace
+from albireo.field.journal import JournalPlace, open_journal
 from albireo.field.kinds import Surroundings, create_adapter, settings_of
-from albireo.field.role import BOUNDED_BY_TIME, STANDS_BY, AdapterRole
+from albireo.field.leading import Leading
+from albireo.field.role import BOUNDED_BY_TIME, AdapterRole
 from albireo.field.told import ToldSide
 from albireo.field.voter_line import VoterLine
 from albireo.machine.producer.config import ProducerConfig
@@ -99,8 +100,6 @@ class Comm:
         self._greetings = 0
         self._refused_before = 0
         """Rows that the device told and that were refused, at the last diagnostics."""
-        self._tenure: WriteTenure | None = None
-        """Tenure of which a LedAdapter was told."""
         self._run = 0
         """Run of the adapter; rises with each start on this machine (ADR-0153)."""
 
@@ -114,10 +113,7 @@ class Comm:
         except ConfigurationError as error:
             raise ConfigurationRefused(f"adapter {settings.name}: {error}") from error
         self._core: Link = actor.connect("core")
-        self._pair_adapter = self._adapter if isinstance(self._adapter, PairAdapter) else None
-        self._watched = self._adapter if isinstance(self._adapter, WatchedAdapter) else None
-        self._led_adapter = self._adapter if isinstance(self._adapter, LedAdapter) else None
-        self._told = ToldSide(self._adapter) if isinstance(self._adapter, ToldAdapter) else None
+        self._know_abilities(self._adapter)
         own = len(self._adapter.items)
         names = tuple(self._counters()), tuple(self._conditions_now())
         self._diagnostics = AdapterDiagnostics(settings.name, names[0], own, names[1])
@@ -149,13 +145,18 @@ class Comm:
         for task in self._tasks:
             task.add_done_callback(self._task_ended)
 
+    def _know_abilities(self, adapter: Adapter) -> None:
+        self._pair_adapter = adapter if isinstance(adapter, PairAdapter) else None
+        self._watched = adapter if isinstance(adapter, WatchedAdapter) else None
+        write_max_ns = self._settings.write_max_ms * MS
+        self._leading: Leading | None = None
+        if isinstance(adapter, LedAdapter):
+            self._leading = Leading(adapter, self._actor.now, write_max_ns)
+        self._told = ToldSide(adapter) if isinstance(adapter, ToldAdapter) else None
+
     def _surroundings(self, actor: ActorContext) -> Surroundings:
-        def journal() -> AdapterJournal:
-            from albireo.field.journal import TopicJournal  # Most adapters need no client.
-
-            place = JournalPlace(doors=self._config.doors, keys=self._config.keys)
-            return TopicJournal(self._settings.name, place, actor.data)
-
+        place = JournalPlace(doors=self._config.doors, keys=self._config.keys)
+        journal = partial(open_journal, self._settings.name, place, actor.data)
         return Surroundings(actor.data, actor.now, actor.wall_ns, actor.keep, journal)
 
     def _begin_run(self) -> None:
@@ -254,20 +255,8 @@ class Comm:
             self._carrier.stands_by(told.stand_down)
 
     def _lead(self) -> None:
-        """Tell a LedAdapter under which tenure this member acts, if at all."""
-        if self._led_adapter is None:
-            return
-        epoch = max(self._role.epoch, self._carrier.epoch)
-        tenure = self._role.tenure(epoch) if self._role.is_acting and epoch else None
-        if tenure != self._tenure:
-            self._tenure = tenure
-            self._led_adapter.led(tenure, self._may_send)
-
-    def _may_send(self) -> str:
-        """Why nothing may leave now without an order; GOES_ON: it may."""
-        if not self._role.is_acting or not self._role.is_paired:
-            return GOES_ON if self._role.is_acting else STANDS_BY
-        return self._role.own_objection(self._actor.now(), self._settings.write_max_ms * MS)
+        if self._leading is not None:
+            self._leading.role_is(self._role, self._carrier.epoch)
 
     def _stand_by(self) -> None:
         """No sample, no write; CORE has the log of another holder now, and what waited here belongs to none."""
@@ -298,7 +287,7 @@ class Comm:
     @property
     def _asks_role(self) -> bool:
         """True: CORE is asked again and again; one that sends without orders needs a permit all the time."""
-        return not self._role.is_acting or (self._led_adapter is not None and self._role.is_paired)
+        return not self._role.is_acting or (self._leading is not None and self._leading.needs_permit)
 
     def _ask_role(self) -> None:
         self._role_due = Instant(self._actor.now() + (PERMIT_ASKED_NS if self._role.is_acting else ROLE_ASKED_NS))

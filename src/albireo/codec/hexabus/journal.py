@@ -113,7 +113,7 @@ class HouseSnapshot(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot"):
     items: tuple[Annotated[bytes, Meta(max_length=250)], ...]
     """Datagrams of the items behind `all_have`."""
     recent: tuple[tuple[Count, ...] | None, ...]
-    """What the newest items touch."""
+    """Classes of machines that the newest items touch."""
     members: tuple[DeviceKept, ...]
     rows: tuple[RowKept, ...]
     house: Annotated[bytes, Meta(max_length=HOUSE_BYTES_MAX)] = b""

@@ -58,7 +58,7 @@ class HouseAccount(msgspec.Struct, frozen=True, kw_only=True):
     pressed: int
     """Things that happened at devices."""
     not_taken: int
-    """Of these, those that stand in no journal: the device gave up, or had begun anew."""
+    """Those of them that stand in no journal: the device gave up, or had begun anew."""
     events_lost: int
     """Acknowledged, and in no journal."""
     events_doubled: int

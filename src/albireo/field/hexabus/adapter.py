@@ -94,7 +94,7 @@ class Hexabus:
         self._fold = HouseFold(self._local_s)
         self._entry = self._since_snapshot = 0
         self._is_whole = False
-        """What was read begins with the first entry, or with a snapshot."""
+        """The entries that were read begin with the first entry, or with a snapshot."""
 
     def _local_s(self, at: Instant) -> int:
         """Local time at an instant, seconds since 1970."""
@@ -339,7 +339,7 @@ def _as_value(told: HexValue) -> Value:
 
 
 def _nothing(datatype: HexType) -> Value:
-    """What stands beside a bad quality."""
+    """The value beside a bad quality."""
     return "" if datatype is HexType.STRING else False if datatype is HexType.BOOL else 0
 
 

@@ -84,7 +84,7 @@ def _host(text: str) -> str:
 
 
 def table_of(rows: list[HexItem]) -> list[str]:
-    """What does not go together in a table, in words; empty: all does."""
+    """Rows that do not go together, in words; empty: all do."""
     found, hosts, places = [], dict[str, str](), set[tuple[str, int]]()
     for one in rows:
         if hosts.setdefault(one.device, one.host) != one.host:

@@ -103,7 +103,7 @@ class _Pending(msgspec.Struct):
     number: int = 0
 
 
-class _UnderWay(msgspec.Struct):
+class _SentItem(msgspec.Struct):
     """An item that was sent."""
 
     missing: set[str]
@@ -143,7 +143,7 @@ class HexMaster:
         self.upto = 0
         """Item up to which all are over: every member has everything."""
         self._over: set[int] = set()
-        self._under_way: dict[int, _UnderWay] = {}
+        self._under_way: dict[int, _SentItem] = {}
         self._all_have_due: Instant | None = None
         self._probe_due = Instant(0)
         self._starts: dict[str, tuple[HexAddress, int]] = {}
@@ -382,7 +382,7 @@ class HexMaster:
             missing = self.order.waits_for(item)
             if missing:
                 self._effects.append(SendDatagram(TO_GROUP, self.order.bytes_of(item)))
-            self._under_way[item] = _UnderWay(missing, Instant(now + self._repeats[0]))
+            self._under_way[item] = _SentItem(missing, Instant(now + self._repeats[0]))
             is_over |= not missing
         return is_over
 

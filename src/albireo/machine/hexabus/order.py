@@ -1,6 +1,6 @@
 """Order: what the journal of the master says, folded. Both members of a pair have the same one.
 
-    items   events and resets, numbered from 1; the number on the wire is that of the item since the last reset
+    items   events and resets, numbered from 1; the number on the wire is the same, around from 65,535 to 1
     members devices that are sent the items behind a place, until they have them
 
 Invariants
@@ -67,14 +67,15 @@ class EventOrder:
         self.all_have = 0
         """Item up to which every member has everything."""
         self.since = 1
-        """First item of the present row of numbers: the last reset, or the first one of all."""
+        """First item of the present row of numbers: the last reset, or the first one of all. The row goes on with its
+        number, so that no two resets have the same bytes."""
         self.members: dict[str, OrderMember] = {}
         self.rows: dict[str, dict[int, ReceiveRow]] = {}
         """Last numbers of each sender, by host and port."""
         self.independence = Independence(None)
         self._items: dict[int, bytes] = {}
         self._recent: deque[tuple[int, ...] | None] = deque(maxlen=WINDOW)
-        """What the newest items touch, the newest one last; None: everything."""
+        """Classes of machines that the newest items touch, the newest one last; None: all."""
 
     def fold(self, entry: JournalEntry) -> None:
         match entry:
@@ -108,7 +109,7 @@ class EventOrder:
 
     def number_of(self, item: int) -> int:
         """Number of an item on the wire."""
-        return (item - self.since) % NUMBER_MAX + 1
+        return (item - 1) % NUMBER_MAX + 1
 
     def item_of(self, number: int) -> int:
         """The item near the ones that are under way that has this number; 0: none of this row has."""

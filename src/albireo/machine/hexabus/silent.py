@@ -43,7 +43,7 @@ class SilentMachine:
         self.house = house
         self._outputs = outputs_of(house)
         self._written: dict[int, HexValue] = {}
-        """What machines wrote last, by the number of the output."""
+        """Values that machines wrote last, by the number of the output."""
         self._machine = SmMachine(program, self._wrote)
         self._timers = timers_of(house)
         self._clocks = HouseClocks(house, local, now)

@@ -74,18 +74,18 @@ class DeviceWord(msgspec.Struct):
 
 
 class DeviceLook(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device did so far."""
+    """Deeds of a device so far."""
 
     device: str
     look: int
     acted: int
     """Events on which it acted, in all its lives of the order."""
     digest: str
-    """Of these events, whatever their order."""
+    """Digest of these events, whatever their order."""
     began: int
     """Times that it began anew."""
     memory: str
-    """Of its state machines, hex; empty: it has none."""
+    """Memory of its state machines, hex; empty: it has none."""
     values: dict[str, bool | int | float | str]
     wrote: int
     """Writes that its program or the node did."""
@@ -96,7 +96,7 @@ class DeviceLook(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
 
 
-class HouseDevice:
+class SimulatedDevice:
     """A device in a loop."""
 
     def __init__(self, told: DeviceTold, master: str, interface: str, network: BadNetwork, seed: int) -> None:
@@ -208,7 +208,7 @@ def _zero(datatype: HexType) -> bool | int | float | str:
 async def run_device(told: DeviceTold, master: str, interface: str, network: BadNetwork, seed: int, words: int) -> None:
     """Live until `words`, a descriptor, is at its end."""
     device, loop, ended = (
-        HouseDevice(told, master, interface, network, seed),
+        SimulatedDevice(told, master, interface, network, seed),
         asyncio.get_running_loop(),
         asyncio.Event(),
     )

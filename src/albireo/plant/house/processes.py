@@ -67,7 +67,7 @@ class HouseProcesses:
         self._say(msgspec.json.encode({"start": device}))
 
     def look(self) -> dict[str, DeviceLook]:
-        """What each living device did so far. Raises HouseFailed: one does not answer."""
+        """Deeds of each living device so far. Raises HouseFailed: one does not answer."""
         self._look += 1
         wanted = {one.name for one in self._told.devices} - self.dead
         for name in wanted:

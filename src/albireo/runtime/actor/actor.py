@@ -122,6 +122,8 @@ class ActorContext:
         """Set when `start` has returned and letters are taken."""
         self._behaviour = behaviour
         self._supervised = supervised
+        self.keep = None if supervised is None else supervised.keep
+        """Sockets that outlive this process; None: nobody holds them."""
         self._next = NextTurn(self.loop, self._turn)
         self._links = ActorLinks(Sockets(RunDirectory(self.data)), self._next.soon, self._report_malformed)
         self._calls: Mailbox[Call] = Mailbox(f"{self.name}.calls", CALLS_MAX, Overflow.FAIL)
@@ -161,11 +163,6 @@ class ActorContext:
             AddressTaken: somebody answers there.
         """
         return self._links.watch(self._links.sockets.bind(name, limits, takes_over=self.lock is not None))
-
-    @property
-    def keep(self) -> Keep | None:
-        """Sockets that outlive this process; None: nobody holds them."""
-        return None if self._supervised is None else self._supervised.keep
 
     @property
     def lock(self) -> DataLock | None:

@@ -23,7 +23,7 @@ def pair_of_keep() -> tuple[int, int]:
 
 
 class Keep:
-    """What is kept for one actor. For its process alone."""
+    """The keep of one actor. For its process alone."""
 
     def __init__(self, ends: tuple[int, int]) -> None:
         self._in, self._out = (socket.socket(fileno=one) for one in ends)

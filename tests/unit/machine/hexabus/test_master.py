@@ -320,7 +320,7 @@ def test_an_event_that_was_not_on_record_is_taken_by_whoever_leads_next() -> Non
     assert house.acted == all_acted([7])
 
 
-def test_a_reset_goes_first_and_begins_the_numbers_anew() -> None:
+def test_a_reset_goes_first_and_each_one_counts() -> None:
     house = House()
     house.lost = ["M>B PINFO(1)"]
     house.press("S", 7)
@@ -329,9 +329,15 @@ def test_a_reset_goes_first_and_begins_the_numbers_anew() -> None:
     house.run()
     house.press("S", 8)
     house.run()
-    assert house.acted == {"S": [7, 8], "A": [7, 8], "B": [8]}
-    assert "M>B WRITE(1)" in house.said and "M>B PINFO(2)" in house.said
-    assert house.order.number_of(house.order.last) == 2
+    assert house.acted == {"S": [7, 8], "A": [7, 8], "B": [8]} and house.began_anew == set(HOSTS)
+    assert "M>B WRITE(2)" in house.said and "M>B PINFO(3)" in house.said
+    house.began_anew.clear()
+    house.do(house.master.reset("once more"))
+    house.run()
+    house.press("S", 9)
+    house.run()
+    assert house.began_anew == set(HOSTS), "no copy of the first one"
+    assert house.acted == {"S": [7, 8, 9], "A": [7, 8, 9], "B": [8, 9]}
 
 
 def test_numbers_go_around() -> None:
