@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import psutil
 
-from albireo.client import Client, connect
+from albireo.client import Client, NodeRefused, connect
 from albireo.codec.hexabus.house import encode_house
 from albireo.codec.hexabus.journal import BY_HAND, EventTaken, HouseTaken, JournalRecord, decode_record, encode_record
 from albireo.codec.hexabus.values import HexType
@@ -69,6 +70,8 @@ class HouseAccount(msgspec.Struct, frozen=True, kw_only=True):
     thermostats: int
     """Times that a heater was switched."""
     takeovers: int
+    restarts: int
+    """Times that the adapter alone was killed."""
     takeover_s: float | None
     """From the kill to the next event that stands in the journal."""
     recovered: int
@@ -93,7 +96,7 @@ class HouseDrill:
         self._pressed: Counter[str] = Counter()
         self._temperatures = {one.name: 21.0 for one in DEVICES if one.name.startswith("room_")}
         self._killed_at: int | None = None
-        self._takeovers = 0
+        self._takeovers = self._restarts = 0
 
     def run(self, seconds: float) -> HouseAccount:
         """Raises DrillError: it could not be done."""
@@ -148,7 +151,7 @@ class HouseDrill:
 
     def _have_joined(self, client: Client, devices: HouseProcesses) -> bool:
         """All are members, and all have a program."""
-        if client.read(f"{HOUSE}/members").value != len(DEVICES):
+        if _members(client) != len(DEVICES):
             return False
         return all(one.memory for one in devices.look().values())
 
@@ -156,6 +159,7 @@ class HouseDrill:
 
     def _play(self, pair: Pair, devices: HouseProcesses, seconds: float) -> None:
         began = time.monotonic()
+        restart_at: float | None = began + seconds / 4
         kills = [began + seconds * (one + 1) / (self._kills + 1) for one in range(self._kills)]
         back: tuple[float, str] | None = None
         while time.monotonic() < began + seconds:
@@ -164,6 +168,9 @@ class HouseDrill:
             if back is not None and now >= back[0]:
                 pair.groups[back[1]].start()
                 back = None
+            if restart_at is not None and now >= restart_at:
+                restart_at = None
+                self._restart_adapter(pair)
             if kills and now >= kills[0] and back is None and (acting := pair.acting()) is not None:
                 kills.pop(0)
                 self._tell(f"kill -9 the {acting[0]}, which leads")
@@ -174,6 +181,16 @@ class HouseDrill:
             time.sleep(self._drawn.expovariate(1 / EVERY_S))
         if back is not None:
             pair.groups[back[1]].start()
+
+    def _restart_adapter(self, pair: Pair) -> None:
+        """Kill the adapter's process alone, at the member that leads; what is sent meanwhile waits in the kernel."""
+        acting = pair.acting()
+        processes = [] if acting is None else psutil.Process(pair.groups[acting[0]].pid).children(recursive=True)
+        for one in processes:
+            if one.cmdline()[-1:] == [f"comm.{HOUSE}"]:
+                self._tell("kill -9 the adapter, which is the master")
+                one.kill()
+                self._restarts += 1
 
     def _happen(self, devices: HouseProcesses) -> None:
         """Something happens somewhere."""
@@ -202,7 +219,7 @@ class HouseDrill:
         def is_quiet() -> bool:
             nonlocal since
             done.append({name: (one.acted, one.began, one.wrote) for name, one in devices.look().items()})
-            if client.read(f"{HOUSE}/members").value != len(DEVICES) or done[-1] != done[max(0, len(done) - 2)]:
+            if _members(client) != len(DEVICES) or done[-1] != done[max(0, len(done) - 2)]:
                 since = time.monotonic()
             return time.monotonic() - since > QUIET_S
 
@@ -253,7 +270,17 @@ class HouseDrill:
             lights=sum(one.wrote for name, one in looks.items() if name.startswith("lamp")),
             thermostats=sum(one.wrote for name, one in looks.items() if name.startswith("heater")),
             takeovers=self._takeovers,
+            restarts=self._restarts,
             takeover_s=round(min(after_kill) / 1e9, 3) if after_kill else None,
             recovered=sum(one.began for one in looks.values()) - self._began,
             held=not (lost or doubled or strays) and events > 0,
         )
+
+
+def _members(client: Client) -> int:
+    """Devices that are there, as the node says."""
+    try:
+        found = client.read(f"{HOUSE}/members").value
+        return found if isinstance(found, int) else 0
+    except (IndexError, NodeRefused):  # The adapter has not declared its items yet.
+        return 0

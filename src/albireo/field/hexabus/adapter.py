@@ -157,7 +157,8 @@ class Hexabus:
         own = dict.fromkeys(("malformed", "strange", "again", "old", "refused", "events"), 0)
         if lead is not None:
             own |= lead.master.counts
-        return {**self._counts, **own, "members": len(self._fold.order.members)}
+        held_back = 0 if lead is None else lead.not_sent
+        return {**self._counts, **own, "held_back": held_back, "members": len(self._fold.order.members)}
 
     def conditions(self) -> Mapping[str, bool]:
         is_leading = self._lead is not None and self._lead.master.is_leading

@@ -1,9 +1,9 @@
 """Address of the master, on whichever machine leads.
 
 It is given to the interface with a short life and prolonged while this process lives, so the kernel itself takes it
-away when the process ends, however it does. Other machines learn at once where it is (`ndisc_notify`).
+away when the process ends, however it does. Devices are told where it is now; their own look would take half a minute.
 
-Spec: rtnetlink(7), RTM_NEWADDR; Linux, ip-sysctl, ndisc_notify.
+Spec: rtnetlink(7), RTM_NEWADDR; RFC 4861, 4.4 and 7.2.6 (unsolicited Neighbor Advertisement).
 """
 
 import contextlib
@@ -24,6 +24,10 @@ _ERROR: Final = 2
 _NO_DETECTION: Final = 0x02
 """IFA_F_NODAD: the member before has given it up, or its lease is over."""
 _ADDRESS, _LOCAL, _CACHE = 1, 2, 6
+_ADVERTISEMENT, _TARGET_LINK = 136, 2
+_OVERRIDE: Final = 0x20000000
+_ND_HOPS: Final = 255
+_ALL_NODES: Final = "ff02::1"
 _HEAD: Final = struct.Struct("=IHHII")
 _BODY: Final = struct.Struct("=BBBBI")
 _LIVES: Final = struct.Struct("=IIII")
@@ -38,17 +42,28 @@ class MasterAddress:
 
     def take(self) -> None:
         """Have the address for LIFE_S more. Raises OSError: there is no such interface, or this is not allowed."""
-        notify = Path(f"/proc/sys/net/ipv6/conf/{self._interface}/ndisc_notify")
-        with contextlib.suppress(OSError):  # Without it others look for the address after a while.
-            if notify.read_text().strip() != "1":
-                notify.write_text("1")
         lives = _attribute(_CACHE, _LIVES.pack(LIFE_S, LIFE_S, 0, 0))
         self._ask(_NEW_ADDRESS, _REPLACE | _CREATE, lives)
+        self._advertise()
 
     def give_up(self) -> None:
         """Have it no longer; what is not there is no error."""
         with contextlib.suppress(OSError):
             self._ask(_DELETE_ADDRESS, 0, b"")
+
+    def _advertise(self) -> None:
+        """Tell all neighbours that the address is here."""
+        mac = bytes.fromhex(Path(f"/sys/class/net/{self._interface}/address").read_text().strip().replace(":", ""))
+        target = self._address.ip.packed
+        told = (
+            struct.pack("!BBHI", _ADVERTISEMENT, 0, 0, _OVERRIDE) + target + struct.pack("!BB", _TARGET_LINK, 1) + mac
+        )
+        index = socket.if_nametoindex(self._interface)
+        with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as raw:
+            raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+            raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, _ND_HOPS)
+            raw.bind((str(self._address.ip), 0))
+            raw.sendto(told, (_ALL_NODES, 0, 0, index))
 
     def _ask(self, kind: int, flags: int, more: bytes) -> None:
         index = socket.if_nametoindex(self._interface)
@@ -70,4 +85,4 @@ def _attribute(kind: int, data: bytes) -> bytes:
 
 
 def _remedy(code: int) -> str:
-    return "; the node needs CAP_NET_ADMIN, or has_address = true" if code == errno.EPERM else ""
+    return "; the node needs CAP_NET_ADMIN and CAP_NET_RAW, or has_address = true" if code == errno.EPERM else ""

@@ -44,6 +44,8 @@ from albireo.model.instant import SECOND, Instant
 KEPT: Final = "hexabus"
 ADDRESS_S: Final = 1.0
 """Interval at which the address is prolonged."""
+PERMIT_S: Final = 0.02
+"""Interval at which a master looks whether it may send by now."""
 TIME_S: Final = 60.0
 """Interval at which devices are told the time, as the original's time service does."""
 
@@ -173,8 +175,11 @@ class HexLead:
             self._timer = self._loop.call_later(wait_s, self._ring)
 
     def _ring(self) -> None:
-        self._timer = None
-        self._do(self.master.time_passed(self._surroundings.now()))
+        if self._may_send() == GOES_ON:
+            self._timer = None
+            self._do(self.master.time_passed(self._surroundings.now()))
+        else:  # Copies that do not leave are none, and nobody is silent who was not asked.
+            self._timer = self._loop.call_later(PERMIT_S, self._ring)
 
     async def _hold(self) -> None:
         """Prolong the address, and tell the time now and then."""

@@ -129,7 +129,16 @@ class HexDevice:
         """
         self.endpoints = endpoints
         self.master = master
-        self.counts = {"malformed": 0, "forged": 0, "again": 0, "old": 0, "lost": 0, "missed": 0}
+        self.counts = {
+            "malformed": 0,
+            "forged": 0,
+            "again": 0,
+            "old": 0,
+            "lost": 0,
+            "missed": 0,
+            "failed": 0,
+            "called": 0,
+        }
         self.confirmed = 0
         """Events that the master acknowledged."""
         self.is_recovering = False
@@ -190,6 +199,7 @@ class HexDevice:
             self.counts["malformed"] += 1
             return []
         if self.is_failed and source.host == self.master.host:
+            self.counts["failed"] += 1
             self._begin(now)
         packet = datagram.packet
         if isinstance(packet, PInfoPacket) and not (source == self.master and datagram.flags & RELIABLE):
@@ -253,6 +263,7 @@ class HexDevice:
         match datagram.packet:
             case WritePacket() as packet if packet == START_UP and source == self.master and not is_group:
                 if not self.is_recovering:
+                    self.counts["called"] += 1
                     self._begin(now)
             case WritePacket(eid=eid, value=HexValue(value=bytes() as piece)) if source == self.master and (
                 eid == RECOVERY
