@@ -159,3 +159,12 @@ class RunDirectory:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def lives(pid: int) -> bool:
+    """True if `pid` is a process that can still run; a killed one that nobody has waited for can't."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]  # proc(5): after the name.
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"

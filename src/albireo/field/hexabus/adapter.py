@@ -10,6 +10,7 @@ Spec: docs/adapters/hexabus.md; ADR-0251, ADR-0253.
 """
 
 import asyncio
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from random import SystemRandom
@@ -43,7 +44,7 @@ from albireo.field.hexabus.aside import WRITE_WAIT
 from albireo.field.hexabus.config import HexabusConfig
 from albireo.field.hexabus.items import HexItem, parse_row, table_of
 from albireo.field.hexabus.lead import HexLead
-from albireo.field.journal import JournalEntryRead, JournalLost
+from albireo.field.journal import AdapterJournal, JournalEntryRead, JournalLost
 from albireo.field.kinds import Rows, Surroundings
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.master import ValueTold
@@ -84,7 +85,7 @@ class Hexabus:
         self._silent = [0] * len(table)
         """Polls since something was heard of an item."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._journal = surroundings.journal()
+        self._journal: AdapterJournal | None = None
         self._is_open = False
         self._trouble = ""
         self._counts = {"errors": 0, "journal_entries": 0, "journal_void": 0}
@@ -129,7 +130,10 @@ class Hexabus:
         self._forget()
         self._journal = self._surroundings.journal()
         try:
+            socket.if_nametoindex(self._config.interface)
             await self._journal.open(self._read)
+        except OSError as error:
+            raise DeviceLost(f"interface {self._config.interface}: {error.strerror}") from error
         except JournalLost as lost:
             raise DeviceLost(f"the journal: {lost}") from lost
         self._is_open = True
@@ -140,11 +144,13 @@ class Hexabus:
         self._end_lead()
         for task in list(self._tasks):
             task.cancel()
-        await self._journal.close()
+        if self._journal is not None:
+            await self._journal.close()
 
     async def poll(self) -> Sequence[PolledColumns]:
         lead = self._lead
-        trouble = self._journal.trouble or ("" if lead is None else lead.trouble) or self._trouble
+        trouble = "" if self._journal is None else self._journal.trouble
+        trouble = trouble or ("" if lead is None else lead.trouble) or self._trouble
         if trouble:
             self._counts["errors"] += 1
             raise DeviceLost(trouble)
@@ -169,7 +175,7 @@ class Hexabus:
 
     def _begin_lead(self) -> None:
         self._trouble = ""
-        if self._tenure is None or not self._is_open or self._lead is not None:
+        if self._tenure is None or self._journal is None or not self._is_open or self._lead is not None:
             return
         lead = HexLead(self._config, self._surroundings, self._originals, self._told, SystemRandom())
         try:
@@ -209,21 +215,31 @@ class Hexabus:
             match record.entry:
                 case HouseSnapshot():
                     self._since_snapshot = 0
-                    self._journal.let_go(one.number)
+                    self._let_go(one.number)
                 case DeviceLeft(host=host):
                     self._mark(host)
                 case DeviceJoined(host=host):
                     self._hear_again(host)
         self._snapshot()
 
+    def _let_go(self, number: int) -> None:
+        if self._journal is not None:
+            self._journal.let_go(number)
+
     def _snapshot(self) -> None:
         """Put what follows from all entries so far, when nothing of this member is on its way."""
-        lead = self._lead
-        if self._since_snapshot < SNAPSHOT_EVERY or lead is None or not lead.master.is_leading or lead.master.has_put:
+        lead, journal = self._lead, self._journal
+        if (
+            journal is None
+            or self._since_snapshot < SNAPSHOT_EVERY
+            or lead is None
+            or not lead.master.is_leading
+            or lead.master.has_put
+        ):
             return
         self._since_snapshot = 0
         kept = self._fold.snapshot(self._surroundings.now(), self._entry)
-        self._journal.put(encode_record(JournalRecord(lead.master.term, kept)))
+        journal.put(encode_record(JournalRecord(lead.master.term, kept)))
 
     # Values.
 

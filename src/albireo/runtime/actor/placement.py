@@ -23,7 +23,7 @@ import msgspec
 from albireo.runtime.actor.actor import ActorContext, Behaviour, Supervised, run_actor
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA
 from albireo.runtime.actor.first_use import settle_types
-from albireo.runtime.actor.keep import Keep, pair_of_keep
+from albireo.runtime.actor.keep import ActorKeeps, Keep
 from albireo.runtime.directory import DataLock
 from albireo.runtime.errors import AddressTaken, ConfigurationRefused, StoreRefused
 from albireo.runtime.loop import ActorLoop
@@ -94,6 +94,9 @@ class ActorPlacement(Protocol):
     def kill(self, name: str) -> None:
         """End the actor at once; a process only."""
 
+    def close(self) -> None:
+        """All actors have ended: nothing is kept for them any more."""
+
 
 def build(spec: ActorSpec) -> Behaviour:
     """The behaviour of a spec.
@@ -139,7 +142,7 @@ class ProcessPlacement:
         self._lock = lock
         self._log_level = log_level
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._keeps: dict[str, tuple[int, int]] = {}
+        self._keeps = ActorKeeps()
 
     def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         loop = asyncio.get_running_loop()
@@ -177,9 +180,7 @@ class ProcessPlacement:
 
     def _start(self, spec: ActorSpec, identity: bytes, last_words: int) -> subprocess.Popen[bytes]:
         lock = self._lock.descriptor
-        if spec.name not in self._keeps:
-            self._keeps[spec.name] = pair_of_keep()
-        keep = self._keeps[spec.name]
+        keep = self._keeps.of(spec.name)
         launch = Launch(spec, str(self._data), identity.decode(), os.getpid(), lock, self._log_level, last_words, keep)
         with os.fdopen(os.memfd_create(f"albireo-{spec.name}"), "w+b") as stdin:
             stdin.write(msgspec.json.encode(launch))
@@ -196,6 +197,9 @@ class ProcessPlacement:
 
     def kill(self, name: str) -> None:
         self._signal(name, signal.SIGKILL)
+
+    def close(self) -> None:
+        self._keeps.close()
 
     def _signal(self, name: str, number: signal.Signals) -> None:
         process = self._running.get(name)
@@ -232,15 +236,13 @@ class ThreadPlacement:
         self._lock = lock
         self._log_level = log_level
         self._running: dict[str, _ThreadRun] = {}
-        self._keeps: dict[str, Keep] = {}
+        self._keeps = ActorKeeps()
 
     def spawn(self, spec: ActorSpec, identity: bytes, on_end: Callable[[ActorEnd], object]) -> int:
         loop = asyncio.get_running_loop()
         run = _ThreadRun()
         self._running[spec.name] = run
-        if spec.name not in self._keeps:
-            self._keeps[spec.name] = Keep(pair_of_keep())
-        keep = self._keeps[spec.name]
+        keep = Keep(self._keeps.of(spec.name))
         supervised = Supervised(
             identity=identity, lock=self._lock, is_process=False, log_level=self._log_level, keep=keep
         )
@@ -266,6 +268,9 @@ class ThreadPlacement:
 
     def kill(self, name: str) -> None:
         raise AssertionError(f"{name}: a thread can't be killed")
+
+    def close(self) -> None:
+        self._keeps.close()
 
 
 def _end(process: subprocess.Popen[bytes], last_words: int) -> None:

@@ -49,7 +49,7 @@ from albireo.runtime.actor.supervision import (
     WatchedActor,
 )
 from albireo.runtime.clock import boot_ns
-from albireo.runtime.directory import DataLock, RunDirectory
+from albireo.runtime.directory import DataLock, RunDirectory, lives
 from albireo.runtime.errors import ActorHung, AnswerRefused, DataLocked, StartFailed
 from albireo.runtime.link.sockets import Letter, new_identity
 
@@ -201,7 +201,7 @@ class Supervisor:
             await self._until(self._all_started)
         except BaseException:  # Ctrl-C too: whatever it was goes on, actors and the lock do not stay.
             self._boot.cancel()
-            self._lock.release()
+            self._release()
             raise
         if self._escalated is not None:
             await self.wait()
@@ -232,8 +232,13 @@ class Supervisor:
             self._actor.stop()
             await self._boot
         finally:
-            self._lock.release()
+            self._release()
         return self._escalated
+
+    def _release(self) -> None:
+        for one in self._placements.values():
+            one.close()
+        self._lock.release()
 
     def restart(self, name: str, arguments: dict[str, object]) -> None:
         """Give an actor other arguments, and let it begin anew with them; for boot's loop."""
@@ -439,15 +444,6 @@ async def _lock(data: Path) -> DataLock:
         try:
             return DataLock.acquire(data)
         except DataLocked as locked:
-            if boot_ns() >= deadline or _lives(locked.pid):
+            if boot_ns() >= deadline or lives(locked.pid):
                 raise
         await asyncio.sleep(LOCK_RETRY_S)
-
-
-def _lives(pid: int) -> bool:
-    """True if `pid` is a process that can still run; a killed one that nobody has waited for can't."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]  # proc(5): after the name.
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
