@@ -40,7 +40,7 @@ from albireo.codec.hexabus.packets import (
 )
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.codec.topology.text import FirstAdapter, table_text
-from albireo.field.hexabus.sockets import HexSocket, open_socket
+from albireo.field.hexabus.sockets import Came, HexSocket, open_socket
 from albireo.field.hexabus.survey import FoundDevice, FoundEndpoint, HexAsking
 from albireo.machine.hexabus.device import HexAddress
 from albireo.machine.hexabus.endpoints import (
@@ -108,8 +108,13 @@ def asked(interface: str, ask: Callable[[HexAsking], Awaitable[_Result]]) -> _Re
 async def _group(interface: str, seconds: float | None) -> AsyncIterator[tuple[HexAddress, bytes] | None]:
     """Datagrams to the group as they come, and None now and then."""
     came: asyncio.Queue[tuple[HexAddress, bytes]] = asyncio.Queue()  # What one turn of the loop reads.
+
+    def heard(news: Came, _: bool) -> None:
+        for one in news:
+            came.put_nowait(one)
+
     with interface_used(interface):
-        made = HexSocket(open_socket(interface, GROUP, PORT), lambda source, data, _: came.put_nowait((source, data)))
+        made = HexSocket(open_socket(interface, GROUP, PORT), heard)
     loop = asyncio.get_running_loop()
     ends = None if seconds is None else loop.time() + seconds
     try:

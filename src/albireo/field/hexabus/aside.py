@@ -24,7 +24,7 @@ from albireo.codec.hexabus.packets import (
     decode,
     encode,
 )
-from albireo.field.hexabus.sockets import HexSocket, open_socket
+from albireo.field.hexabus.sockets import Came, HexSocket, open_socket
 from albireo.machine.hexabus.device import HexAddress
 from albireo.machine.hexabus.rows import REPEATS, following
 from albireo.machine.hexabus.upload import ProgramUpload
@@ -92,7 +92,11 @@ class HexQuestions:
             return f"it refuses packet {upload.done + 1} of {len(upload.packets)} with error {upload.refused}"
         return "" if upload.is_over else f"silent after packet {upload.done} of {len(upload.packets)}"
 
-    def _heard(self, source: HexAddress, data: bytes, _: bool) -> None:
+    def _heard(self, came: Came, _: bool) -> None:
+        for source, data in came:
+            self._take(source, data)
+
+    def _take(self, source: HexAddress, data: bytes) -> None:
         if (under_way := self._uploads.get(source.host)) is not None:
             under_way[0].heard(source, data, _now())
             under_way[1].set()

@@ -31,7 +31,7 @@ from albireo.field.contract import GOES_ON, SendGuard
 from albireo.field.hexabus.address import MasterAddress
 from albireo.field.hexabus.aside import HexQuestions
 from albireo.field.hexabus.config import HexabusConfig
-from albireo.field.hexabus.sockets import HexSocket, open_socket
+from albireo.field.hexabus.sockets import Came, HexSocket, open_socket
 from albireo.field.kinds import Surroundings
 from albireo.machine.hexabus.device import TO_GROUP, HexAddress, SendDatagram
 from albireo.machine.hexabus.endpoints import DEVICE, PROGRAM_ID
@@ -75,6 +75,7 @@ class HexLead:
         self._draw = draw
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = Instant(0)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._sockets: list[HexSocket] = []
         self.not_sent = 0
@@ -133,9 +134,13 @@ class HexLead:
 
     # Inside.
 
-    def _heard(self, source: HexAddress, data: bytes, is_group: bool) -> None:
-        if source.host != str(self._own.ip):  # What this master sent to the group.
-            self._do(self.master.heard(source, data, self._surroundings.now()))
+    def _heard(self, came: Came, _: bool) -> None:
+        now, own = self._surroundings.now(), str(self._own.ip)
+        effects: list[MasterEffect] = []
+        for source, data in came:
+            if source.host != own:  # It hears what it says to the group.
+                effects += self.master.heard(source, data, now)
+        self._do(effects)
 
     def _do(self, effects: Iterable[MasterEffect]) -> None:
         for one in effects:
@@ -167,12 +172,12 @@ class HexLead:
 
     def _arm(self) -> None:
         due = self.master.deadline()
+        if due is None or (self._timer is not None and due >= self._rings_at):
+            return  # A timer that rings too early arms the next one.
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
-        if due is not None:
-            wait_s = max(0.0, (due - self._surroundings.now()) / SECOND)
-            self._timer = self._loop.call_later(wait_s, self._ring)
+        self._rings_at = due
+        self._timer = self._loop.call_later(max(0.0, (due - self._surroundings.now()) / SECOND), self._ring)
 
     def _ring(self) -> None:
         if self._may_send() == GOES_ON:

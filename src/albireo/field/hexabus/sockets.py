@@ -3,7 +3,7 @@
 import asyncio
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from albireo.codec.hexabus.packets import GROUP, HOPS
@@ -11,11 +11,13 @@ from albireo.machine.hexabus.device import HexAddress
 
 DATAGRAMS_MAX: Final = 256
 """Datagrams that are taken in one turn."""
+SOURCES_MAX: Final = 1_000
 DATAGRAM_BYTES: Final = 2_048
 BUFFER_BYTES: Final = 1 << 20
 
-Heard = Callable[[HexAddress, bytes, bool], None]
-"""Takes a datagram: from where, its bytes, and whether it was sent to the group."""
+Came = Sequence[tuple[HexAddress, bytes]]
+Heard = Callable[[Came, bool], None]
+"""Takes the datagrams of one turn, each with where it is from; and whether they were sent to the group."""
 
 
 def open_socket(interface: str, host: str, port: int) -> socket.socket:
@@ -48,6 +50,8 @@ class HexSocket:
         self._is_group = is_group
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(made, self._ready)
+        self._sources: dict[tuple[str, int], HexAddress] = {}
+        """Sources as they were met, so that each is made once; a few hundred at most."""
         self.unsent = 0
         """Datagrams that the kernel did not take; they are lost, as on a wire."""
 
@@ -62,14 +66,22 @@ class HexSocket:
         self.socket.close()
 
     def _ready(self) -> None:
+        came = []
         for _ in range(DATAGRAMS_MAX):
             try:
-                data, source = self.socket.recvfrom(DATAGRAM_BYTES)
+                data, (host, port, *_) = self.socket.recvfrom(DATAGRAM_BYTES)
             except BlockingIOError:
-                return
+                break
             except OSError as error:
                 if error.errno not in (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH):
                     raise
                 continue  # An answer of the network to what was sent.
-            host = source[0].partition("%")[0]
-            self._heard(HexAddress(host, source[1]), data, self._is_group)
+            came.append((self._sources.get((host, port)) or self._source(host, port), data))
+        if came:
+            self._heard(came, self._is_group)
+
+    def _source(self, host: str, port: int) -> HexAddress:
+        if len(self._sources) >= SOURCES_MAX:
+            self._sources.clear()
+        found = self._sources[host, port] = HexAddress(host.partition("%")[0], port)
+        return found

@@ -25,7 +25,7 @@ from albireo.codec.hexabus.packets import (
     ReportPacket,
 )
 from albireo.codec.hexabus.values import HexScalar, HexType
-from albireo.field.hexabus.sockets import HexSocket, open_socket
+from albireo.field.hexabus.sockets import Came, HexSocket, open_socket
 from albireo.machine.hexabus.asking import ASK_WAITS, GROUP_WAITS, HexAnswer, QuestionToMany
 from albireo.machine.hexabus.device import HexAddress
 from albireo.machine.hexabus.endpoints import DEVICE, NEXT_ENDPOINT
@@ -103,7 +103,11 @@ class HexAsking:
         is_local = IPv6Address(to.host).is_link_local
         self._socket.send(HexAddress(f"{to.host}%{self._interface}", to.port) if is_local else to, data)
 
-    def _heard(self, source: HexAddress, data: bytes, _: bool) -> None:
+    def _heard(self, came: Came, _: bool) -> None:
+        for source, data in came:
+            self._take(source, data)
+
+    def _take(self, source: HexAddress, data: bytes) -> None:
         for question, came in self._under_way.items():
             question.heard(source, data)
             came.set()

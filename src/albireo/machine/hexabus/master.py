@@ -60,6 +60,8 @@ from albireo.machine.hexabus.rows import REPEATS, WINDOW, Hearing
 from albireo.machine.hexabus.upload import program_id, stored
 from albireo.model.instant import MS, SECOND, Instant, soonest
 
+ACK_BEGIN: Final = encode(HexDatagram(AckPacket(1), 1))[:5]
+ACK_BYTES: Final = 10
 PENDING_MAX: Final = 1_000
 """Entries on their way to the journal, and items that not all have; an event that comes beyond is not acknowledged, and
 comes again."""
@@ -213,6 +215,9 @@ class HexMaster:
         """A datagram came, to this member or to the group."""
         if not self.is_leading:
             return []
+        if len(data) == ACK_BYTES and data.startswith(ACK_BEGIN):  # Thirty for each event: told by their bytes.
+            self._has(source.host, int.from_bytes(data[-2:], "big"), now)
+            return self._done()
         try:
             datagram = decode(data)
         except DecodeError:

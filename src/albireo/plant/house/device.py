@@ -19,7 +19,7 @@ import msgspec
 
 from albireo.codec.hexabus.packets import GROUP, PORT
 from albireo.codec.hexabus.values import HexType, HexValue
-from albireo.field.hexabus.sockets import HexSocket, open_socket
+from albireo.field.hexabus.sockets import Came, HexSocket, open_socket
 from albireo.machine.hexabus.acting import ActingDevice
 from albireo.machine.hexabus.device import BeganAnew, DeviceEffect, EventCame, HexAddress, HexDevice, SendDatagram
 from albireo.machine.hexabus.endpoints import LOCAL_TIME, Endpoint, Endpoints
@@ -149,9 +149,10 @@ class SimulatedDevice:
             counts=self._device.device.counts,
         )
 
-    def _came(self, source: HexAddress, data: bytes, is_group: bool) -> None:
-        if source.host != self._told.host:
-            self._spoil(partial(self._hear, source, data, is_group))
+    def _came(self, came: Came, is_group: bool) -> None:
+        for source, data in came:
+            if source.host != self._told.host:
+                self._spoil(partial(self._hear, source, data, is_group))
 
     def _hear(self, source: HexAddress, data: bytes, is_group: bool) -> None:
         self._do(self._device.heard(source, data, _now(), is_group=is_group))
