@@ -31,7 +31,7 @@ PRESSES: Final = 60
 EVENTS: Final = 640
 FLOOR_ROUNDS: Final = 500
 VM_RUNS: Final = 3_000
-_SENSORS: Final = [one for one in DEVICES if not one.endpoints[0].is_writable]
+_SENSORS: Final = [one for one in DEVICES if not one.endpoints[0].is_writable][:10]
 _ROOMS: Final = [one for one in _SENSORS if one.name.startswith("room_")]
 
 

@@ -169,7 +169,8 @@ class Hexabus:
     def conditions(self) -> Mapping[str, bool]:
         is_leading = self._lead is not None and self._lead.master.is_leading
         members = self._fold.order.members
-        return {f"lost_{name}": is_leading and host not in members for name, host in self._devices.items()}
+        lost = {f"lost_{name}": is_leading and host not in members for name, host in self._devices.items()}
+        return {"house_refused": is_leading and bool(self._fold.refused), **lost}
 
     # The lead.
 
@@ -208,10 +209,12 @@ class Hexabus:
             if not self._is_whole or (snapshot is not None and snapshot.through != one.number - 1):
                 continue
             put_at = Instant(now - max(0, wall_ns - one.at_ns))
+            refused = self._fold.refused
             if self._lead is not None:
                 self._lead.read(record, put_at)
             else:
                 self._fold.fold(record, put_at)
+            self._counts["journal_void"] += self._fold.refused not in ("", refused)
             match record.entry:
                 case HouseSnapshot():
                     self._since_snapshot = 0

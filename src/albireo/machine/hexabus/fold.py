@@ -41,6 +41,8 @@ class HouseFold:
         self.house = b""
         """The machines on record, encoded."""
         self.silent: SilentMachine | None = None
+        self.refused = ""
+        """Why the last machines that were given mean nothing; empty: they do."""
         self.programs: dict[str, bytes] = {}
         """Program of each device, by host."""
         self._is_begun = False
@@ -65,8 +67,10 @@ class HouseFold:
         if isinstance(entry, HouseTaken):
             try:
                 self._take(entry.house, now)
-            except (CompileError, DecodeError, ValueError):
+            except (CompileError, DecodeError, ValueError) as error:
+                self.refused = str(error)
                 return False
+            self.refused = ""
         self.order.fold(entry)
         if self.silent is not None:
             self.silent.folded(entry, now)
