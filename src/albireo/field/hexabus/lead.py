@@ -45,7 +45,7 @@ KEPT: Final = "hexabus"
 ADDRESS_S: Final = 1.0
 """Interval at which the address is prolonged."""
 TIME_S: Final = 60.0
-"""Interval at which devices are told the time, as the original's time service does."""
+"""Interval at which devices are told the time, as the original's time service does, and with it what all have."""
 
 
 class HexLead:
@@ -186,7 +186,7 @@ class HexLead:
                 told_at = self._loop.time()
                 wall_s = self._surroundings.wall_ns() // SECOND
                 packet = InfoPacket(DEVICE, HexValue(HexType.UINT64, wall_s + time.localtime(wall_s).tm_gmtoff))
-                self._send(TO_GROUP, encode(HexDatagram(packet, 0)))
+                self._send(TO_GROUP, encode(HexDatagram(packet, self.master.number)))
             await asyncio.sleep(ADDRESS_S)
 
     async def _see_program(self, host: str, program: bytes) -> None:

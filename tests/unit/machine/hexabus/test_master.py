@@ -320,7 +320,7 @@ def test_an_event_that_was_not_on_record_is_taken_by_whoever_leads_next() -> Non
     assert house.acted == all_acted([7])
 
 
-def test_a_reset_goes_first_and_begins_the_numbers_anew() -> None:
+def test_a_reset_goes_first_and_takes_the_next_number() -> None:
     house = House()
     house.lost = ["M>B PINFO(1)"]
     house.press("S", 7)
@@ -330,8 +330,7 @@ def test_a_reset_goes_first_and_begins_the_numbers_anew() -> None:
     house.press("S", 8)
     house.run()
     assert house.acted == {"S": [7, 8], "A": [7, 8], "B": [8]}
-    assert "M>B WRITE(1)" in house.said and "M>B PINFO(2)" in house.said
-    assert house.order.number_of(house.order.last) == 2
+    assert "M>B WRITE(2)" in house.said and "M>B PINFO(3)" in house.said
 
 
 def test_numbers_go_around() -> None:
