@@ -10,6 +10,9 @@ import click
 import albireo
 from albireo.cli.output import ExitCode, Failure, Output, printed, progress, say
 from albireo.sim.engine.stage import seen_in
+from albireo.sim.hexabus import proof as hexabus
+from albireo.sim.hexabus.shortcuts import HEXABUS_SHORTCUTS
+from albireo.sim.hexabus.world import HexWorld
 from albireo.sim.machines import proof as pair
 from albireo.sim.machines.mutations import MUTATIONS
 from albireo.sim.machines.proof import Proof
@@ -19,15 +22,17 @@ from albireo.sim.topics.world import TopicsWorld
 
 PAIR: Final = "pair"
 TOPICS: Final = "topics"
+HEXABUS: Final = "hexabus"
+_ACKED: Final = {PAIR: "batches acknowledged", TOPICS: "messages given", HEXABUS: "events acknowledged"}
 
 
 @click.command("simulate")
 @click.option(
     "--world",
-    type=click.Choice([PAIR, TOPICS]),
+    type=click.Choice([PAIR, TOPICS, HEXABUS]),
     default=PAIR,
     show_default=True,
-    help="What is played: members, log and orders of a pair, or producers and consumers of its topics.",
+    help="What is played: members, log and orders of a pair, its topics with programs, or a Hexabus network.",
 )
 @click.option("--seeds", type=click.IntRange(min=1), default=200, show_default=True, help="How many worlds.")
 @click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the first one.")
@@ -41,7 +46,7 @@ TOPICS: Final = "topics"
 @click.option("--trace", is_flag=True, help="With --seed: print what happened in it, line by line.")
 @printed
 def command(world: str, seeds: int, first: int, mutations: bool, one: int | None, trace: bool) -> Output:
-    """Play the pair, or its topics, in seeded worlds full of faults: nothing acknowledged may be lost or doubled.
+    """Play the pair, its topics, or Hexabus in seeded worlds full of faults: nothing acknowledged is lost or doubled.
 
     The machines are the real ones; time, network, disks, PLCs and clients are simulated. A violation is printed with
     the seed and the commit that play it again: `albireo simulate --seed 17 --trace`.
@@ -49,10 +54,14 @@ def command(world: str, seeds: int, first: int, mutations: bool, one: int | None
     if trace and one is None:
         raise Failure("--trace shows one world", "name it: albireo simulate --seed 17 --trace", ExitCode.USAGE)
     if trace and world != PAIR:
-        raise Failure("worlds of topics note no trace", "leave --trace out", ExitCode.USAGE)
+        raise Failure(f"worlds of {world} note no trace", "leave --trace out", ExitCode.USAGE)
     if one is not None:
         return _one_world(world, one, trace=trace)
-    of, shortcuts = (pair, len(MUTATIONS)) if world == PAIR else (topics, len(TOPIC_SHORTCUTS))
+    of, shortcuts = {
+        PAIR: (pair, len(MUTATIONS)),
+        TOPICS: (topics, len(TOPIC_SHORTCUTS)),
+        HEXABUS: (hexabus, len(HEXABUS_SHORTCUTS)),
+    }[world]
     start = time.perf_counter()
     with progress(f"{seeds} worlds", seeds) as advance:
         proof = of.prove(range(first, first + seeds), lambda text: advance(1, text))
@@ -66,7 +75,6 @@ def command(world: str, seeds: int, first: int, mutations: bool, one: int | None
 
 def _told(world: str, proof: Proof, seconds: float, caught: dict[str, int | None]) -> Output:
     answer = report(proof, seconds, caught, world)
-    acked = "batches acknowledged" if world == PAIR else "messages given"
     for broken in answer["violations"]:
         say(f"VIOLATION {broken['what']}")
         say(f"  commit {broken['commit']}; play it again: {broken['replay']}")
@@ -74,7 +82,7 @@ def _told(world: str, proof: Proof, seconds: float, caught: dict[str, int | None
         say(f"NOT CAUGHT {name}")
     text = (
         f"{proof.seeds} worlds, {proof.events} events ({answer['events_per_s']} per second), "
-        f"{proof.acked} {acked}, {len(proof.broken)} violations; "
+        f"{proof.acked} {_ACKED[world]}, {len(proof.broken)} violations; "
         f"{sum(seed is not None for seed in caught.values())} of {len(caught)} shortcuts caught"
     )
     return Output(answer, text, exit_code=ExitCode.GOOD if answer["held"] else ExitCode.FAILED)
@@ -112,7 +120,11 @@ def _replay(world: str, seed: int) -> str:
 
 
 def _one_world(world: str, seed: int, *, trace: bool) -> Output:
-    lines, violation = pair.replay(seed) if world == PAIR else ([], seen_in(TopicsWorld(seed).play))
+    lines: list[str] = []
+    if world == PAIR:
+        lines, violation = pair.replay(seed)
+    else:
+        violation = seen_in((TopicsWorld(seed) if world == TOPICS else HexWorld(seed)).play)
     for line in lines if trace else ():
         click.echo(line)  # With --json too: the object is the last line.
     if violation:

@@ -31,7 +31,9 @@ class EventTaken(msgspec.Struct, frozen=True, kw_only=True, tag="event"):
 
     host: HexHost
     port: Number16
+    """0: the master tells of time."""
     number: Number16
+    """Number with which the device told of it; of time: that of the first item since the machines began it is about."""
     first: Annotated[bytes, Meta(max_length=200)] = b""
     """The datagram, if it began a row of numbers."""
     eid: Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
@@ -49,8 +51,8 @@ class DeviceJoined(msgspec.Struct, frozen=True, tag="joined"):
     host: HexHost
     number: Number16 = 0
     """Number of the word that it begins anew; 0: somebody else said that it is there."""
-    program: Annotated[bytes, Meta(max_length=16)] = b""
-    """Id of the program that it has; it does not join if it is to have another one by now."""
+    since: Count = 0
+    """First item since the machines began of which it has the program; it does not join with others. 0: not asked."""
 
 
 class DeviceLeft(msgspec.Struct, frozen=True, tag="left"):
@@ -89,8 +91,9 @@ class RowKept(msgspec.Struct, frozen=True, array_like=True):
     host: HexHost
     port: Number16
     last: Number16
-    first: Annotated[bytes, Meta(max_length=200)]
+    firsts: tuple[Annotated[bytes, Meta(max_length=200)], ...]
     is_closed: bool
+    recent: tuple[Number16, ...]
 
 
 class DeviceKept(msgspec.Struct, frozen=True, array_like=True):
@@ -122,6 +125,8 @@ class HouseSnapshot(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot"):
     """Time since each machine entered its state."""
     values: tuple[tuple[Count, HexType, Annotated[bytes, Meta(max_length=128)]], ...] = ()
     """Values that machines wrote last, by the number of the output."""
+    clocks: tuple[tuple[Number16, ...], ...] = ()
+    """Days on which was told of each time of day."""
 
 
 JournalEntry = EventTaken | DeviceJoined | DeviceLeft | ResetOrdered | AllHave | LeadTaken | HouseTaken | HouseSnapshot

@@ -11,6 +11,7 @@ Facts: numbers of operations as `shared/sm_types.h` of the branch `development` 
 
 import struct
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -87,6 +88,8 @@ NOTHING: Final = 0xFFFF
 HEAD: Final = struct.Struct(">BHHH")
 PROGRAM_BYTES_MAX: Final = 2_048
 """Room of a device for a program."""
+PROGRAMS_KEPT: Final = 64
+"""Programs that need not be decoded again: devices begin anew, and masters take over."""
 _IMMEDIATES: Final = {
     SmOp.LD_U8: struct.Struct(">B"),
     SmOp.LD_U16: struct.Struct(">H"),
@@ -144,8 +147,8 @@ class SmInstruction(msgspec.Struct, frozen=True):
     cases: tuple[SmCase, ...] = ()
 
 
-class SmProgram(msgspec.Struct, frozen=True):
-    """A program: its instructions by address, and where it begins."""
+class SmProgram(msgspec.Struct, frozen=True, eq=False):
+    """A program: its instructions by address, and where it begins. It is equal to itself alone."""
 
     init: int | None
     packet: int | None
@@ -153,6 +156,7 @@ class SmProgram(msgspec.Struct, frozen=True):
     instructions: dict[int, SmInstruction]
 
 
+@lru_cache(maxsize=PROGRAMS_KEPT)
 def decode_program(data: bytes, bytes_max: int = PROGRAM_BYTES_MAX) -> SmProgram | None:
     """A program; None: there is none.
 

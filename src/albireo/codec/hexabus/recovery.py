@@ -5,7 +5,8 @@
     parts    2 bytes  length of the memory, then the memory of the state machines
              2 bytes  number of values, then each: endpoint, 4 bytes; datatype, 1 byte; value
 
-All pieces of one recovery have the number of the device's word in their header with which it began anew.
+All pieces of one recovery have the number of the last event that they include in their header. What is behind one number
+is the same for one device, whoever says it and to which word: other machines take numbers of their own.
 """
 
 import struct
@@ -51,14 +52,14 @@ class RecoveryPieces:
         self._last = 0
 
     def take(self, number: int, piece: bytes) -> None:
-        """A piece of the answer to the word `number`; those to another one are forgotten."""
+        """A piece of what includes the event `number`; those of another one are forgotten."""
         if number != self._at or piece[0] & 15 != self._last:
             self._at, self._last = number, piece[0] & 15
             self._parts.clear()
         self._parts[piece[0] >> 4] = piece[1:]
 
     def complete(self, number: int) -> RecoveryTold | None:
-        """The answer to the word `number`; None: pieces are missing, or mean nothing."""
+        """All that includes the event `number`; None: pieces are missing, or mean nothing."""
         if number != self._at or any(one not in self._parts for one in range(self._last + 1)):
             return None
         try:

@@ -205,8 +205,10 @@ class Hexabus:
                 self._counts["journal_void"] += 1
                 continue
             snapshot = record.entry if isinstance(record.entry, HouseSnapshot) else None
+            if snapshot is not None and snapshot.through != one.number - 1:
+                continue
             self._is_whole = self._is_whole or one.number == 1 or snapshot is not None
-            if not self._is_whole or (snapshot is not None and snapshot.through != one.number - 1):
+            if not self._is_whole:
                 continue
             put_at = Instant(now - max(0, wall_ns - one.at_ns))
             refused = self._fold.refused

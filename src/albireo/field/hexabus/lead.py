@@ -47,7 +47,7 @@ ADDRESS_S: Final = 1.0
 PERMIT_S: Final = 0.02
 """Interval at which a master looks whether it may send by now."""
 TIME_S: Final = 60.0
-"""Interval at which devices are told the time, as the original's time service does."""
+"""Interval at which devices are told the time, as the original's time service does, and with it what all have."""
 
 
 class HexLead:
@@ -196,7 +196,7 @@ class HexLead:
                 told_at = self._loop.time()
                 wall_s = self._surroundings.wall_ns() // SECOND
                 packet = InfoPacket(DEVICE, HexValue(HexType.UINT64, wall_s + time.localtime(wall_s).tm_gmtoff))
-                self._send(TO_GROUP, encode(HexDatagram(packet, 0)))
+                self._send(TO_GROUP, encode(HexDatagram(packet, self.master.number)))
             await asyncio.sleep(ADDRESS_S)
 
     async def _see_program(self, host: str, program: bytes) -> None:

@@ -72,6 +72,14 @@ class HouseClocks:
                     found.append((-late_s, CLOCK << 24 | number << 16 | day & 0xFFFF))
         return [value for _, value in sorted(found)]
 
+    def kept(self) -> tuple[tuple[int, ...], ...]:
+        """Days on which was told of each time."""
+        return tuple(tuple(days) for days in self._told)
+
+    def restore(self, kept: tuple[tuple[int, ...], ...]) -> None:
+        for days, told in zip(self._told, kept, strict=False):
+            days.extend(told)
+
     def took(self, value: int) -> None:
         """An event of time is in the order."""
         number, day = value >> 16 & 0xFF, value & 0xFFFF

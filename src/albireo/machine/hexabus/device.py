@@ -5,6 +5,7 @@
     WRITE, new --> done, acknowledged, told as INFO; refused --> ERROR
     no acknowledgement after the last repetition --> failed: nothing is sent, the state machine stands still
     a PINFO whose number is too far ahead --> one was missed: as if failed, and the master had said something
+    INFO of the master whose number is ahead --> the same: all who are there have what this device has not
     WRITE of the control, to all --> the state machine begins anew; to this device alone --> as before
     failed, and the master says anything --> start-up WRITE to the master, empty queues, the state machine begins anew
     the answer to that, and all that it is to go on with --> events behind its number count, and none before
@@ -104,7 +105,7 @@ class RecoveryCame(msgspec.Struct, frozen=True):
     """Effect: a piece of what the device is to go on with."""
 
     number: int
-    """Number of the word with which the device began anew."""
+    """Number of the last event that it includes."""
     piece: bytes
 
 
@@ -144,7 +145,7 @@ class HexDevice:
         self.is_recovering = False
         """It has said that it begins anew, and has no answer."""
         self.resumes: Callable[[int], bool] = lambda _: True
-        """Takes up what came to go on with since the word of this number; False: it is not complete."""
+        """Takes up what came to go on with behind a number; False: it is not complete."""
         self._effects: list[DeviceEffect] = []
         self._order = OrderRow()
         self._rows: dict[HexAddress, ReceiveRow] = {}
@@ -226,7 +227,7 @@ class HexDevice:
         self._send(to, encode(HexDatagram(packet, self._to_master.number)))
 
     def _begin(self, now: Instant) -> None:
-        self._events.begin()
+        self._events.begin(is_held=True)  # The answer closes the rows that this device had at the master.
         self._to_master.begin()
         self.is_recovering = True
         self._effects.append(BeganAnew())
@@ -245,16 +246,17 @@ class HexDevice:
         if source != self.master:
             return
         if self.is_recovering and self._to_master.waits_for(cause):
-            if not self.resumes(cause):
+            if not self.resumes(number):
                 return
             self.is_recovering = False
+            self._events.release(now)
             self._order.go_on_behind(number)
         if not self._to_master.heard(cause, now):
             self.confirmed += self._events.heard(cause, now)
 
     def _take(self, source: HexAddress, datagram: HexDatagram, data: bytes, now: Instant, *, is_group: bool) -> None:
         if source == self.master and datagram.flags & RELIABLE:
-            self._take_item(source, datagram, data, now)
+            self._take_item(source, datagram, now)
             return
         row = self._row(source)
         hearing = row.hear(datagram, data)
@@ -275,22 +277,25 @@ class HexDevice:
                 is_error = isinstance(row.answer, ErrorPacket)
                 if row.answer is not None and hearing is not Hearing.OLD and not (is_error and is_group):
                     self._say(source, row.answer)
+            case InfoPacket() if (
+                source == self.master and not self.is_recovering and self._order.lacks(datagram.number)
+            ):
+                self._missed(now)
             case InfoPacket() | EndpointInfoPacket():
                 if datagram.flags & WANT_ACK:
                     self._say(source, AckPacket(datagram.number))
             case packet:
                 self._answer(source, datagram.number, packet, is_group=is_group)
 
-    def _take_item(self, source: HexAddress, datagram: HexDatagram, data: bytes, now: Instant) -> None:
+    def _take_item(self, source: HexAddress, datagram: HexDatagram, now: Instant) -> None:
         """An item of the order: an event, or a reset."""
         packet = datagram.packet
         if self.is_recovering or not (isinstance(packet, PInfoPacket) or packet == START_UP):
             return  # What counts for this device begins behind the number that answers its start.
         needs = packet.needs if isinstance(packet, PInfoPacket) else ALL_NEEDED
-        hearing = self._order.hear(datagram, data, needs)
+        hearing = self._order.hear(datagram, needs, is_reset=packet == START_UP)
         if hearing is Hearing.MISSED:
-            self.counts["missed"] += 1
-            self._begin(now)
+            self._missed(now)
             return
         if hearing is not Hearing.NEW:
             self.counts[hearing.name.lower()] += 1
@@ -300,6 +305,11 @@ class HexDevice:
             self._effects.append(BeganAnew())
         if datagram.flags & (WANT_ACK | WANT_UL_ACK):
             self._say(source, AckPacket(datagram.number))
+
+    def _missed(self, now: Instant) -> None:
+        """Others have what this device has not, and nobody sends it any more."""
+        self.counts["missed"] += 1
+        self._begin(now)
 
     def _written(
         self, packet: WritePacket | PropertyWritePacket, datagram: HexDatagram, now: Instant

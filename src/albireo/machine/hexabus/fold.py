@@ -3,17 +3,21 @@
 Both members of a pair have the same one, but for the instants at which states were entered: each has them on its clock.
 """
 
+from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import IPv6Address
 
 import msgspec
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.hexabus.house import decode_house
+from albireo.codec.hexabus.house import House, decode_house
 from albireo.codec.hexabus.journal import (
     BY_HAND,
     DeviceJoined,
+    EventTaken,
     HouseSnapshot,
     HouseTaken,
+    JournalEntry,
     JournalRecord,
     LeadTaken,
     ResetOrdered,
@@ -25,9 +29,18 @@ from albireo.machine.hexabus.compiler import compiled
 from albireo.machine.hexabus.independence import Independence
 from albireo.machine.hexabus.meaning import CompileError
 from albireo.machine.hexabus.order import EventOrder
-from albireo.machine.hexabus.silent import SilentMachine
-from albireo.machine.hexabus.upload import program_id, stored
+from albireo.machine.hexabus.silent import HOUSES_KEPT, SilentMachine
 from albireo.model.instant import Instant
+
+
+@lru_cache(maxsize=HOUSES_KEPT)
+def _made(data: bytes) -> tuple[House | None, Mapping[str, bytes], Independence]:
+    """House of machines on record, with all that follows: programs by host, and what can be under way together."""
+    house = decode_house(data) if data else None
+    programs = {}
+    if house is not None:
+        programs = {str(IPv6Address(one.origin)): compiled(house, name) for name, one in house.devices.items()}
+    return house, programs, Independence(house)
 
 
 class HouseFold:
@@ -43,7 +56,7 @@ class HouseFold:
         self.silent: SilentMachine | None = None
         self.refused = ""
         """Why the last machines that were given mean nothing; empty: they do."""
-        self.programs: dict[str, bytes] = {}
+        self.programs: Mapping[str, bytes] = {}
         """Program of each device, by host."""
         self._is_begun = False
 
@@ -54,7 +67,7 @@ class HouseFold:
             now: instant at which it was put, on the own clock.
         """
         entry = record.entry
-        if not self._counts(record):
+        if not self._counts(record) or not self._is_about(entry):
             return False
         self.term = max(self.term, record.term)
         if isinstance(entry, HouseSnapshot):
@@ -62,8 +75,6 @@ class HouseFold:
                 self._restore(entry, now)
             return True
         self._is_begun = True
-        if isinstance(entry, DeviceJoined) and not self._is_ready(entry):
-            return True
         if isinstance(entry, HouseTaken):
             try:
                 self._take(entry.house, now)
@@ -86,10 +97,14 @@ class HouseFold:
         is_later = record.term > self.term and isinstance(entry, LeadTaken | HouseSnapshot)
         return is_later or record.term == self.term
 
-    def _is_ready(self, entry: DeviceJoined) -> bool:
-        """Whether a device that joins has the program that is on record here."""
-        program = self.programs.get(entry.host)
-        return not entry.number or program is None or entry.program == program_id(stored(program))
+    def _is_about(self, entry: JournalEntry) -> bool:
+        """Whether an entry is about the machines on record here: others, or a reset, may have come first."""
+        match entry:
+            case DeviceJoined(since=since):
+                return since in (0, self.order.since)
+            case EventTaken(port=0, number=number):
+                return number == self.order.number_of(self.order.since)
+        return True
 
     def snapshot(self, now: Instant, through: int) -> HouseSnapshot:
         """All that follows from the records so far; `through`: number of the last one."""
@@ -98,7 +113,12 @@ class HouseFold:
         if silent is None:
             return kept
         return msgspec.structs.replace(
-            kept, house=self.house, memory=silent.memory, ages_ns=silent.ages(now), values=silent.kept_values()
+            kept,
+            house=self.house,
+            memory=silent.memory,
+            ages_ns=silent.ages(now),
+            values=silent.kept_values(),
+            clocks=silent.kept_clocks(),
         )
 
     def _restore(self, kept: HouseSnapshot, now: Instant) -> None:
@@ -110,12 +130,9 @@ class HouseFold:
 
     def _take(self, data: bytes, now: Instant) -> None:
         """Other machines, which begin with their first states."""
-        house = decode_house(data) if data else None
-        programs = {}
-        if house is not None:
-            programs = {str(IPv6Address(one.origin)): compiled(house, name) for name, one in house.devices.items()}
+        house, programs, independence = _made(data)
         self.silent = None if house is None else SilentMachine(house, now, self._local)
-        self.order.independence = Independence(house)
+        self.order.independence = independence
         self.house, self.programs = data, programs
 
     def _recovery(self, host: str) -> tuple[bytes, ...]:

@@ -56,8 +56,7 @@ from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus.device import START_UP, TO_GROUP, HexAddress, SendDatagram
 from albireo.machine.hexabus.endpoints import RECOVERY
 from albireo.machine.hexabus.fold import HouseFold
-from albireo.machine.hexabus.rows import REPEATS, WINDOW, Hearing
-from albireo.machine.hexabus.upload import program_id, stored
+from albireo.machine.hexabus.rows import NO_NUMBER, REPEATS, WINDOW, Hearing
 from albireo.model.instant import MS, SECOND, Instant, soonest
 
 ACK_BEGIN: Final = encode(HexDatagram(AckPacket(1), 1))[:5]
@@ -161,6 +160,11 @@ class HexMaster:
         """True: something is on its way to the journal."""
         return bool(self._pending)
 
+    @property
+    def number(self) -> int:
+        """Number up to which all who are there have everything, told beside the order; 0: unknown."""
+        return self.order.number_of(self.upto) if self.is_leading else NO_NUMBER
+
     def deadline(self) -> Instant | None:
         if not self.is_leading:
             return None
@@ -201,11 +205,13 @@ class HexMaster:
             put_at: instant at which it was put; None: now.
         """
         is_own = record.term == self.term
+        is_next = is_own and bool(self._pending) and self._pending[0].entry == record.entry
         if not self.fold.fold(record, now if put_at is None else put_at):
+            del self._pending[:is_next]
             return self._done()
         if record.term > self.term:
             self.is_leading, self.is_deposed = False, True
-        elif is_own and self._pending and self._pending[0].entry == record.entry:
+        elif is_next:
             self._recorded(self._pending.pop(0), now)
         elif self.is_leading:
             self._recorded(_Pending(record.entry), now)
@@ -240,8 +246,11 @@ class HexMaster:
     def runs(self, host: str, program: bytes) -> list[MasterEffect]:
         """A device has this program now, or room for none."""
         start = self._starts.pop(host, None)
-        if start is not None and self.fold.programs.get(host) == program:
-            self._put(DeviceJoined(host, start[1], program_id(stored(program))), *start)
+        member = self.order.members.get(host)
+        if start is not None and member is not None and member.joined == start[1]:
+            self._answer_start(*start)
+        elif start is not None and self.fold.programs.get(host) == program:
+            self._put(DeviceJoined(host, start[1], self.order.since), *start)
         return self._done()
 
     def time_passed(self, now: Instant) -> list[MasterEffect]:
@@ -250,7 +259,8 @@ class HexMaster:
             return []
         silent = self.fold.silent
         for event in silent.due(now) if silent is not None else ():
-            self._put(event_of(str(IPv6Address(event.origin)), 0, 0, b"", event.eid, event.value))
+            since = self.order.number_of(self.order.since)
+            self._put(event_of(str(IPv6Address(event.origin)), 0, since, b"", event.eid, event.value))
         for item, one in self._under_way.items():
             if now < one.due:
                 continue
@@ -293,7 +303,7 @@ class HexMaster:
             case LeadTaken():
                 self.is_leading = True
                 self.upto = self.order.all_have
-            case ResetOrdered():
+            case ResetOrdered() | HouseTaken():
                 self.upto = self.order.all_have
                 self._over.clear()
                 self._under_way.clear()
@@ -301,13 +311,13 @@ class HexMaster:
                 self.counts["events"] += 1
             case DeviceLeft(host=host):
                 self._starts.pop(host, None)
-            case HouseTaken():
-                self._probe(now)
+        if isinstance(one.entry, HouseTaken):
+            self._probe(now)
         if one.to is not None and isinstance(one.entry, DeviceJoined):
             self._answer_start(one.to, one.number)
         elif one.to is not None:
             self._acknowledge(one.to, one.number)
-        if isinstance(one.entry, DeviceLeft | DeviceJoined | HouseTaken):
+        if isinstance(one.entry, DeviceLeft | DeviceJoined):
             for item, under_way in self._under_way.items():
                 under_way.missing &= self.order.waits_for(item)
         self._go_on(now)
@@ -325,7 +335,7 @@ class HexMaster:
         behind = self.order.number_of(member.behind)
         for piece in member.pieces:
             packet = WritePacket(RECOVERY, HexValue(HexType.BYTES65, piece))
-            self._effects.append(SendDatagram(to, encode(HexDatagram(packet, number))))
+            self._effects.append(SendDatagram(to, encode(HexDatagram(packet, behind))))
         self._effects.append(SendDatagram(to, encode(HexDatagram(AckPacket(number), behind))))
 
     def _event(self, source: HexAddress, datagram: HexDatagram, data: bytes, eid: int, value: HexValue) -> None:
@@ -360,7 +370,7 @@ class HexMaster:
             self._starts[host] = source, datagram.number
             self._effects.append(ProgramAsked(host, self.fold.programs[host]))
         else:
-            self._put(DeviceJoined(host, datagram.number), source, datagram.number)
+            self._put(DeviceJoined(host, datagram.number, self.order.since), source, datagram.number)
 
     def _has(self, host: str, cause: int, now: Instant) -> None:
         """A device says that it has an item; one that left is told to begin anew."""

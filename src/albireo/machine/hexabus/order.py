@@ -1,11 +1,12 @@
 """Order: what the journal of the master says, folded. Both members of a pair have the same one.
 
-    items   events and resets, numbered from 1; the number on the wire is the same, around from 65,535 to 1
+    items   events and resets, numbered from 1; other machines take numbers of their own; on the wire they go around
     members devices that are sent the items behind a place, until they have them
 
 Invariants
     same:  an item has the same bytes, whoever sends it, and whenever.
     gone:  an item is forgotten once all have it, or a reset stands behind it.
+    apart: no number begins anew at a reset, or with other machines: no late word of before is about what comes after.
 """
 
 from collections import deque
@@ -41,7 +42,7 @@ from albireo.codec.hexabus.packets import (
 )
 from albireo.machine.hexabus.device import START_UP
 from albireo.machine.hexabus.independence import Independence
-from albireo.machine.hexabus.rows import HALF, WINDOW, ReceiveRow
+from albireo.machine.hexabus.rows import HALF, HOUSE_NUMBERS, WINDOW, ReceiveRow
 
 ROWS_MAX: Final = 4
 """Rows of one sender, by its ports, that are remembered."""
@@ -67,8 +68,7 @@ class EventOrder:
         self.all_have = 0
         """Item up to which every member has everything."""
         self.since = 1
-        """First item of the present row of numbers: the last reset, or the first one of all. The row goes on with its
-        number, so that no two resets have the same bytes."""
+        """First item since machines began: the last reset, or what comes behind other machines. It says CONN_RESET."""
         self.members: dict[str, OrderMember] = {}
         self.rows: dict[str, dict[int, ReceiveRow]] = {}
         """Last numbers of each sender, by host and port."""
@@ -101,7 +101,10 @@ class EventOrder:
                 self.members.pop(host, None)
             case HouseTaken():
                 self.members.clear()
-                self._recent.extend([None] * len(self._recent))
+                self.last += HOUSE_NUMBERS
+                self.all_have, self.since = self.last, self.last + 1
+                self._items.clear()
+                self._recent.clear()
             case AllHave(item=item):
                 for one in range(self.all_have + 1, item + 1):
                     self._items.pop(one, None)
@@ -142,7 +145,7 @@ class EventOrder:
             recent=tuple(self._recent),
             members=tuple(DeviceKept(host, one.behind, one.joined, one.pieces) for host, one in self.members.items()),
             rows=tuple(
-                RowKept(host, port, row.last, row.first, row.is_closed)
+                RowKept(host, port, row.last, row.firsts, row.is_closed, row.recent)
                 for host, rows in self.rows.items()
                 for port, row in rows.items()
             ),
@@ -157,7 +160,7 @@ class EventOrder:
         self.rows = {}
         for one in kept.rows:
             row = self.rows.setdefault(one.host, {})[one.port] = ReceiveRow()
-            row.last, row.first, row.is_closed = one.last, one.first, one.is_closed
+            row.last, row.firsts, row.is_closed, row.recent = one.last, one.firsts, one.is_closed, one.recent
 
     def _add_event(self, entry: EventTaken) -> None:
         origin = IPv6Address(entry.host).packed

@@ -29,6 +29,12 @@ NO_NUMBER: Final = 0
 HALF: Final = 1 << 15
 WINDOW: Final = 16
 """Items of the order that may be under way together."""
+RESET_AHEAD: Final = 1_024
+"""Items that did not come before a reset: more than wait for devices that are there."""
+HOUSE_NUMBERS: Final = 2 * RESET_AHEAD
+"""Numbers that other machines take: a device that goes on without them misses too much, even for a reset."""
+FIRSTS_MAX: Final = 4
+"""Rows of one sender of which the first packet is remembered."""
 QUEUE_MAX: Final = 64
 """Packets that wait behind the one under way; one more is refused."""
 ORIGINAL_REPEATS: Final = tuple(ms * MS for ms in (500, 500, 1_000, 1_500, 2_000))
@@ -78,6 +84,7 @@ class SendRow:
         """No packet of this row is acknowledged: each copy says CONN_RESET."""
         self._queue: deque[tuple[HexPacket, int]] = deque()
         self._under_way: _UnderWay | None = None
+        self._is_held = False
         self.is_failed = False
 
     @property
@@ -127,13 +134,19 @@ class SendRow:
     def deadline(self) -> Instant | None:
         return None if self._under_way is None else self._under_way.due
 
-    def begin(self) -> None:
-        """Begin another row behind this one: nothing of before is sent any more."""
+    def begin(self, *, is_held: bool = False) -> None:
+        """Begin another row behind this one: nothing of before is sent any more. Held: nor else, until `release`."""
         self._queue.clear()
+        self._is_held = is_held
         self._under_way, self._is_new, self.is_failed = None, True, False
 
+    def release(self, now: Instant) -> None:
+        """Send what was held."""
+        self._is_held = False
+        self._go_on(now)
+
     def _go_on(self, now: Instant) -> None:
-        if self._under_way is not None or not self._queue:
+        if self._is_held or self._under_way is not None or not self._queue:
             return
         packet, flags = self._queue.popleft()
         number, self._next = self._next, following(self._next)
@@ -161,8 +174,10 @@ class ReceiveRow:
 
     def __init__(self) -> None:
         self.last = NO_NUMBER
-        self.first = b""
-        """The packet that began the row, if it said so: a late copy of it begins no other one."""
+        self.firsts: tuple[bytes, ...] = ()
+        """Packets that began this row and some before it, the newest one last: a late copy of one begins no other."""
+        self.recent: tuple[int, ...] = ()
+        """Last numbers, of rows before this one too: a late copy is none of this row."""
         self.is_closed = False
         """The other end began anew: only a packet that begins another row counts."""
         self.answer: HexPacket | None = None
@@ -179,18 +194,26 @@ class ReceiveRow:
         """Tell what a datagram is."""
         if not datagram.flags & RELIABLE:
             return Hearing.PLAIN
-        if datagram.flags & CONN_RESET and data != self.first:
+        number = datagram.number
+        is_near = self.last != NO_NUMBER and (self.last - number) % NUMBER_MAX < WINDOW
+        if datagram.flags & CONN_RESET and data not in self.firsts and (self.is_closed or not is_near):
             return Hearing.NEW
         if self.is_closed:
             return Hearing.OLD
-        if datagram.number == self.last:
+        if number == self.last:
             return Hearing.AGAIN
-        is_old = self.last != NO_NUMBER and not is_newer(datagram.number, self.last)
-        return Hearing.OLD if is_old else Hearing.NEW
+        if self.last == NO_NUMBER:
+            return Hearing.NEW
+        is_old = number in self.recent or not is_newer(number, self.last)
+        is_late = data in self.firsts or (is_old and number != following(self.last))
+        return Hearing.OLD if is_late else Hearing.NEW
 
     def took(self, number: int, first: bytes) -> None:
         """Remember the number of a new packet. `first`: its bytes, if it began a row; else empty."""
-        self.last, self.first, self.is_closed = number, first or self.first, False
+        self.last, self.is_closed = number, False
+        self.recent = (*self.recent, number)[-WINDOW:]
+        if first:
+            self.firsts = (*self.firsts, first)[-FIRSTS_MAX:]
 
 
 class OrderRow:
@@ -200,21 +223,17 @@ class OrderRow:
         self._upto = NO_NUMBER
         """Number up to which all came."""
         self._ahead: set[int] = set()
-        self._first = b""
 
-    def hear(self, datagram: HexDatagram, data: bytes, needs: int) -> Hearing:
+    def hear(self, datagram: HexDatagram, needs: int, *, is_reset: bool = False) -> Hearing:
         """Tell what a datagram is, and remember its number.
 
         Args:
             needs: which of the 16 items before it must have come; bit 0 is the one right before.
+            is_reset: it goes before those that did not come.
         """
         number = datagram.number
         if not datagram.flags & RELIABLE:
             return Hearing.PLAIN
-        if datagram.flags & CONN_RESET and data != self._first:
-            self._first = data
-            self.go_on_behind(number)
-            return Hearing.NEW
         if self._upto == NO_NUMBER:
             self.go_on_behind(number)
             return Hearing.NEW
@@ -223,6 +242,9 @@ class OrderRow:
             return Hearing.AGAIN
         if ahead >= HALF:
             return Hearing.OLD
+        if is_reset and ahead <= RESET_AHEAD:
+            self.go_on_behind(number)
+            return Hearing.NEW
         if ahead > WINDOW or any(
             needs >> before - 1 & 1 and not self._has(number, before) for before in range(1, ahead)
         ):
@@ -232,6 +254,10 @@ class OrderRow:
             self._ahead.discard(one)
             self._upto = one
         return Hearing.NEW
+
+    def lacks(self, number: int) -> bool:
+        """Whether items up to this one did not all come."""
+        return self._upto != NO_NUMBER and 0 < (number - self._upto) % NUMBER_MAX < HALF
 
     def _has(self, number: int, before: int) -> bool:
         """Whether the item so many before one ahead came."""

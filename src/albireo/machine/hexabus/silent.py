@@ -4,9 +4,11 @@ It runs the program that writes nothing, on the events in their order, as each d
 """
 
 import struct
+from functools import lru_cache
 from ipaddress import IPv6Address
+from typing import Final
 
-from albireo.codec.hexabus.house import House
+from albireo.codec.hexabus.house import House, decode_house, encode_house
 from albireo.codec.hexabus.journal import EventTaken, HouseSnapshot, JournalEntry, ResetOrdered
 from albireo.codec.hexabus.program import decode_program
 from albireo.codec.hexabus.values import HexType, HexValue, decode_value, encode_value
@@ -24,7 +26,14 @@ from albireo.machine.hexabus.compiler import (
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
 from albireo.model.instant import SECOND, Instant, soonest
 
+HOUSES_KEPT: Final = 4
+"""Houses that need not be compiled again."""
 _STATE = struct.Struct("<BH")
+
+
+@lru_cache(maxsize=HOUSES_KEPT)
+def _compiled(house: bytes) -> bytes:
+    return compiled(decode_house(house), None)
 
 
 class SilentMachine:
@@ -38,7 +47,7 @@ class SilentMachine:
             CompileError: the house can't be run.
             ValueError: a machine waits for a time of day, and nobody tells it.
         """
-        program = decode_program(compiled(house, None), ALL_BYTES_MAX)
+        program = decode_program(_compiled(encode_house(house)), ALL_BYTES_MAX)
         assert program is not None
         self.house = house
         self._outputs = outputs_of(house)
@@ -81,6 +90,10 @@ class SilentMachine:
         """Time since each machine entered its state, ns."""
         return tuple(max(0, now - one) for one in self._entered)
 
+    def kept_clocks(self) -> tuple[tuple[int, ...], ...]:
+        """Days on which was told of each time of day."""
+        return self._clocks.kept()
+
     def kept_values(self) -> tuple[tuple[int, HexType, bytes], ...]:
         return tuple((one, value.datatype, encode_value(value)) for one, value in self._written.items())
 
@@ -88,6 +101,7 @@ class SilentMachine:
         """Be as a silent machine was at the place of the snapshot."""
         self._machine.resume(kept.memory)
         self._entered = [Instant(now - age) for age in kept.ages_ns]
+        self._clocks.restore(kept.clocks)
         self._written = {one: decode_value(datatype, value, 0) for one, datatype, value in kept.values}
 
     def folded(self, entry: JournalEntry, now: Instant) -> None:

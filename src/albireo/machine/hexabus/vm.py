@@ -13,12 +13,13 @@ Facts: `shared/sm_machine.c` of the branch `development`, except that months bef
 import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 import msgspec
 
 from albireo.codec.hexabus.packets import HexError
-from albireo.codec.hexabus.program import SmInstruction, SmOp, SmProgram
+from albireo.codec.hexabus.program import PROGRAMS_KEPT, SmInstruction, SmOp, SmProgram
 from albireo.codec.hexabus.values import HexScalar, HexType, HexValue
 from albireo.machine.hexabus.arithmetic import (
     BOOL,
@@ -87,9 +88,7 @@ class SmMachine:
         self._event: SmEvent | None = None
         self._stack: list[tuple[int, float]] = []
         """Datatypes and values."""
-        places = {at: place for place, at in enumerate(sorted(program.instructions))}
-        self._steps = [_step(program.instructions[at], places) for at in sorted(program.instructions)]
-        self._begins = [None if at is None else places[at] for at in (program.init, program.packet, program.periodic)]
+        self._steps, self._begins = _made_ready(program)
 
     def resume(self, memory: bytes) -> None:
         """Go on with the memory of another machine that runs the same states."""
@@ -279,6 +278,14 @@ def parts_of(seconds: int) -> tuple[int, ...]:
     found = _EPOCH + timedelta(days=day, seconds=rest)
     weekday, year = (found.isoweekday() % 7), found.year - 1900 + 400 * cycles
     return weekday, year, found.month - 1, found.day, found.hour, found.minute, found.second
+
+
+@lru_cache(maxsize=PROGRAMS_KEPT)
+def _made_ready(program: SmProgram) -> tuple[list[Step], list[int | None]]:
+    """Instructions of a program, and where it begins."""
+    places = {at: place for place, at in enumerate(sorted(program.instructions))}
+    steps = [_step(program.instructions[at], places) for at in sorted(program.instructions)]
+    return steps, [None if at is None else places[at] for at in (program.init, program.packet, program.periodic)]
 
 
 def _step(one: SmInstruction, places: dict[int, int]) -> Step:

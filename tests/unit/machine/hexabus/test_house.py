@@ -11,7 +11,6 @@ from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint, encod
 from albireo.codec.hexabus.journal import (
     DeviceJoined,
     HouseTaken,
-    JournalEntry,
     JournalRecord,
     LeadTaken,
     Term,
@@ -28,7 +27,6 @@ from albireo.machine.hexabus.device import TO_GROUP, DeviceEffect, EventCame, He
 from albireo.machine.hexabus.endpoints import BUTTON, FAILED, RECOVERY, RELAY, Endpoint, Endpoints
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.master import HexMaster, MasterEffect, ProgramAsked, PutRecord
-from albireo.machine.hexabus.upload import program_id, stored
 from albireo.model.instant import SECOND, Instant
 
 MASTER = HexAddress("fd00::1")
@@ -208,35 +206,27 @@ def test_a_lamp_that_can_not_be_lit_leads_all_devices_to_the_bad_state(seed: int
     assert {name for name, one in house.devices.items() if one.failed} == {"lamp_2"}
 
 
-def test_what_answered_an_earlier_word_is_nothing_to_go_on_with_now() -> None:
-    """Before the first event all recoveries are of one place, also those from before the house had machines."""
+def test_no_place_of_the_order_has_two_states_to_go_on_with() -> None:
+    """Pieces name the place: those from before the house had machines are of another one."""
     house = WholeHouse(1, 0.0)
-    device = house.devices["lamp_1"]
-    number = house.master.order.members[HOSTS["lamp_1"].host].joined
+    device, before = house.devices["lamp_1"], 65_535
     (word,) = [one for one in device.start(house.now) if isinstance(one, SendDatagram)]
-    stale = encode_recovery(RecoveryTold(b""))
-    for piece in stale:
+    for piece in encode_recovery(RecoveryTold(b"")):
         packet = WritePacket(RECOVERY, HexValue(HexType.BYTES65, piece))
-        device.heard(MASTER, encode(HexDatagram(packet, number)), house.now)
-    answer = encode(HexDatagram(AckPacket(decode(word.data).number), 65_535))
+        device.heard(MASTER, encode(HexDatagram(packet, before)), house.now)
+    behind = house.master.order.number_of(house.master.order.last)
+    answer = encode(HexDatagram(AckPacket(decode(word.data).number), behind))
     device.heard(MASTER, answer, house.now)
-    assert device.device.is_recovering and device.memory
+    assert behind != before and device.device.is_recovering and device.memory
 
 
 def test_a_device_whose_program_is_another_one_by_now_does_not_join() -> None:
     """Its word was on its way to the journal when other machines came there."""
     house = WholeHouse(1, 0.0)
-    fold = HouseFold()
-    host = HOSTS["lamp_1"].host
-    term = Term(1, 0)
-    entries: list[JournalEntry] = [
-        LeadTaken(),
-        DeviceJoined(host, 7),
-        HouseTaken(encode_house(house.house)),
-        DeviceJoined(host, 8),
-    ]
-    for entry in entries:
-        assert fold.fold(JournalRecord(term, entry), house.now)
-    assert host not in fold.order.members
-    fold.fold(JournalRecord(term, DeviceJoined(host, 9, program_id(stored(fold.programs[host])))), house.now)
-    assert fold.order.members[host].joined == 9
+    fold, host, term = HouseFold(), HOSTS["lamp_1"].host, Term(1, 0)
+    fold.fold(JournalRecord(term, LeadTaken()), house.now)
+    before = DeviceJoined(host, 7, fold.order.since)
+    assert fold.fold(JournalRecord(term, HouseTaken(encode_house(house.house))), house.now)
+    assert not fold.fold(JournalRecord(term, before), house.now) and host not in fold.order.members
+    assert fold.fold(JournalRecord(term, DeviceJoined(host, 8, fold.order.since)), house.now)
+    assert fold.order.members[host].joined == 8
