@@ -24,9 +24,9 @@ import asyncio
 import contextlib
 import random
 import secrets
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, cast
 
 import msgspec
 import numpy as np
@@ -48,7 +48,7 @@ from albireo.field.contract import (
 from albireo.field.dead_band import DeadBand, PollNews
 from albireo.field.device import Device
 from albireo.field.diagnostics import AdapterDiagnostics, Health
-from albireo.field.journal import JournalPlace, open_journal
+from albireo.field.journal import AdapterJournal, JournalPlace
 from albireo.field.kinds import Surroundings, create_adapter, settings_of
 from albireo.field.leading import Leading
 from albireo.field.role import BOUNDED_BY_TIME, AdapterRole
@@ -63,12 +63,15 @@ from albireo.model.refusal import RefusalCode
 from albireo.model.topology import AdapterConfig
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.errors import ConfigurationRefused
+from albireo.runtime.kind_offers import object_at
 from albireo.runtime.link.sockets import Letter, Link
 
 ROLE_ASKED_NS: Final = SECOND
 """Interval at which a member that stands by says that it is there."""
 PERMIT_ASKED_NS: Final = 100 * MS
 """Interval at which a member that acts asks for its permit, for an adapter that sends without orders."""
+JOURNAL: Final = "albireo.field.topic_journal:TopicJournal"
+"""Named, not imported: most adapters keep no journal, and need no client."""
 STOP_WAIT_NS: Final = 2 * SECOND
 """Longest time that a clean stop waits for CORE to commit what was handed over."""
 SAMPLES_WITHIN: Final = 4
@@ -155,8 +158,10 @@ class Comm:
         self._told = ToldSide(adapter) if isinstance(adapter, ToldAdapter) else None
 
     def _surroundings(self, actor: ActorContext) -> Surroundings:
-        place = JournalPlace(doors=self._config.doors, keys=self._config.keys)
-        journal = partial(open_journal, self._settings.name, place, actor.data)
+        def journal() -> AdapterJournal:
+            make = cast(Callable[[str, JournalPlace, Path], AdapterJournal], object_at(JOURNAL))
+            return make(self._settings.name, JournalPlace(self._config.doors, self._config.keys), actor.data)
+
         return Surroundings(actor.data, actor.now, actor.wall_ns, actor.keep, journal)
 
     def _begin_run(self) -> None:

@@ -58,7 +58,7 @@ class JournalLost(Exception):
     """The journal can't be had."""
 
 
-class JournalPlace(msgspec.Struct, frozen=True, kw_only=True):
+class JournalPlace(msgspec.Struct, frozen=True):
     """Place of a journal: the ways to the node, and who of its members this one is."""
 
     doors: tuple[LineTo, ...]
@@ -71,10 +71,3 @@ class JournalPlace(msgspec.Struct, frozen=True, kw_only=True):
 
     def target(self, data: Path) -> tuple[LineTo, ...]:
         return tuple(one if one.endpoint else LineTo(str(data)) for one in self.doors)
-
-
-def open_journal(name: str, place: JournalPlace, data: Path) -> AdapterJournal:
-    """The journal of an adapter, for one life of it. `data`: directory of the node."""
-    from albireo.field.topic_journal import TopicJournal  # Most adapters need no client.
-
-    return TopicJournal(name, place, data)

@@ -5,8 +5,8 @@
     parts    2 bytes  length of the memory, then the memory of the state machines
              2 bytes  number of values, then each: endpoint, 4 bytes; datatype, 1 byte; value
 
-All pieces of one recovery have the number of the last event that they include in their header. What is behind one number
-is the same for one device, whoever says it and to which word: other machines take numbers of their own.
+All pieces of one recovery have the number of the last event that they include in their header. Behind one number stands
+the same for one device, whoever says it and to which word: other machines take numbers of their own.
 """
 
 import struct

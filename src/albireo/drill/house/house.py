@@ -27,8 +27,8 @@ from albireo.drill.fault.network import NetworkGround
 from albireo.drill.ground import DrillError, run_tool
 from albireo.drill.pair import Pair
 from albireo.field.journal import JOURNAL_PREFIX
-from albireo.machine.hexabus.compiler import SOURCE_AT
 from albireo.machine.hexabus.fold import HouseFold
+from albireo.machine.hexabus.silent import SilentMachine
 from albireo.model.instant import Instant
 from albireo.plant.house import DEVICES, HouseProcesses, item_table
 from albireo.plant.house.device import BadNetwork, DeviceLook
@@ -244,17 +244,7 @@ class HouseDrill:
                 taken[_HOSTS[entry.host]] += 1
                 if killed_wall is not None and at_ns > killed_wall:
                     after_kill.append(at_ns - killed_wall)
-        silent = fold.silent
-        if silent is None:
-            raise DrillError("there are no machines in the journal")
-        wanted = {name: dict(silent.values_of(one.origin)) for name, one in silent.house.devices.items()}
-        eids = {one.name: one.endpoints[0] for one in DEVICES}
-        strays = [
-            name
-            for name, one in looks.items()
-            if bytes.fromhex(one.memory)[:SOURCE_AT] != silent.memory
-            or any(one.values[eids[name].name] != value.value for value in wanted[name].values())
-        ]
+        strays = _strays(fold.silent, looks)
         lost = sum(max(0, looks[name].confirmed - taken[name]) for name in looks)
         doubled = sum(max(0, taken[name] - self._pressed[name]) for name in looks)
         events, pressed = sum(taken.values()), sum(self._pressed.values())
@@ -284,3 +274,17 @@ def _members(client: Client) -> int:
         return found if isinstance(found, int) else 0
     except (IndexError, NodeRefused):  # The adapter has not declared its items yet.
         return 0
+
+
+def _strays(silent: SilentMachine | None, looks: dict[str, DeviceLook]) -> list[str]:
+    """Devices that are in another state than the master's machines, or have another output."""
+    if silent is None:
+        raise DrillError("there are no machines in the journal")
+    wanted = {name: silent.values_of(one.origin) for name, one in silent.house.devices.items()}
+    outputs = {one.name: one.endpoints[0].name for one in DEVICES}
+    return [
+        name
+        for name, one in looks.items()
+        if bytes.fromhex(one.memory)[: len(silent.memory)] != silent.memory
+        or any(one.values[outputs[name]] != value.value for _, value in wanted[name])
+    ]
