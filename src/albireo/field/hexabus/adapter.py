@@ -296,6 +296,7 @@ class Hexabus:
             self._silent[row] += 1
             if self._silent[row] == 2 * SILENT_POLLS + 1:
                 self._enter(row, _nothing(one.datatype), int(BAD_NO_COMMUNICATION))
+                lead.leave(one.host)
             if self._silent[row] > SILENT_POLLS and asked < ASKED_MAX:
                 asked += 1
                 task = asyncio.get_running_loop().create_task(self._ask(lead, row))

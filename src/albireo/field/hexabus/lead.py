@@ -132,6 +132,9 @@ class HexLead:
     def join(self, host: str) -> None:
         self._do(self.master.join(host))
 
+    def leave(self, host: str) -> None:
+        self._do(self.master.leave(host))
+
     # Inside.
 
     def _heard(self, came: Came, _: bool) -> None:

@@ -187,6 +187,12 @@ class HexMaster:
             self._put(DeviceJoined(host))
         return self._done()
 
+    def leave(self, host: str) -> list[MasterEffect]:
+        """Somebody says that a device answers nothing any more."""
+        if host in self.order.members:
+            self._put(DeviceLeft(host, "silent"))
+        return self._done()
+
     def reset(self, reason: str) -> list[MasterEffect]:
         """An operator has all state machines begin anew."""
         self._put(ResetOrdered(reason))
