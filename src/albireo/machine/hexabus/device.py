@@ -318,10 +318,8 @@ class HexDevice:
         error: HexError | None = HexError.WRITE_READ_ONLY
         if isinstance(packet, WritePacket):
             error = self.endpoints.write(packet.eid, packet.value)
-            if error is None and packet == START_UP and self.is_recovering:
-                self._effects.append(BeganAnew())
-            elif error is None and packet == START_UP:
-                self._begin(now)  # Its state machine is not where those of the others are.
+            if error is None and packet == START_UP:
+                self._begin(now)  # With another word: an answer to the one before is about the program before.
             elif error is None:
                 self._effects.append(EndpointWritten(packet.eid, packet.value))
                 self._tell(packet.eid, packet.value, now)

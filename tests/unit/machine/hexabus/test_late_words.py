@@ -24,6 +24,7 @@ from albireo.codec.hexabus.journal import (
 from albireo.codec.hexabus.packets import (
     CONN_RESET,
     RELIABLE,
+    WANT_ACK,
     WANT_UL_ACK,
     AckPacket,
     HexDatagram,
@@ -267,3 +268,18 @@ def test_a_record_that_says_nothing_keeps_nobody_waiting() -> None:
     assert lead.master.has_put
     lead.record()
     assert not lead.master.has_put and lead.master.is_leading
+
+
+def test_an_answer_to_the_word_before_an_upload_is_none_to_a_device_with_another_program() -> None:
+    device = HexDevice(Endpoints("d", ()), MASTER, lambda _: 5)
+    (word,) = [decode(one.data) for one in device.start(NOW) if isinstance(one, SendDatagram)]
+    upload = encode(HexDatagram(START_UP, 1, WANT_ACK))
+    told = [
+        decode(one.data)
+        for one in device.heard(HexAddress(MASTER.host, 5_000), upload, NOW)
+        if isinstance(one, SendDatagram)
+    ]
+    device.heard(MASTER, encode(HexDatagram(AckPacket(word.number), 3)), NOW)
+    assert device.is_recovering and told[0].packet == START_UP and told[0].number != word.number
+    device.heard(MASTER, encode(HexDatagram(AckPacket(told[0].number), 4)), NOW)
+    assert not device.is_recovering
