@@ -15,9 +15,10 @@ ROW = {"name": "hall", "device": "lamp_1", "address": "fd00:0::11", "endpoint": 
 
 
 def test_a_row_is_an_endpoint_of_a_device() -> None:
-    found = parse_row({**ROW, "writable": "true", "off_normal": "true"}, adapter="house")
+    found = parse_row({**ROW, "writable": "true", "off_normal": "true", "groups": "lamps hall"}, adapter="house")
     assert isinstance(found, HexItem)
     assert (found.host, found.eid, found.datatype, found.endpoint) == ("fd00::11", 1, HexType.BOOL, "relay")
+    assert found.groups == {"lamps", "hall"}
     assert found.item.is_writable and found.item.alarm is not None and found.item.value_type is ValueType.BOOL
 
 

@@ -123,7 +123,8 @@ def devices_of(path: Path) -> dict[str, HouseDevice]:
     for one in items:
         endpoints.setdefault(one.device, {})[one.endpoint] = HouseEndpoint(one.eid, one.datatype)
     hosts = {one.device: IPv6Address(one.host).packed for one in items}
-    return {name: HouseDevice(hosts[name], own) for name, own in endpoints.items()}
+    groups = {name: frozenset().union(*(one.groups for one in items if one.device == name)) for name in endpoints}
+    return {name: HouseDevice(hosts[name], own, groups[name]) for name, own in endpoints.items()}
 
 
 def _text(path: Path) -> str:

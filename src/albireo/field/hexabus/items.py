@@ -18,7 +18,7 @@ from albireo.field.item_cells import ITEM_COLUMNS, ItemCells, dead_band_of, decl
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
 
-COLUMNS: Final = ("device", "address", "endpoint", "eid", "type", "original", *ITEM_COLUMNS)
+COLUMNS: Final = ("device", "address", "endpoint", "eid", "type", "groups", "original", *ITEM_COLUMNS)
 EID_MAX: Final = 0xFFFF_FFFF
 _TYPES: Final = {one.name.lower(): one for one in HexType if one not in (HexType.BYTES65, HexType.BYTES16)}
 VALUE_TYPES: Final = {
@@ -40,6 +40,8 @@ class HexItem(msgspec.Struct, frozen=True, kw_only=True):
     eid: int
     datatype: HexType
     dead_band: float = 0.0
+    groups: frozenset[str] = frozenset()
+    """Names of groups to which the device belongs, for state machines."""
     is_original: bool = False
     """The device runs the firmware of the original: it keeps no window of numbers, and can't be told with what to go
     on."""
@@ -68,6 +70,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "") -> HexItem | list[Ro
         eid=eid,
         datatype=datatype,
         dead_band=dead_band,
+        groups=frozenset(cells.text("groups").split()),
         is_original=is_original,
     )
 

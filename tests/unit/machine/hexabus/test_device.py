@@ -93,6 +93,7 @@ def world() -> World:
 
 
 def test_questions_are_answered_with_their_number(world: World) -> None:
+    """D12: a device of the original's library answers them with INFO and EPINFO."""
     assert world.hear(QueryPacket(RELAY), 77) == [ReportPacket(RELAY, OFF, 77)]
     assert world.hear(EndpointQueryPacket(80), 78) == [EndpointReportPacket(80, HexType.UINT8, "dimmer", 78)]
     assert world.hear(QueryPacket(3), 79) == [ErrorPacket(HexError.UNKNOWN_EID, 79)]
@@ -123,6 +124,7 @@ def test_endpoints_and_properties_are_found_one_after_the_other(world: World) ->
 
 
 def test_a_write_is_done_once_acknowledged_and_told(world: World) -> None:
+    """D12: a device of the original's library does not acknowledge a good write."""
     flags = WANT_ACK | RELIABLE | CONN_RESET
     first = world.hear(WritePacket(RELAY, ON), 9, flags)
     assert first == [InfoPacket(RELAY, ON), AckPacket(9)] and world.effects == [EndpointWritten(RELAY, ON)]

@@ -192,3 +192,13 @@ def test_what_is_not_reliable_is_of_no_row() -> None:
     row = ReceiveRow()
     data = encode(HexDatagram(info(1), 5, WANT_ACK))
     assert row.hear(decode(data), data) is Hearing.PLAIN and row.last == NO_NUMBER
+
+
+def test_each_copy_has_the_same_bytes() -> None:
+    """D9: the original swaps the bytes of each second copy on small processors."""
+    sent: list[bytes] = []
+    row = SendRow(sent.append, 0x1234)
+    row.put(InfoPacket(0x01020304, HexValue(HexType.UINT32, 0x0A0B0C0D)), 0, Instant(0))
+    while (due := row.deadline()) is not None:
+        row.time_passed(due)
+    assert len(sent) == len(REPEATS) and len(set(sent)) == 1 and bytes.fromhex("0102030403 0a0b0c0d") in sent[0]

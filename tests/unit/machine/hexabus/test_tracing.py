@@ -71,6 +71,7 @@ class Heard:
 
 
 def test_repeats_of_an_item_are_left_out_by_its_number() -> None:
+    """D10: tools of the original show each copy. D11: they do not know the ordered stream at all."""
     heard = Heard()
     assert heard.reset() == ["1 reset: all machines begin anew"]
     assert heard.reset() == []
