@@ -106,7 +106,7 @@ def declared_item(cells: ItemCells, adapter: str, value_type: ValueType, read_on
     Args:
         read_only: what to do instead if the row says that it is writable; empty: it may be.
     """
-    if not _is_name(cells.text("name")):
+    if not is_item_name(cells.text("name")):
         cells.wrong("name", f"name is {cells.text('name')!r}", "a letter, then letters, digits, _ . or - (at most 64)")
     is_writable = cells.truth("writable") or False
     if is_writable and read_only:
@@ -174,7 +174,7 @@ def _alarm(cells: ItemCells, value_type: ValueType) -> AlarmSettings | None:
     return settings if any(one is not None for one in judged) else None
 
 
-def _is_name(name: str) -> bool:
+def is_item_name(name: str) -> bool:
     """An item of a device has no slash: `<adapter>/...` is kept for diagnostics."""
     return (
         0 < len(name) <= 64

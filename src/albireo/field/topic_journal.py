@@ -96,7 +96,8 @@ class TopicJournal:
                 await self._client.topics.put_many(self._topic, self._batch())
 
     def _batch(self) -> list[bytes]:
-        batch, size = [self._queue.popleft()], 0
+        batch = [self._queue.popleft()]
+        size = len(batch[0])
         while self._queue and (size := size + len(self._queue[0])) <= BATCH_BYTES:
             batch.append(self._queue.popleft())
         return batch

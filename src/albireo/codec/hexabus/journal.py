@@ -21,6 +21,8 @@ from albireo.model.bounded import Count, Name
 
 PIECE_BYTES: Final = 65
 """Bytes of a piece of what a device is to go on with."""
+DATAGRAM_BYTES_MAX: Final = 200
+"""Bytes of the longest datagram that tells of an event, and some."""
 HOUSE_BYTES_MAX: Final = 128 * 1024
 Number16 = Annotated[int, Meta(ge=0, le=0xFFFF)]
 HexHost = Annotated[str, Meta(max_length=64)]
@@ -34,7 +36,7 @@ class EventTaken(msgspec.Struct, frozen=True, kw_only=True, tag="event"):
     """0: the master tells of time."""
     number: Number16
     """Number with which the device told of it; of time: that of the first item since the machines began it is about."""
-    first: Annotated[bytes, Meta(max_length=200)] = b""
+    first: Annotated[bytes, Meta(max_length=DATAGRAM_BYTES_MAX)] = b""
     """The datagram, if it began a row of numbers."""
     eid: Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
     datatype: HexType
@@ -91,7 +93,7 @@ class RowKept(msgspec.Struct, frozen=True, array_like=True):
     host: HexHost
     port: Number16
     last: Number16
-    firsts: tuple[Annotated[bytes, Meta(max_length=200)], ...]
+    firsts: tuple[Annotated[bytes, Meta(max_length=DATAGRAM_BYTES_MAX)], ...]
     is_closed: bool
     recent: tuple[Number16, ...]
 
@@ -163,9 +165,10 @@ def decode_record(data: bytes) -> JournalRecord:
     try:
         record = _decoder.decode(data)
         entry = record.entry
-        if isinstance(entry, EventTaken):
+        if isinstance(entry, EventTaken | DeviceJoined | DeviceLeft):
             IPv6Address(entry.host)
-            decode_value(entry.datatype, entry.value, 0)
+        if isinstance(entry, EventTaken):
+            encode_value(decode_value(entry.datatype, entry.value, 0))
         elif isinstance(entry, HouseSnapshot):
             for _, datatype, value in entry.values:
                 decode_value(datatype, value, 0)

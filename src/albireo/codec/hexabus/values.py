@@ -56,6 +56,16 @@ SIZES: Final = {
 """Bytes that a value takes."""
 
 
+ZEROS: Final[dict[HexType, HexScalar]] = {
+    HexType.BOOL: False,
+    HexType.FLOAT: 0.0,
+    HexType.STRING: "",
+    HexType.BYTES65: bytes(65),
+    HexType.BYTES16: bytes(16),
+}
+"""Value with which an endpoint begins; that of all others is 0."""
+
+
 class HexValue(msgspec.Struct, frozen=True):
     """A value with its datatype."""
 

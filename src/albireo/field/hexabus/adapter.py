@@ -13,6 +13,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv6Interface
 from random import SystemRandom
 from typing import Final
 
@@ -51,14 +52,14 @@ from albireo.machine.hexabus.master import ValueTold
 from albireo.model.command import Outcome
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
-from albireo.model.quality import BAD_NO_COMMUNICATION, BAD_OUT_OF_RANGE, GOOD
+from albireo.model.quality import BAD_CONFIGURATION_ERROR, BAD_NO_COMMUNICATION, BAD_OUT_OF_RANGE, GOOD
 from albireo.model.samples import Column, Strings
 from albireo.model.value import Value, ValueType
 
 SNAPSHOT_EVERY: Final = 1_000
 """Entries of the journal after which what follows from them is put into it."""
 SILENT_POLLS: Final = 5
-"""Polls after which an item of which nothing was heard is asked for; after twice as many it has no communication."""
+"""Polls without a word after which an item is asked for; after as many questions in vain it has no communication."""
 WHOLE_MAX: Final = (1 << 63) - 1
 """Largest value of an item; an endpoint of type uint64 may have a larger one."""
 ASKED_MAX: Final = 64
@@ -84,6 +85,10 @@ class Hexabus:
         self._is_giving = False
         self._silent = [0] * len(table)
         """Polls since something was heard of an item."""
+        self._vain = [0] * len(table)
+        """Questions since then that were not answered."""
+        self._asked = -1
+        """Row that was asked for last."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._journal: AdapterJournal | None = None
         self._is_open = False
@@ -151,6 +156,8 @@ class Hexabus:
         lead = self._lead
         trouble = "" if self._journal is None else self._journal.trouble
         trouble = trouble or ("" if lead is None else lead.trouble) or self._trouble
+        if lead is not None and lead.master.is_deposed:
+            trouble = trouble or "another one leads, says the journal"
         if trouble:
             self._counts["errors"] += 1
             raise DeviceLost(trouble)
@@ -254,7 +261,7 @@ class Hexabus:
             self._arrived(row, told.value)
 
     def _arrived(self, row: int, value: HexValue) -> None:
-        self._silent[row] = 0
+        self._silent[row] = self._vain[row] = 0
         told = _as_value(value)
         if isinstance(told, int) and told > WHOLE_MAX:
             self._enter(row, 0, int(BAD_OUT_OF_RANGE))
@@ -290,26 +297,40 @@ class Hexabus:
                 self._silent[row] = SILENT_POLLS
 
     def _look(self, lead: HexLead) -> None:
-        """Ask for items of which nothing was heard."""
-        asked = 0
-        for row, one in enumerate(self._table):
+        """Ask for items of which nothing was heard; each has its turn, whoever is dead before it."""
+        for row in range(len(self._table)):
             self._silent[row] += 1
-            if self._silent[row] == 2 * SILENT_POLLS + 1:
-                self._enter(row, _nothing(one.datatype), int(BAD_NO_COMMUNICATION))
-                lead.leave(one.host)
-            if self._silent[row] > SILENT_POLLS and asked < ASKED_MAX:
-                asked += 1
-                task = asyncio.get_running_loop().create_task(self._ask(lead, row))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+        rows = [row for row, polls in enumerate(self._silent) if polls > SILENT_POLLS]
+        begin = next((place for place, row in enumerate(rows) if row > self._asked), 0)
+        for row in (rows[begin:] + rows[:begin])[:ASKED_MAX]:
+            self._asked = row
+            task = asyncio.get_running_loop().create_task(self._ask(lead, row))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _ask(self, lead: HexLead, row: int) -> None:
         one = self._table[row]
         answer = await lead.questions.ask(one.host, QueryPacket(one.eid), WRITE_WAIT)
-        if isinstance(answer, ReportPacket) and answer.value.datatype is one.datatype:
+        if lead is not self._lead:
+            return
+        if answer is None:
+            self._in_vain(lead, row)
+        elif isinstance(answer, ReportPacket) and answer.value.datatype is one.datatype:
             self._arrived(row, answer.value)
             if self._originals[one.host]:
                 lead.join(one.host)
+        else:  # The device is there, and the table is wrong about this endpoint.
+            self._vain[row] = self._silent[row] = 0
+            self._enter(row, _nothing(one.datatype), int(BAD_CONFIGURATION_ERROR))
+
+    def _in_vain(self, lead: HexLead, row: int) -> None:
+        """A question was not answered: the item is bad after some, and the device is away if all its items are."""
+        host = self._table[row].host
+        self._vain[row] += 1
+        if self._vain[row] == SILENT_POLLS:
+            self._enter(row, _nothing(self._table[row].datatype), int(BAD_NO_COMMUNICATION))
+        if all(self._vain[other] >= SILENT_POLLS for other, one in enumerate(self._table) if one.host == host):
+            lead.leave(host)
 
     # Writing.
 
@@ -341,7 +362,7 @@ class Hexabus:
 def _as_hex(datatype: HexType, value: Value) -> HexValue:
     """Raises ValueError: the endpoint can't have this value."""
     wanted: Value = value
-    if datatype is HexType.BOOL:
+    if datatype is HexType.BOOL and not isinstance(value, str):
         wanted = bool(value)
     elif datatype is HexType.FLOAT and not isinstance(value, str):
         wanted = float(value)
@@ -398,6 +419,8 @@ def create(settings: HexabusConfig, rows: Rows, surroundings: Surroundings) -> H
     mistakes = [f"{one.text}: {one.remedy}" for found in parsed if isinstance(found, list) for one in found]
     table = [one for one in parsed if isinstance(one, HexItem)]
     mistakes += table_of(table)
+    master = str(IPv6Interface(settings.master).ip)
+    mistakes += [f"{one.device} has the address of the master" for one in table if one.host == master]
     if mistakes:
         raise ConfigurationError("; ".join(mistakes))
     return Hexabus(settings, table, surroundings)

@@ -24,6 +24,7 @@ from albireo.codec.hexabus.packets import (
     decode,
     encode,
 )
+from albireo.field.contract import GOES_ON, SendGuard
 from albireo.field.hexabus.sockets import Came, HexSocket, open_socket
 from albireo.machine.hexabus.device import HexAddress
 from albireo.machine.hexabus.rows import REPEATS, following
@@ -41,18 +42,20 @@ Answers = AckPacket | ErrorPacket | ReportPacket | EndpointReportPacket | Proper
 class HexQuestions:
     """One socket for questions."""
 
-    def __init__(self, interface: str, host: str, draw: Random) -> None:
+    def __init__(self, interface: str, host: str, draw: Random, may_send: SendGuard) -> None:
         """`host`: own address. Raises OSError: it can't be bound."""
+        self._may_send = may_send
         self._socket = HexSocket(open_socket(interface, host, 0), self._heard)
         self._draw = draw
         self._number = draw.randint(1, 0xFFFF)
-        self._waiting: dict[tuple[str, int], asyncio.Future[Answers]] = {}
+        self._waiting: dict[tuple[str, int], asyncio.Future[Answers | None]] = {}
         self._uploads: dict[str, tuple[ProgramUpload, asyncio.Event]] = {}
 
     def close(self) -> None:
         self._socket.close()
-        for one in self._waiting.values():
-            one.cancel()
+        for one in self._waiting.values():  # Not cancelled: who waits is no task of ours.
+            if not one.done():
+                one.set_result(None)
 
     async def ask(
         self, host: str, packet: HexPacket, repeats: Sequence[int] = QUESTION_REPEATS, port: int | None = None
@@ -64,7 +67,7 @@ class HexQuestions:
         answer = self._waiting[host, number] = asyncio.get_running_loop().create_future()
         try:
             for wait_ns in repeats:
-                self._socket.send(to, data)
+                self._send(to, data)
                 with contextlib.suppress(TimeoutError):
                     return await asyncio.wait_for(asyncio.shield(answer), wait_ns / SECOND)
         finally:
@@ -74,7 +77,7 @@ class HexQuestions:
     async def upload(self, host: str, program: bytes) -> str:
         """Give a device a program, and have it begin anew. Why that did not succeed; empty: it did."""
         to, came = HexAddress(host), asyncio.Event()
-        upload = ProgramUpload(to, program, lambda data: self._socket.send(to, data), self._draw.randint(1, 0xFFFF))
+        upload = ProgramUpload(to, program, lambda data: self._send(to, data), self._draw.randint(1, 0xFFFF))
         self._uploads[host] = upload, came
         try:
             upload.begin(_now())
@@ -91,6 +94,10 @@ class HexQuestions:
         if upload.refused is not None:
             return f"it refuses packet {upload.done + 1} of {len(upload.packets)} with error {upload.refused}"
         return "" if upload.is_over else f"silent after packet {upload.done} of {len(upload.packets)}"
+
+    def _send(self, to: HexAddress, data: bytes) -> None:
+        if self._may_send() == GOES_ON:
+            self._socket.send(to, data)
 
     def _heard(self, came: Came, _: bool) -> None:
         for source, data in came:

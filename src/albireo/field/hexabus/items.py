@@ -14,11 +14,23 @@ import msgspec
 
 from albireo.codec.hexabus.values import HexType
 from albireo.codec.topology.adapter_kind import RowMistake
-from albireo.field.item_cells import ITEM_COLUMNS, ItemCells, dead_band_of, declared_item, whole_of, within
+from albireo.field.item_cells import (
+    ITEM_COLUMNS,
+    ItemCells,
+    dead_band_of,
+    declared_item,
+    is_item_name,
+    whole_of,
+    within,
+)
+from albireo.machine.hexabus.endpoints import CONTROL, FAILED, PROGRAM, RECOVERY
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
 
 COLUMNS: Final = ("device", "address", "endpoint", "eid", "type", "groups", "original", *ITEM_COLUMNS)
+RESERVED: Final = frozenset({CONTROL, PROGRAM, FAILED, RECOVERY, 254})
+DEVICE_CHARS_MAX: Final = 59
+"""The item `lost_NAME` has 64."""
 EID_MAX: Final = 0xFFFF_FFFF
 _TYPES: Final = {one.name.lower(): one for one in HexType if one not in (HexType.BYTES65, HexType.BYTES16)}
 VALUE_TYPES: Final = {
@@ -58,6 +70,10 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "") -> HexItem | list[Ro
     host = cells.read("address", _host, "", "write the IPv6 address of the device, as fd00::11")
     remedy = f"write the number of the endpoint, from 1 to {EID_MAX}"
     eid = cells.read("eid", lambda text: within(whole_of(text), 1, EID_MAX), 1, remedy)
+    if eid in RESERVED:
+        cells.wrong("eid", f"endpoint {eid} is for running the device", "leave it to the node")
+    if not is_item_name(cells.text("device")) or len(cells.text("device")) > DEVICE_CHARS_MAX:
+        cells.wrong("device", f"device is {cells.text('device')!r}", "write a name as of an item, shorter by 5")
     item = declared_item(cells, adapter, VALUE_TYPES.get(datatype, ValueType.INT64))
     dead_band, is_original = dead_band_of(cells), cells.truth("original") or False
     if cells.mistakes or item is None:
@@ -95,6 +111,10 @@ def table_of(rows: list[HexItem]) -> list[str]:
         if (one.host, one.eid) in places:
             found.append(f"endpoint {one.eid} of {one.device} stands there twice")
         places.add((one.host, one.eid))
+    kinds = {one.device: {other.is_original for other in rows if other.device == one.device} for one in rows}
+    found += [
+        f"{name} is an original in some rows only" for name, one in kinds.items() if len(one) > 1
+    ]
     names = {host: {one.device for one in rows if one.host == host} for host in hosts.values()}
     found += [f"{host} is the address of {', '.join(sorted(one))}" for host, one in names.items() if len(one) > 1]
     return found

@@ -9,6 +9,7 @@ lead lasts. What comes while the adapter starts anew waits in the kernel (`runti
 """
 
 import asyncio
+import socket
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from ipaddress import IPv6Interface
@@ -78,6 +79,8 @@ class HexLead:
         self._rings_at = Instant(0)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._sockets: list[HexSocket] = []
+        self._asking: HexQuestions | None = None
+        self._listens = False
         self.not_sent = 0
         """Datagrams that the guard held back."""
         self.trouble = ""
@@ -91,18 +94,18 @@ class HexLead:
         host, interface = str(self._own.ip), self._interface
         keep = self._surroundings.keep
         kept = {} if keep is None else keep.take()
-        opened = []
+        self._index = socket.if_nametoindex(interface)
         for name, own, is_group in ((f"{KEPT}.own", host, False), (f"{KEPT}.group", GROUP, True)):
             made = kept.pop(name, None)
             if made is None:
                 made = open_socket(interface, own, PORT)
                 if keep is not None:
                     keep.put(name, made)
-            opened.append(HexSocket(made, self._heard, is_group=is_group))
+            # Nothing is heard before the lead is on record: it would be dropped.
+            self._sockets.append(HexSocket(made, self._heard, is_group=is_group, listens=False))
         for other in kept.values():
             other.close()
-        self._sockets = opened
-        self.questions = HexQuestions(interface, host, self._draw)
+        self._asking = HexQuestions(interface, host, self._draw, may_send)
         window = 1 if any(self._originals.values()) else WINDOW
         self.master = HexMaster(fold, Term(epoch, self._surroundings.now()), self._originals.keys(), window=window)
         self._begin("", self._hold())
@@ -120,14 +123,23 @@ class HexLead:
         if keep is not None:
             for name in (f"{KEPT}.own", f"{KEPT}.group"):
                 keep.drop(name)
-        if self._sockets:
-            self.questions.close()
+        if self._asking is not None:
+            self._asking.close()
         self._sockets = []
         if self._address is not None:
             self._address.give_up()
 
+    @property
+    def questions(self) -> HexQuestions:
+        assert self._asking is not None, "it has begun"
+        return self._asking
+
     def read(self, record: JournalRecord, put_at: Instant) -> None:
         self._do(self.master.read(record, self._surroundings.now(), put_at))
+        if self.master.is_leading and not self._listens:
+            self._listens = True
+            for one in self._sockets:
+                one.listen()
 
     def join(self, host: str) -> None:
         self._do(self.master.join(host))
@@ -193,6 +205,8 @@ class HexLead:
         """Prolong the address, and tell the time now and then."""
         told_at = None
         while True:
+            if socket.if_nametoindex(self._interface) != self._index:
+                raise OSError(f"{self._interface} is another interface by now")
             if self._address is not None and self._may_send() == GOES_ON:
                 self._address.take()
             if told_at is None or self._loop.time() - told_at >= TIME_S:

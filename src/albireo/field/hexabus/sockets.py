@@ -44,16 +44,21 @@ def open_socket(interface: str, host: str, port: int) -> socket.socket:
 class HexSocket:
     """A socket in a loop."""
 
-    def __init__(self, made: socket.socket, heard: Heard, *, is_group: bool = False) -> None:
+    def __init__(self, made: socket.socket, heard: Heard, *, is_group: bool = False, listens: bool = True) -> None:
+        """`listens`: False: what comes waits in the kernel until `listen`."""
         self.socket = made
         self._heard = heard
         self._is_group = is_group
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(made, self._ready)
         self._sources: dict[tuple[str, int], HexAddress] = {}
         """Sources as they were met, so that each is made once; a few hundred at most."""
         self.unsent = 0
         """Datagrams that the kernel did not take; they are lost, as on a wire."""
+        if listens:
+            self.listen()
+
+    def listen(self) -> None:
+        self._loop.add_reader(self.socket, self._ready)
 
     def send(self, to: HexAddress, data: bytes) -> None:
         try:

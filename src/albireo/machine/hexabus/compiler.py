@@ -124,19 +124,26 @@ def timers_of(house: House) -> list[HouseTimer]:
     ]
 
 
-def outputs_of(house: House) -> list[tuple[str, str]]:
-    """Devices and endpoints to which machines write. Raises CompileError: a name means nothing."""
-    writes = (one for ways in meaning_of(house) for way in ways for one in way.writes)
+Meant = list[list[MeantWay]]
+
+
+def outputs_of(house: House, meant: Meant | None = None) -> list[tuple[str, str]]:
+    """Devices and endpoints to which machines write. Raises CompileError: a name means nothing.
+
+    Args:
+        meant: meaning of the house; None: it is looked up.
+    """
+    writes = (one for ways in meant or meaning_of(house) for way in ways for one in way.writes)
     return sorted({(one.device, one.endpoint) for one in writes})
 
 
-def compiled(house: House, device: str | None) -> bytes:
+def compiled(house: House, device: str | None, meant: Meant | None = None) -> bytes:
     """The program of a device; None: that of the master, which writes for all of them, to the numbers of `outputs_of`.
 
     Raises:
         CompileError: a name means nothing, or the program is too large.
     """
-    code = _Program(house, device).code.data
+    code = _Program(house, device, meant or meaning_of(house)).code.data
     data = HEAD.pack(VERSION, NOTHING, HEAD.size, NOTHING) + bytes(code)
     bytes_max = ALL_BYTES_MAX if device is None else PROGRAM_BYTES_MAX
     if len(data) > bytes_max:
@@ -153,12 +160,12 @@ def _at(datatype: HexType, place: int) -> bytes:
 class _Program:
     """The code of a device, and places of all that it keeps."""
 
-    def __init__(self, house: House, device: str | None) -> None:
+    def __init__(self, house: House, device: str | None, meant: Meant) -> None:
         self.code = _Code()
         self._device = device
-        self._machines = meaning_of(house)
+        self._machines = meant
         self._clocks = clocks_of(house)
-        self._outputs = {one: number for number, one in enumerate(outputs_of(house))} if device is None else {}
+        self._outputs = {one: number for number, one in enumerate(outputs_of(house, meant))} if device is None else {}
         self._timer = EventSource(house.master, TIMER, HexType.UINT32)
         self._sources: dict[EventSource, int] = {}
         """Numbers of all sources on which something depends, from 1."""

@@ -3,7 +3,7 @@
 Both members of a pair have the same one, but for the instants at which states were entered: each has them on its clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address
 
@@ -24,12 +24,14 @@ from albireo.codec.hexabus.journal import (
     Term,
 )
 from albireo.codec.hexabus.recovery import RecoveryTold, encode_recovery
+from albireo.codec.hexabus.values import ZEROS, HexValue
 from albireo.machine.hexabus.clocks import LocalTime
-from albireo.machine.hexabus.compiler import compiled
+from albireo.machine.hexabus.compiler import compiled, outputs_of
 from albireo.machine.hexabus.independence import Independence
-from albireo.machine.hexabus.meaning import CompileError
+from albireo.machine.hexabus.meaning import CompileError, meaning_of
 from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.silent import HOUSES_KEPT, SilentMachine
+from albireo.machine.hexabus.vm import MEMORY_BYTES
 from albireo.model.instant import Instant
 
 
@@ -39,8 +41,18 @@ def _made(data: bytes) -> tuple[House | None, Mapping[str, bytes], Independence]
     house = decode_house(data) if data else None
     programs = {}
     if house is not None:
-        programs = {str(IPv6Address(one.origin)): compiled(house, name) for name, one in house.devices.items()}
+        meant = meaning_of(house)
+        programs = {str(IPv6Address(one.origin)): compiled(house, name, meant) for name, one in house.devices.items()}
+        _check_recoveries(house, outputs_of(house, meant))
     return house, programs, Independence(house)
+
+
+def _check_recoveries(house: House, outputs: Sequence[tuple[str, str]]) -> None:
+    """Raises ValueError: a device has too many outputs to be told of all when it comes back."""
+    for name, one in house.devices.items():
+        written = [one.endpoints[endpoint] for device, endpoint in outputs if device == name]
+        values = tuple((told.eid, HexValue(told.datatype, ZEROS.get(told.datatype, 0))) for told in written)
+        encode_recovery(RecoveryTold(bytes(MEMORY_BYTES), values))
 
 
 class HouseFold:
@@ -71,9 +83,10 @@ class HouseFold:
             return False
         self.term = max(self.term, record.term)
         if isinstance(entry, HouseSnapshot):
-            if not self._is_begun:
-                self._restore(entry, now)
-            return True
+            try:
+                return self._is_begun or self._restore(entry, now)
+            except (CompileError, DecodeError, ValueError):
+                return False
         self._is_begun = True
         if isinstance(entry, HouseTaken):
             try:
@@ -121,12 +134,13 @@ class HouseFold:
             clocks=silent.kept_clocks(),
         )
 
-    def _restore(self, kept: HouseSnapshot, now: Instant) -> None:
-        self._is_begun = True
+    def _restore(self, kept: HouseSnapshot, now: Instant) -> bool:
         self._take(kept.house, now)
         self.order.restore(kept)
         if self.silent is not None:
             self.silent.restore(kept, now)
+        self._is_begun = True
+        return True
 
     def _take(self, data: bytes, now: Instant) -> None:
         """Other machines, which begin with their first states."""

@@ -29,6 +29,7 @@ import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.journal import (
+    DATAGRAM_BYTES_MAX,
     AllHave,
     DeviceJoined,
     DeviceLeft,
@@ -68,6 +69,8 @@ PENDING_OF_ONE_MAX: Final = 8
 """Entries of one device on their way: it has one event under way, unless it is broken."""
 PROBE_NS: Final = 2 * SECOND
 """Interval at which devices are called that are not there."""
+UNHEARD_OF_ONE_MAX: Final = 64
+"""Events of one device that not all have; others have room beside one that babbles."""
 ALL_HAVE_NS: Final = 50 * MS
 """Time after which is put on record what all have, if nothing else is put meanwhile."""
 
@@ -144,6 +147,8 @@ class HexMaster:
         self.upto = 0
         """Item up to which all are over: every member has everything."""
         self._over: set[int] = set()
+        self._hosts: dict[int, str] = {}
+        """Who told of the events that not all have."""
         self._under_way: dict[int, _SentItem] = {}
         self._all_have_due: Instant | None = None
         self._probe_due = Instant(0)
@@ -233,6 +238,8 @@ class HexMaster:
         try:
             datagram = decode(data)
         except DecodeError:
+            datagram = None
+        if datagram is None or len(data) > DATAGRAM_BYTES_MAX:
             self.counts["malformed"] += 1
             return []
         match datagram.packet:
@@ -312,9 +319,11 @@ class HexMaster:
             case ResetOrdered() | HouseTaken():
                 self.upto = self.order.all_have
                 self._over.clear()
+                self._hosts.clear()
                 self._under_way.clear()
-            case EventTaken():
+            case EventTaken(host=host):
                 self.counts["events"] += 1
+                self._hosts[self.order.last] = host
             case DeviceLeft(host=host):
                 self._starts.pop(host, None)
         if isinstance(one.entry, HouseTaken):
@@ -348,7 +357,11 @@ class HexMaster:
         if source.host not in self.order.members:
             self.counts["strange"] += 1
             return
-        row = self.order.rows.get(source.host, {}).get(source.port)
+        rows = self.order.rows.get(source.host, {})
+        row = rows.get(source.port)
+        if row is None and any(data in one.firsts for one in rows.values()):
+            self.counts["old"] += 1  # It is a copy that comes from another port.
+            return
         hearing = Hearing.NEW if row is None else row.tell(datagram, data)
         if row is not None and hearing is not Hearing.NEW:
             self.counts[hearing.name.lower()] += 1
@@ -356,10 +369,15 @@ class HexMaster:
                 self._acknowledge(source, row.last)
             return
         first = data if datagram.flags & CONN_RESET else b""
-        entry = event_of(source.host, source.port, datagram.number, first, eid, value)
+        try:
+            entry = event_of(source.host, source.port, datagram.number, first, eid, value)
+        except ValueError:  # A text that can't be said again as it is.
+            self.counts["malformed"] += 1
+            return
         own = sum(isinstance(one.entry, EventTaken) and one.entry.host == source.host for one in self._pending)
+        unheard = sum(host == source.host for host in self._hosts.values())
         waiting = max(len(self._pending), self.order.last - self.upto)
-        if waiting >= PENDING_MAX or own >= PENDING_OF_ONE_MAX:
+        if waiting >= PENDING_MAX or own >= PENDING_OF_ONE_MAX or unheard >= UNHEARD_OF_ONE_MAX:
             self.counts["refused"] += 1
         elif not any(one.entry == entry for one in self._pending):
             self._effects.append(ValueTold(source.host, eid, value))
@@ -423,5 +441,6 @@ class HexMaster:
         while self.upto + 1 in self._over:
             self.upto += 1
             self._over.discard(self.upto)
+            self._hosts.pop(self.upto, None)
         if self.upto > before and self._all_have_due is None:
             self._all_have_due = Instant(now + ALL_HAVE_NS)

@@ -105,7 +105,8 @@ class EventOrder:
                 self.all_have, self.since = self.last, self.last + 1
                 self._items.clear()
                 self._recent.clear()
-            case AllHave(item=item):
+            case AllHave(item=said):
+                item = min(said, self.last)
                 for one in range(self.all_have + 1, item + 1):
                     self._items.pop(one, None)
                 self.all_have = max(self.all_have, item)

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.hexabus.packets import GROUP, PORT
-from albireo.codec.hexabus.values import HexType, HexValue
+from albireo.codec.hexabus.values import ZEROS, HexType, HexValue
 from albireo.field.hexabus.sockets import Came, HexSocket, open_socket
 from albireo.machine.hexabus.acting import ActingDevice
 from albireo.machine.hexabus.device import BeganAnew, DeviceEffect, EventCame, HexAddress, HexDevice, SendDatagram
@@ -202,8 +202,9 @@ def _now() -> Instant:
 
 
 def _zero(datatype: HexType) -> bool | int | float | str:
-    zeros: dict[HexType, bool | int | float | str] = {HexType.BOOL: False, HexType.FLOAT: 0.0, HexType.STRING: ""}
-    return zeros.get(datatype, 0)
+    found = ZEROS.get(datatype, 0)
+    assert not isinstance(found, bytes)
+    return found
 
 
 async def run_device(told: DeviceTold, master: str, interface: str, network: BadNetwork, seed: int, words: int) -> None:
