@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from albireo.client import Client, ClientError, connect
+from albireo.drill.fault.network import NetworkGround
 from albireo.drill.process import Group
 from albireo.field.hexabus.adapter import SNAPSHOT_EVERY
 from albireo.model.command import Outcome
@@ -18,7 +19,7 @@ from albireo.runtime.errors import RuntimeFault
 from tests.parts.hexabus_space import HexabusSpace, write_site
 from tests.parts.waiting import awaited
 
-OBJECTION = HexabusSpace.objection()
+OBJECTION = NetworkGround.objection()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(OBJECTION), reason=OBJECTION)]
 OWN = DEVICES[:6]
 """Four buttons and two lamps."""

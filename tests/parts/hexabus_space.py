@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from albireo.drill.ground import DrillError, run_tool
+from albireo.drill.ground import run_tool
 from albireo.plant.house.device import BadNetwork, DeviceTold
 from albireo.plant.house.processes import HouseProcesses
 from tests.parts.waiting import PATIENCE_S
@@ -33,22 +32,6 @@ class HexabusSpace:
         self.house = HouseProcesses(devices, interface=INTERFACE, network=BadNetwork(loss=loss), within=within)
         self.within = ("ip", "netns", "exec", self._desk)
         """Command that runs another one at the desk."""
-
-    @staticmethod
-    def objection() -> str:
-        """Why there can be none here; empty: there can."""
-        if os.geteuid() != 0:
-            return "network namespaces need root"
-        if shutil.which("ip") is None:
-            return "ip is not installed (Debian: iproute2)"
-        name = f"albhex{os.getpid() % 65_536:x}try"
-        try:
-            run_tool("ip", "netns", "add", name)
-        except DrillError as error:
-            return str(error)
-        finally:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-        return ""
 
     def __enter__(self) -> "HexabusSpace":
         try:

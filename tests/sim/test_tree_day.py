@@ -10,8 +10,7 @@ import pytest
 from albireo.machine.feed.leader import Leader
 from albireo.machine.history.copy_pace import FROM_BELOW
 from albireo.machine.tree.copier import Copier
-from albireo.sim.engine.stage import Violation
-from albireo.sim.nodes.shortcuts import taken
+from albireo.sim.engine.stage import Violation, taken
 from albireo.sim.tree.day import HOLD_BYTES, NORTH, PUMP, TreeDay
 from tests.long_form import IS_LONG
 from tests.parts.history import MemoryLog

@@ -141,8 +141,8 @@ def test_what_is_wrong_in_the_settings_of_a_kind_is_told_with_its_line(
 @pytest.mark.usefixtures("offered")
 def test_nobody_takes_the_place_of_a_kind_of_ours() -> None:
     assert KnownKinds()["modbus"].settings is not ToldConfig
-    assert set(KnownKinds()) == {"modbus", "host", "told", "gone", "broken", "other"}
-    assert len(KnownKinds()) == 6
+    assert set(KnownKinds()) == {"modbus", "host", "hexabus", "told", "gone", "broken", "other"}
+    assert len(KnownKinds()) == 7
 
 
 @pytest.mark.usefixtures("offered")

@@ -41,7 +41,7 @@ from albireo.codec.hexabus.packets import (
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.codec.topology.text import FirstAdapter, table_text
 from albireo.field.hexabus.sockets import Came, HexSocket, open_socket
-from albireo.field.hexabus.survey import FoundDevice, FoundEndpoint, HexAsking
+from albireo.field.hexabus.survey import FoundDevice, FoundEndpoint, HexSurvey
 from albireo.machine.hexabus.device import HexAddress
 from albireo.machine.hexabus.endpoints import (
     CONTROL,
@@ -91,11 +91,11 @@ def interface_used(interface: str) -> Iterator[None]:
         raise Failure(f"{interface}: {error.strerror}", remedy, ExitCode.USAGE) from error
 
 
-def asked(interface: str, ask: Callable[[HexAsking], Awaitable[_Result]]) -> _Result:
+def asked(interface: str, ask: Callable[[HexSurvey], Awaitable[_Result]]) -> _Result:
     """The result of questions on an interface. Raises Failure: it can't be used."""
 
     async def run() -> _Result:
-        asking = HexAsking(interface, SystemRandom())
+        asking = HexSurvey(interface, SystemRandom())
         try:
             return await ask(asking)
         finally:

@@ -170,8 +170,9 @@ class Hexabus:
         own = dict.fromkeys(("malformed", "strange", "again", "old", "refused", "events"), 0)
         if lead is not None:
             own |= lead.master.counts
-        held_back = 0 if lead is None else lead.not_sent
-        return {**self._counts, **own, "held_back": held_back, "members": len(self._fold.order.members)}
+        of_lead = (0, 0) if lead is None else (lead.not_sent, lead.uploads_failed)
+        own |= dict(zip(("held_back", "uploads_failed"), of_lead, strict=True))
+        return {**self._counts, **own, "members": len(self._fold.order.members)}
 
     def conditions(self) -> Mapping[str, bool]:
         is_leading = self._lead is not None and self._lead.master.is_leading
@@ -310,7 +311,7 @@ class Hexabus:
 
     async def _ask(self, lead: HexLead, row: int) -> None:
         one = self._table[row]
-        answer = await lead.questions.ask(one.host, QueryPacket(one.eid), WRITE_WAIT)
+        answer = await lead.questions.ask_one(one.host, QueryPacket(one.eid), WRITE_WAIT)
         if lead is not self._lead:
             return
         if answer is None:
@@ -344,11 +345,11 @@ class Hexabus:
             return Written(outcome=Outcome.REJECTED, detail=f"never sent: {error}")
         if reason := may_send():
             return Written(outcome=Outcome.REJECTED, detail=f"never sent: {reason}")
-        answer = await lead.questions.ask(one.host, WritePacket(one.eid, wanted), WRITE_WAIT)
+        answer = await lead.questions.ask_one(one.host, WritePacket(one.eid, wanted), WRITE_WAIT)
         if isinstance(answer, ErrorPacket):
             return Written(outcome=Outcome.REJECTED, detail=f"the device refused it: error {answer.code}")
         is_done = isinstance(answer, AckPacket)
-        report = await lead.questions.ask(one.host, QueryPacket(one.eid))
+        report = await lead.questions.ask_one(one.host, QueryPacket(one.eid))
         if not isinstance(report, ReportPacket) or report.value.datatype is not one.datatype:
             outcome = Outcome.EXECUTED if is_done else Outcome.UNKNOWN
             return Written(outcome=outcome, detail="it could not be read back")

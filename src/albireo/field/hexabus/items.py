@@ -112,9 +112,7 @@ def table_of(rows: list[HexItem]) -> list[str]:
             found.append(f"endpoint {one.eid} of {one.device} stands there twice")
         places.add((one.host, one.eid))
     kinds = {one.device: {other.is_original for other in rows if other.device == one.device} for one in rows}
-    found += [
-        f"{name} is an original in some rows only" for name, one in kinds.items() if len(one) > 1
-    ]
+    found += [f"{name} is an original in some rows only" for name, one in kinds.items() if len(one) > 1]
     names = {host: {one.device for one in rows if one.host == host} for host in hosts.values()}
     found += [f"{host} is the address of {', '.join(sorted(one))}" for host, one in names.items() if len(one) > 1]
     return found

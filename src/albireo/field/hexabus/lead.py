@@ -83,6 +83,8 @@ class HexLead:
         self._listens = False
         self.not_sent = 0
         """Datagrams that the guard held back."""
+        self.uploads_failed = 0
+        """Devices that were silent, or refused, as they were given a program."""
         self.trouble = ""
         """Why it leads no longer; empty: it does."""
 
@@ -105,7 +107,7 @@ class HexLead:
             self._sockets.append(HexSocket(made, self._heard, is_group=is_group, listens=False))
         for other in kept.values():
             other.close()
-        self._asking = HexQuestions(interface, host, self._draw, may_send)
+        self._asking = HexQuestions(interface, self._draw, host, may_send)
         window = 1 if any(self._originals.values()) else WINDOW
         self.master = HexMaster(fold, Term(epoch, self._surroundings.now()), self._originals.keys(), window=window)
         self._begin("", self._hold())
@@ -219,11 +221,11 @@ class HexLead:
     async def _see_program(self, host: str, program: bytes) -> None:
         """See that a device has this program; it begins anew after an upload, and is asked again then."""
         try:
-            answer = await self.questions.ask(host, QueryPacket(PROGRAM_ID))
+            answer = await self.questions.ask_one(host, QueryPacket(PROGRAM_ID))
             is_it = isinstance(answer, ReportPacket) and answer.value.value == program_id(stored(program))
             if is_it or isinstance(answer, ErrorPacket):  # It has no room for programs.
                 self._do(self.master.runs(host, program))
             elif answer is not None and self._may_send() == GOES_ON:
-                await self.questions.upload(host, program)
+                self.uploads_failed += bool(await self.questions.upload(host, program))
         finally:
             self._tasks.pop(host, None)

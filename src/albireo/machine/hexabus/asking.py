@@ -9,12 +9,15 @@ from typing import Final
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.packets import (
+    WANT_ACK,
+    AckPacket,
     EndpointReportPacket,
     ErrorPacket,
     HexDatagram,
     HexPacket,
     PropertyReportPacket,
     ReportPacket,
+    WritePacket,
     decode,
     encode,
 )
@@ -25,7 +28,7 @@ ASK_WAITS: Final = tuple(ms * MS for ms in (100, 100, 100, 200, 200, 400, 400, 8
 """Waits for the answer of a host, one after each copy: with a fifth of all lost each way, 1 of 27,000 does not come."""
 GROUP_WAITS: Final = tuple(ms * MS for ms in (300, 300, 600))
 """The same for the group."""
-HexAnswer = ErrorPacket | ReportPacket | EndpointReportPacket | PropertyReportPacket
+HexAnswer = AckPacket | ErrorPacket | ReportPacket | EndpointReportPacket | PropertyReportPacket
 
 
 class QuestionToMany:
@@ -46,7 +49,8 @@ class QuestionToMany:
         """
         self.answers: dict[str, HexAnswer] = {}
         """First answer of each host."""
-        self._data = encode(HexDatagram(packet, number))
+        self._is_write = isinstance(packet, WritePacket)
+        self._data = encode(HexDatagram(packet, number, WANT_ACK if self._is_write else 0))
         self._number = number
         self._hosts = hosts
         self._send = send
@@ -69,12 +73,14 @@ class QuestionToMany:
         self._due = Instant(now + self._waits[self._copies])
         self._copies += 1
 
-    def heard(self, source: HexAddress, data: bytes) -> None:
+    def heard(self, source: HexAddress, data: bytes, now: Instant) -> None:
         """A datagram came."""
         try:
             packet = decode(data).packet
         except DecodeError:
             return
+        if isinstance(packet, AckPacket) and not self._is_write:
+            return  # It says that a write was done, and answers no question.
         is_asked = not self._hosts or source.host in self._hosts
         if isinstance(packet, HexAnswer) and packet.cause == self._number and is_asked:
             self.answers.setdefault(source.host, packet)

@@ -37,8 +37,6 @@ FIRSTS_MAX: Final = 4
 """Rows of one sender of which the first packet is remembered."""
 QUEUE_MAX: Final = 64
 """Packets that wait behind the one under way; one more is refused."""
-ORIGINAL_REPEATS: Final = tuple(ms * MS for ms in (500, 500, 1_000, 1_500, 2_000))
-"""Waits for an acknowledgement, one after each copy, as the original's devices have them: given up after 5.5 s."""
 REPEATS: Final = tuple(ms * MS for ms in (50, 50, 100, 200, 400, 800, 1_600, 2_300))
 """The same of our own devices: the same 5.5 s, with more copies and the first ones soon."""
 
@@ -51,12 +49,6 @@ def following(number: int) -> int:
 def is_newer(number: int, than: int) -> bool:
     """Whether a number lies ahead of another one on the circle."""
     return 0 < (number - than) % (NUMBER_MAX + 1) < HALF
-
-
-class SendState(Enum):
-    READY = auto()
-    WAITING = auto()
-    FAILED = auto()
 
 
 class _UnderWay(msgspec.Struct):
@@ -86,12 +78,6 @@ class SendRow:
         self._under_way: _UnderWay | None = None
         self._is_held = False
         self.is_failed = False
-
-    @property
-    def state(self) -> SendState:
-        if self.is_failed:
-            return SendState.FAILED
-        return SendState.READY if self._under_way is None else SendState.WAITING
 
     @property
     def number(self) -> int:

@@ -37,9 +37,6 @@ from albireo.model.instant import SECOND, Instant
 GAP_NS: Final = 2 * SECOND
 """Longest wait for an item that lacks: the master says it again until all devices have it."""
 
-FIRST_NS: Final = 10 * SECOND
-"""Time after the last copy of an item that begins a row; the same bytes later are another one: two resets are alike."""
-
 
 class StateEntered(msgspec.Struct, frozen=True):
     """A machine took a transition."""
@@ -129,8 +126,8 @@ class HouseTrace:
         self._is_sure = False
         self._next = 0
         """Number of the next item; 0: none was heard yet."""
-        self._first, self._first_at = b"", now
-        """Item that began the present row, and when a copy of it was heard last."""
+        self._first = b""
+        """Item that began the present row."""
         self._held: dict[int, HexDatagram] = {}
         """Items whose place has not come."""
         self._due: Instant | None = None
@@ -149,12 +146,10 @@ class HouseTrace:
             return []
         found: list[TracedEvent] = []
         number = datagram.number
-        if datagram.flags & CONN_RESET:
-            if data != self._first or now - self._first_at > FIRST_NS:
-                found = self._gone_on(now, is_over=True)
-                self._first, self._next, self._is_sure = data, number, True
-                self.states.silent.folded(ResetOrdered(), now)
-            self._first_at = now
+        if datagram.flags & CONN_RESET and data != self._first:
+            found = self._gone_on(now, is_over=True)
+            self._first, self._next, self._is_sure = data, number, True
+            self.states.silent.folded(ResetOrdered(), now)
         ahead = (number - self._next) % NUMBER_MAX if self._next else 0
         if ahead >= HALF or number in self._held:
             self.repeated += 1

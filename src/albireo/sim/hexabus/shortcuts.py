@@ -1,7 +1,6 @@
 """Rules of Hexabus left out one by one, to show that the world would notice. None of them is reachable from a node."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from albireo.codec.hexabus.journal import AllHave, JournalRecord
@@ -14,7 +13,7 @@ from albireo.machine.hexabus.independence import Independence
 from albireo.machine.hexabus.master import HexMaster, PutRecord, _Pending
 from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.rows import Hearing, OrderRow, ReceiveRow
-from albireo.sim.engine.stage import first_caught
+from albireo.sim.engine.stage import first_caught, taken
 from albireo.sim.hexabus.member import HexMember
 from albireo.sim.hexabus.world import HexWorld
 
@@ -173,19 +172,8 @@ HEXABUS_SHORTCUTS: Final[Mapping[str, Change]] = {
 """Rule that each leaves out: a class or module, the name of a function of it, and what takes its place."""
 
 
-@contextlib.contextmanager
-def hexabus_taken(name: str) -> Iterator[None]:
-    """The rule is left out inside of the block."""
-    owner, attribute, change = HEXABUS_SHORTCUTS[name]
-    real = owner.__dict__[attribute]
-    setattr(owner, attribute, change(real))
-    try:
-        yield
-    finally:
-        setattr(owner, attribute, real)
-
-
 def catch(name: str, seeds: range) -> tuple[int, str] | None:
     """The first of these seeds whose world notices the shortcut, and what it saw."""
-    with hexabus_taken(name):
+    owner, attribute, change = HEXABUS_SHORTCUTS[name]
+    with taken((owner, attribute, change(owner.__dict__[attribute]))):
         return first_caught(lambda seed: HexWorld(seed).play(), seeds)

@@ -3,8 +3,7 @@
 They test the world, as `sim/machines/mutations.py` tests the world of the machines alone (ADR-0094).
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -25,7 +24,7 @@ from albireo.node.membership.private_log import OneLetter, PrivateLog
 from albireo.node.transfer.folds import FoldsTaken
 from albireo.node.transfer.peer_repair import PeerRepair
 from albireo.node.vote.store import KeptVote, VoterDisk
-from albireo.sim.engine.stage import first_caught
+from albireo.sim.engine.stage import first_caught, taken
 from albireo.sim.nodes.swarm import SCRUB_BYTES, SCRUB_OFTEN, NodeSwarm
 from albireo.sim.nodes.world import NodeWorld
 
@@ -160,18 +159,6 @@ SHORTCUTS: Final[Mapping[str, tuple[Shortcut, NodeSwarm]]] = {
     "a node below answers before its vote is synced": ((Voter, "step", _answers_first), _BELOW_KILLED),
     "a node below votes for two at a time": ((Voter, "_accept", _votes_for_two), _BELOW),
 }
-
-
-@contextlib.contextmanager
-def taken(shortcut: Shortcut) -> Iterator[None]:
-    """Let the product take a shortcut inside."""
-    owner, name, instead = shortcut
-    before = getattr(owner, name)
-    setattr(owner, name, instead)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 def catch(name: str, seeds: range) -> tuple[int, str] | None:

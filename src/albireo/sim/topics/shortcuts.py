@@ -1,7 +1,6 @@
 """Rules of topics left out one by one, to show that the world would notice. None of them is reachable from a node."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +20,7 @@ from albireo.machine.topics.shared_messages import SharedMessages
 from albireo.machine.topics.shared_serving import SharedServing
 from albireo.model.position import BEGINNING
 from albireo.model.topic import Cursor
-from albireo.sim.engine.stage import first_caught
+from albireo.sim.engine.stage import first_caught, taken
 from albireo.sim.topics.log import TopicsCore
 from albireo.sim.topics.member import SimMember
 from albireo.sim.topics.world import TopicsWorld
@@ -199,19 +198,8 @@ TOPIC_SHORTCUTS: Final[Mapping[str, Change]] = {
 """Rule that each leaves out: a class or module, the name of a function of it, and what takes its place."""
 
 
-@contextlib.contextmanager
-def taken(name: str) -> Iterator[None]:
-    """The rule is left out inside of the block."""
-    owner, attribute, change = TOPIC_SHORTCUTS[name]
-    real = getattr(owner, attribute)
-    setattr(owner, attribute, change(real))
-    try:
-        yield
-    finally:
-        setattr(owner, attribute, real)
-
-
 def catch(name: str, seeds: range) -> tuple[int, str] | None:
     """The first of these seeds whose world notices the shortcut, and what it saw."""
-    with taken(name):
+    owner, attribute, change = TOPIC_SHORTCUTS[name]
+    with taken((owner, attribute, change(owner.__dict__[attribute]))):
         return first_caught(lambda seed: TopicsWorld(seed).play(), seeds)

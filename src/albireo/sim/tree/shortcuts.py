@@ -23,9 +23,8 @@ from albireo.machine.tree.copier import Copier, _Run
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model.position import BEGINNING, EpochHistory, Position
 from albireo.model.tree.nodes import is_below
-from albireo.sim.engine.stage import first_caught
+from albireo.sim.engine.stage import first_caught, taken
 from albireo.sim.message import shortcuts as broken
-from albireo.sim.nodes.shortcuts import taken
 from albireo.sim.tree.swarm import TreeSwarm
 from albireo.sim.tree.world import TreeWorld
 

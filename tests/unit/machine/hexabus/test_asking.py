@@ -38,7 +38,7 @@ class Asked:
         self.sent.append(to)
 
     def answer(self, host: str, packet: HexPacket) -> None:
-        self.question.heard(HexAddress(host), encode(HexDatagram(packet, 5)))
+        self.question.heard(HexAddress(host), encode(HexDatagram(packet, 5)), Instant(0))
 
     def wait(self) -> list[str]:
         """Let the wait pass; who is asked again."""
@@ -88,5 +88,5 @@ def test_what_is_no_answer_to_this_question_counts_for_nothing(packet: HexPacket
     asked = Asked("fd00::a")
     asked.answer("fd00::a", packet)
     asked.answer("fd00::z", REPORT)
-    asked.question.heard(HexAddress("fd00::a"), b"HX0C and more")
+    asked.question.heard(HexAddress("fd00::a"), b"HX0C and more", Instant(0))
     assert asked.question.missing == ["fd00::a"]

@@ -11,8 +11,7 @@ from albireo.machine.topics.tables import KeptMessages, TopicTables
 from albireo.model.position import BEGINNING
 from albireo.node.topics.actor import TopicsActor
 from albireo.node.topics.store import TopicStore
-from albireo.sim.engine.stage import first_caught
-from albireo.sim.nodes.shortcuts import taken
+from albireo.sim.engine.stage import first_caught, taken
 from albireo.sim.nodes.swarm import NodeSwarm
 from albireo.sim.topics.nodes.world import TOPIC_BOUNDS, TopicNodeWorld
 
