@@ -32,6 +32,7 @@ class HexabusSpace:
         self.house = HouseProcesses(devices, interface=INTERFACE, network=BadNetwork(loss=loss), within=within)
         self.within = ("ip", "netns", "exec", self._desk)
         """Command that runs another one at the desk."""
+        self._begun: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "HexabusSpace":
         try:
@@ -53,6 +54,9 @@ class HexabusSpace:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for command in self._begun:  # Those that a failed test did not end.
+            command.kill()
+            command.wait()
         try:
             self.house.stop()
         finally:
@@ -66,7 +70,8 @@ class HexabusSpace:
         """A command at the desk that goes on until `ended`; `out`: takes its JSON, and what it says beside that."""
         command = [*self.within, *PROGRAM, *arguments, "--json"]
         with out.open("wb") as shown, out.with_suffix(".said").open("wb") as talk:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=shown, stderr=talk)
+            self._begun.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=shown, stderr=talk))
+        return self._begun[-1]
 
     def run(self, *arguments: str) -> tuple[int, Any]:
         """Exit code and JSON of a command at the desk."""

@@ -45,7 +45,7 @@ class HexAsking:
         self._number = draw.randint(1, 0xFFFF)
         self._is_closed = False
         self._under_way: dict[QuestionToMany | ProgramUpload, asyncio.Event] = {}
-        """What waits for answers, and what is set when a datagram came."""
+        """Questions and uploads that wait for answers, each with what is set when a datagram came."""
 
     def close(self) -> None:
         """No question gets an answer any more; who waits hears so."""
