@@ -4,8 +4,11 @@
 `albireo --help` imports nothing but click.
 """
 
+import codecs
 import contextlib
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -63,6 +66,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 """Name of the command: module that holds it (as `command`, or by the name behind a colon), help in one line."""
 
 
+_NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Reasons for which the disk behind `> FILE` or `--output FILE` takes no more."""
 JSON_ASKED: Final = "albireo.json"
 """Key in `Context.meta`: whether `--json` was given."""
 
@@ -154,15 +159,29 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
+def _show_everything() -> None:
+    """Let no character be a failure: the C locale gets UTF-8, any other one what it lacks as an escape (`\\u03a9`)."""
+    for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, io.TextIOWrapper)
+        is_ascii = codecs.lookup(stream.encoding).name == "ascii"
+        stream.reconfigure(encoding="utf-8" if is_ascii else None, errors="backslashreplace")
+
+
 def main() -> None:
     """Entry point of the console script; ends the process."""
     _open_closed_streams()
+    _show_everything()
     if sys.flags.optimize:
         click.echo("albireo: runs without python -O only: its assertions guard the data", err=True)
         sys.exit(78)
     try:
         cli.main(prog_name="albireo")
-    except BrokenPipeError:
-        # The reader of a pipe (`| head`) has gone; the interpreter must not fail again while flushing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if error.errno not in _NO_ROOM:  # Where the reader of a pipe has gone (`| head`), click has ended in silence.
+            raise
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # The end of the process must not fail at it too.
+        text = f"albireo: not all of the output is written ({error.strerror}); what was ordered may be done"
+        click.echo(text, err=True)
         sys.exit(1)

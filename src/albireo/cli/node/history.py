@@ -266,11 +266,12 @@ def _output(answer: _Table, form: str, file: Path | None) -> Output:
 def _write(answer: _Table, form: str, file: Path | None) -> None:
     """Write it as CSV, to standard output if no file is named, or as Parquet."""
     if form == "csv":
-        with file.open("w", newline="") if file else contextlib.nullcontext(sys.stdout) as stream:
+        with file.open("w", newline="", encoding="utf-8") if file else contextlib.nullcontext(sys.stdout) as stream:
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(answer.columns)
             is_shown = file is None and sys.stdout.isatty()
             writer.writerows([cell_text(one, is_shown=is_shown) for one in row] for row in answer.rows())
+            stream.flush()  # A full disk is told by who wrote, not at the end of the process.
     elif file is None:
         raise Failure("parquet is not for a terminal", "add --output FILE", ExitCode.USAGE)
     else:

@@ -135,7 +135,7 @@ def write_files(directory: Path, found: Sequence[tuple[FirstAdapter, str]], *, o
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            (directory / name).write_text(text)
+            (directory / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise Failure(f"cannot write into {directory}: {error.strerror}", "name another with --out") from error
     return [directory / name for name in sorted(texts, reverse=True)]
