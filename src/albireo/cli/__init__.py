@@ -179,9 +179,7 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _NO_ROOM:  # Where the reader of a pipe has gone (`| head`), click has ended in silence.
             raise
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # The end of the process must not fail at it too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # The end must not fail at it too.
         text = f"albireo: not all of the output is written ({error.strerror}); what was ordered may be done"
         click.echo(text, err=True)
         sys.exit(1)
