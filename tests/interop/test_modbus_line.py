@@ -10,9 +10,10 @@ from pymodbus.exceptions import ModbusIOException
 from albireo.field.contract import DeviceLost
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.reader import AWAY_REST, AWAY_RETRY_NS, REFUSED_RETRY_NS
-from albireo.field.modbus.wire import Address, Silence, Wire
+from albireo.field.modbus.wire import Address, DataReply, Silence, Wire, parse_url
+from albireo.model.command import Outcome
 from albireo.model.instant import MS, SECOND
-from albireo.plant.unruly.device import COUNTER, Manner, UnrulyDevice
+from albireo.plant.unruly.device import COUNTER, Manner, UnitAsked, UnrulyDevice, UnrulyLine, frame
 from albireo.plant.unruly.manners import (
     as_other_function,
     hangs_up_at,
@@ -264,6 +265,124 @@ def test_a_knock_at_a_unit_that_is_silent_about_one_address_finds_it_there() -> 
                 await site.adapter.knock()
 
     run_steadily(story())
+
+
+async def resets_in_the_middle(asked: UnitAsked, line: UnrulyLine) -> None:
+    """Half of the answer, and RST."""
+    line.send(frame(asked, line.device.answer(asked))[:9])
+    line.reset()
+
+
+async def hangs_up_in_the_middle(asked: UnitAsked, line: UnrulyLine) -> None:
+    line.send(frame(asked, line.device.answer(asked))[:9])
+    line.close()
+
+
+async def resets_after_each(asked: UnitAsked, line: UnrulyLine) -> None:
+    await honest(asked, line)
+    line.reset()
+
+
+async def hangs_up_at_once(asked: UnitAsked, line: UnrulyLine) -> None:
+    line.close()
+
+
+@pytest.mark.parametrize(
+    ("manner", "is_read"),
+    [
+        (resets_in_the_middle, False),
+        (hangs_up_in_the_middle, False),
+        (hangs_up_at_once, False),
+        (resets_after_each, True),
+    ],
+)
+def test_a_unit_that_ends_connections_costs_itself_only(manner: Manner, is_read: bool) -> None:
+    """Its neighbours on the same connection are good in every poll; what came in halves is never a value."""
+
+    async def story() -> None:
+        async with UnrulySite({1: honest, 2: manner, 3: honest}, dict.fromkeys((1, 2, 3), (0, 1, 2))) as site:
+            for _ in range(8):
+                shown = await site.poll()
+                good = {place: value for place, value in shown.items() if value is not None}
+                assert {place[0] for place in good} >= {1, 3}
+                assert all(site.is_right(place, value) for place, value in good.items())
+            assert {place[0] for place in good} == ({1, 2, 3} if is_read else {1, 3})
+            assert site.losses == 0
+
+    run_steadily(story())
+
+
+def test_units_from_0_to_255_are_read_and_written_as_their_own() -> None:
+    """0 is the unit of many devices without a line behind them, 255 that of a gateway itself, 248 a reserved one."""
+    units = (0, 1, 247, 248, 255)
+
+    async def story() -> None:
+        async with UnrulySite(dict.fromkeys(units, honest), dict.fromkeys(units, (7,))) as site:
+            assert (await site.poll()) == {(unit, 7): site.device.holds(unit, 7) for unit in units}
+            for row, unit in enumerate(units):
+                written = await site.adapter.write(row, 1_000 + unit, lambda: "")
+                assert (written.outcome, written.read_back) == (Outcome.VERIFIED, 1_000 + unit)
+            assert (await site.poll()) == {(unit, 7): 1_000 + unit for unit in units}
+
+    run_steadily(story())
+
+
+def test_a_late_answer_to_a_write_is_taken_for_no_other_write() -> None:
+    """The answer to the first write comes while the second one, of the same value to the same register, is silent."""
+
+    async def answers_the_first_late(asked: UnitAsked, line: UnrulyLine) -> None:
+        if asked.function != 6:
+            await honest(asked, line)
+        elif not writes:
+            line.send_later(1.5 * TIMEOUT_S, frame(asked, line.device.answer(asked)))
+        writes.append(asked.function)
+
+    writes: list[int] = []
+
+    async def story() -> None:
+        async with UnrulySite({1: answers_the_first_late}, {1: (0, 1)}) as site:
+            await site.poll()
+            writes.clear()
+            outcomes = [(await site.adapter.write(0, 9, lambda: "")).outcome for _ in range(2)]
+            assert outcomes == [Outcome.UNKNOWN, Outcome.UNKNOWN]
+            assert (await site.poll()) == {(1, 0): 9, (1, 1): 257}
+            assert (site.losses, site.device.connections) == (0, 1)
+
+    run_steadily(story())
+
+
+def test_the_answer_to_the_question_before_is_no_answer_to_this_one() -> None:
+    """Each answer comes during the next request, under its own number: no value is ever another register's."""
+
+    async def one_behind(asked: UnitAsked, line: UnrulyLine) -> None:
+        kept.append(frame(asked, line.device.answer(asked)))
+        if len(kept) > 1:
+            line.send(kept.pop(0))
+
+    kept: list[bytes] = []
+
+    async def story() -> None:
+        async with UnrulySite({1: one_behind, 2: honest}, {1: (0, 60, 120), 2: (0,)}) as site:
+            for _ in range(6):
+                shown = await site.poll()
+                assert {place for place, value in shown.items() if value is not None} == {(2, 0)}
+            assert shown[2, 0] == site.device.holds(2, 0)
+
+    run_steadily(story())
+
+
+def test_a_device_behind_an_ipv6_literal_is_read_and_written() -> None:
+    async def story() -> None:
+        device = UnrulyDevice({1: honest})
+        await device.start("::1")
+        wire = Wire(parse_url(f"tcp://[::1]:{device.port}"), int(PATIENCE_S * SECOND))
+        await wire.connect()
+        assert await wire.write_registers(1, 7, [9], lambda: "") == DataReply(b"")
+        assert await wire.read(TableKind.HOLDING, 1, 7, 1) == DataReply(b"\0\x09")
+        await wire.closed()
+        await device.stop()
+
+    in_loop(story)
 
 
 # What pymodbus does by itself; docs/deviations.md has each in a row. A test that fails here says that the row is old.

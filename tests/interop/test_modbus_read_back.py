@@ -62,6 +62,11 @@ CASES: list[tuple[dict[str, str], Value, list[int], Outcome, object]] = [
     ({"type": "uint16"}, 1, [1], VERIFIED, 1),
     ({"type": "uint16"}, 1, [0xFFFF], MISMATCHED, 0xFFFF),
     ({"type": "int16"}, -1, [0xFFFF], VERIFIED, -1),
+    # A device that clamps, one that keeps what it had, one that takes the number in parts.
+    ({"type": "uint16"}, 70, [50], MISMATCHED, 50),
+    ({"type": "uint16"}, 70, [0], MISMATCHED, 0),
+    ({"type": "uint32"}, 0x0001_0002, [0, 2], MISMATCHED, 2),
+    (TENTHS, -5.0, [0], MISMATCHED, 0.0),
     (TENTHS, 12.3, [123], VERIFIED, pytest.approx(12.3)),
     (TENTHS, 12.3, [124], MISMATCHED, pytest.approx(12.4)),
     ({"type": "uint32", "word_order": "cdab"}, 0x0001_0002, [2, 1], VERIFIED, 0x0001_0002),
@@ -104,6 +109,30 @@ def test_a_read_back_compares_what_was_written(
             await adapter.connect()
             written = await adapter.write(0, value, lambda: "")
             assert (written.outcome, written.read_back) == (outcome, read_back)
+            await adapter.close()
+
+    in_loop(story)
+
+
+@pytest.mark.parametrize("echoed", [50, 70])
+def test_what_a_device_says_in_its_answer_to_a_write_is_not_what_it_holds(echoed: int) -> None:
+    """It clamps and says so in the echo, or echoes and clamps: the read-back alone is believed."""
+    held = 50
+
+    def respond(unit: int, function: int, request: bytes) -> bytes:
+        return bytes([3, 2, 0, held]) if function == 3 else bytes([function]) + request[:2] + bytes([0, echoed])
+
+    async def story() -> None:
+        row = {"name": "x", "kind": "holding", "address": "7", "writable": "true"}
+        async with RawDevice(respond) as device:
+            url = f"tcp://127.0.0.1:{device.port}"
+            arguments = {"name": "a1", "kind": "modbus", "url": url, "items": [row], "timeout_ms": LONG_MS}
+            adapter = create_adapter(arguments, Surroundings(Path(), boot_ns))
+            await adapter.connect()
+            written = await adapter.write(0, 70, lambda: "")
+            assert (written.outcome, written.read_back) == (MISMATCHED, 50)
+            written = await adapter.write(0, 50, lambda: "")
+            assert (written.outcome, written.read_back) == (VERIFIED, 50)
             await adapter.close()
 
     in_loop(story)

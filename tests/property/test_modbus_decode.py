@@ -124,8 +124,40 @@ def test_a_quality_of_the_wire_is_not_made_better_by_a_strange_value() -> None:
     assert read(parsed(type="float32"), [0x7FC0, 0], BAD_NO_COMMUNICATION)[1] == BAD_NO_COMMUNICATION
 
 
-def test_text_that_is_no_utf8_is_uncertain() -> None:
-    assert read(parsed(type="string", length="2"), [0xFF41]) == ("\ufffdA", UNCERTAIN_SUB_NORMAL)
+@pytest.mark.parametrize(
+    ("data", "order", "text"),
+    [
+        (b"ABCD", "big", "ABCD"), (b"BADC", "big_swap", "ABCD"), (b"CDAB", "little", "ABCD"),
+        (b"DCBA", "little_swap", "ABCD"),
+        (b"AB\0\0", "big", "AB"), (b"ABC\0", "big", "ABC"), (b"AB\0D", "big", "AB"), (b"\0BCD", "big", ""),
+        (b"BA\0C", "big_swap", "ABC"), (b"\0\0AB", "little", "AB"), (b"\0\0\0\0", "big", ""),
+        (b"AB  ", "big", "AB  "), (b"  AB", "big", "  AB"), (b"    ", "big", "    "), (b"A\r\nB", "big", "A\r\nB"),
+        ("\u00b0C".encode() + b"\0", "big", "\u00b0C"), ("\u20ac".encode() + b"\0", "big", "\u20ac"),
+    ],
+)  # fmt: skip
+def test_a_text_is_what_stands_before_its_first_nul_in_the_order_of_the_device(
+    data: bytes, order: str, text: str
+) -> None:
+    """Blanks are kept: they may be meant, and a reader can take them away."""
+    item = parsed(type="string", length="4", word_order=order)
+    registers = [int.from_bytes(data[at : at + 2], "big") for at in (0, 2)]
+    assert read(item, registers) == (text, GOOD)
+    assert decode_one(item, registers) == text
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [
+        (b"\xffA", "\ufffdA"),
+        (b"\xb0C", "\ufffdC"),  # Latin-1.
+        (b"\x81\x8b", "\ufffd\ufffd"),
+        ("a\u20ac".encode()[:2], "a\ufffd"),  # A character that the length cuts in two.
+        (b"\xff\0", "\ufffd"),
+    ],
+)
+def test_text_that_is_no_utf8_is_uncertain(data: bytes, shown: str) -> None:
+    registers = [int.from_bytes(data, "big")]
+    assert read(parsed(type="string", length="2"), registers) == (shown, UNCERTAIN_SUB_NORMAL)
 
 
 @pytest.mark.parametrize(

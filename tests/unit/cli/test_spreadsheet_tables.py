@@ -109,7 +109,7 @@ def test_what_a_spreadsheet_made_of_a_cell_is_refused_and_never_guessed(
 def test_a_table_in_another_encoding_is_refused_by_its_name(tmp_path: Path, encoding: str) -> None:
     mistakes = load(tmp_path, "name,kind,address,unit\nt,input,3,°C\n".encode(encoding))
     assert isinstance(mistakes, list)
-    assert [one.text for one in mistakes][0].startswith("p1.csv is not UTF-8 (byte ") and mistakes[0].remedy
+    assert mistakes[0].text.startswith("p1.csv is not UTF-8 (byte ") and mistakes[0].remedy
 
 
 def test_a_line_is_the_one_that_an_editor_shows_though_cells_have_lines_of_their_own(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from albireo.field.contract import ConfigurationError
 from albireo.field.modbus.adapter import parse_table
-from albireo.field.modbus.items import COLUMNS, ModbusItem, RegisterType, TableKind, parse_row
+from albireo.field.modbus.items import COLUMNS, ModbusItem, RegisterType, TableKind, numbering_doubt, parse_row
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
 
@@ -150,9 +150,49 @@ def test_a_coil_with_a_manuals_number_is_refused_and_the_address_named(number: s
     assert f": {meant} if" in mistake.remedy
 
 
-@pytest.mark.parametrize("text", ["1_000", "०१", "-1", "1.0", "٣"])
+@pytest.mark.parametrize(
+    "text", ["1_000", "०१", "-1", "1.0", "٣", "%MW5", "4x00001", "40001.3", "9C41h", "D100", "1 000"]
+)
 def test_only_plain_digits_are_an_address(text: str) -> None:
     assert isinstance(parse_row({"name": "x", "kind": "holding", "address": text}), list)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [("holding", "400001"), ("holding", "465536"), ("input", "300001"), ("discrete", "100001"), ("coil", "65536")],
+)
+def test_a_number_beyond_all_addresses_is_refused_with_what_a_manual_means(kind: str, number: str) -> None:
+    parsed = parse_row({"name": "x", "kind": kind, "address": number})
+    assert isinstance(parsed, list)
+    (mistake,) = parsed
+    assert number in mistake.text and "40001 or 400001 is kind holding, address 0" in mistake.remedy
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "meant"),
+    [
+        ("holding", "40001", "0"), ("holding", "49999", "9998"), ("holding", "0x9C41", "0"), ("input", "30001", "0"),
+        ("discrete", "10001", "0"), ("discrete", "10017", "16"),
+        ("holding", "40000", ""), ("holding", "50000", ""), ("holding", "30001", ""), ("holding", "1", ""),
+        ("input", "40001", ""), ("coil", "10001", ""), ("input", "0", ""), ("holding", "65535", ""),
+    ],
+)  # fmt: skip
+def test_an_address_that_looks_like_a_manuals_number_is_taken_as_it_stands_and_doubted(
+    kind: str, address: str, meant: str
+) -> None:
+    """One beside the register that was meant is the oldest mistake there is; and devices have such addresses too."""
+    parsed = parse_row({"name": "x", "kind": kind, "address": address})
+    assert isinstance(parsed, ModbusItem)
+    assert parsed.address == int(address, 0)
+    doubt = numbering_doubt(parsed)
+    assert (doubt is not None) == bool(meant)
+    assert doubt is None or f", write {meant};" in doubt.remedy
+
+
+@pytest.mark.parametrize(("type_name", "last"), [("uint16", 65535), ("float32", 65534), ("float64", 65532)])
+def test_the_last_register_is_65535(type_name: str, last: int) -> None:
+    assert isinstance(parse_row({**ROW, "type": type_name, "address": str(last)}), ModbusItem)
+    assert isinstance(parse_row({**ROW, "type": type_name, "address": str(last + 1)}), list)
 
 
 def test_a_row_says_under_which_name_its_item_was_known() -> None:

@@ -72,8 +72,8 @@ class UnrulyDevice:
         self._lines: set[UnrulyLine] = set()
         self._server: asyncio.Server | None = None
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+    async def start(self, host: str = "127.0.0.1") -> None:
+        self._server = await asyncio.start_server(self._serve, host, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

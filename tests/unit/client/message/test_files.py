@@ -79,6 +79,35 @@ def test_a_longer_name_than_a_directory_takes_is_refused_before_any_part_comes(t
     assert "bytes" in reply.refusal and path is None
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["../up", "..", ".", "/etc/passwd", "a/../../up", "..\\up", ".profile", "", "a\nb", "a\0b", "a\x1b[2Jb", "a\x85b"],
+)
+def test_a_hostile_name_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+    """The sender's own check is none for a receiver: what is announced may come from any program."""
+    place = tmp_path / "inbox"
+    place.mkdir()
+    told = msgspec.to_builtins(notice_of(b"")) | {"name": name}
+    (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(told)), place))
+    assert reply.refusal.startswith("no announcement") and path is None
+    assert [one.name for one in tmp_path.rglob("*") if one.is_file()] == []
+
+
+@pytest.mark.parametrize("name", ["a=b", "x%00y.bin", "*[a]?.csv", "-rf", "~", "$(id)", "a b\u00a0c", "CON", "ä" * 100])
+def test_a_name_that_only_looks_evil_is_a_name(tmp_path: Path, name: str) -> None:
+    (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(notice_of(b"", name))), tmp_path))
+    assert (reply, path) == (FileReply(), tmp_path / name)
+    assert path is not None and path.is_file()
+
+
+def test_a_name_that_is_taken_by_a_folder_or_a_link_to_nowhere_gets_a_number(tmp_path: Path) -> None:
+    (tmp_path / "recipe.bin").mkdir()
+    (tmp_path / "recipe.2.bin").symlink_to(tmp_path.parent / "elsewhere")
+    (_,), path = held(receive_file(announced(msgspec.msgpack.encode(notice_of(b""))), tmp_path))
+    assert path == tmp_path / "recipe.3.bin"
+    assert not (tmp_path.parent / "elsewhere").exists()
+
+
 def test_another_file_under_an_id_that_was_had_is_refused_and_never_called_whole(tmp_path: Path) -> None:
     first = notice_of(b"")
     (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(first)), tmp_path))
