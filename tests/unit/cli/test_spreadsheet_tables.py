@@ -122,11 +122,11 @@ def test_a_line_is_the_one_that_an_editor_shows_though_cells_have_lines_of_their
 @pytest.mark.parametrize(
     "row", ['"12" pipe,coil,4', '"fan,coil,4\nw,coil,5'], ids=["a quote within a cell", "a quote that never ends"]
 )
-def test_a_wrong_quote_is_told_with_the_line_where_its_row_begins(tmp_path: Path, row: str) -> None:
+def test_a_wrong_quote_is_told_with_the_last_line_before_it(tmp_path: Path, row: str) -> None:
     mistakes = load(tmp_path, f"name,kind,address\nfan,coil,3\n\n{row}\nv,coil,6\n")
     assert isinstance(mistakes, list)
     (mistake,) = mistakes
-    assert (mistake.file, mistake.line) == ("p1.csv", 4) and "quote" in mistake.remedy
+    assert (mistake.file, mistake.line) == ("p1.csv", 2) and "behind this line for a quote" in mistake.remedy
 
 
 def test_a_table_with_nothing_but_its_header_is_refused(tmp_path: Path) -> None:

@@ -413,7 +413,7 @@ def test_every_mistake_is_told_at_once_errors_first() -> None:
         ("name,address\na,x\n", "address", 2, "address is 'x'"),
         ("name,addr,address\na,1,1\n", "addr", 2, "'addr' is not known"),
         ("name,address\na,1,2\n", "", 2, "3 cells"),
-        ('name,address\n"a,1\n', "", 2, "not a CSV"),
+        ('name,address\n"a,1\n', "", 1, "not a CSV"),
         ("name,address,suppressed_by\na,1,z\n", "suppressed_by", 2, "'z' that suppresses it is not there"),
         ("name,address,suppressed_by\na,1,b\nb,2,\n", "suppressed_by", 2, "b cannot suppress"),
         ("name,address,hi\na,1,nan\n", "hi", 2, "finite"),

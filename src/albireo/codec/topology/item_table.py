@@ -45,43 +45,44 @@ def read_rows(text: str, found: Findings) -> list[ItemRow]:
     """Rows of a table whose shape is right; mistakes of shape go to `found`."""
     text = text.removeprefix("\ufeff")
     rows: list[ItemRow] = []
+    line = 1
     header: list[str] = []
-    for line, cells in _lines(text, found):
-        if not header:
-            header = cells
-            if not _is_header_good(header, line, found):
-                return []
-            continue
-        if len(cells) > len(header) and any(cells[len(header) :]):
-            text_ = f"the row has {len(cells)} cells, the header {len(header)}"
-            found.add((), text_, "Put cells that hold the separator into quotes.", line=line)
-            continue
-        if len(rows) >= ITEMS_MAX:
-            found.add((), f"more than {ITEMS_MAX} rows", "Split the node.", line=line)
-            break
-        rows.append(ItemRow(line, {key: cell for key, cell in zip(header, cells, strict=False) if cell}))
+    try:
+        for line, cells in _lines(text):
+            if not header:
+                header = cells
+                if not _is_header_good(header, line, found):
+                    return []
+                continue
+            if len(cells) > len(header) and any(cells[len(header) :]):
+                text_ = f"the row has {len(cells)} cells, the header {len(header)}"
+                found.add((), text_, "Put cells that hold the separator into quotes.", line=line)
+                continue
+            if len(rows) >= ITEMS_MAX:
+                found.add((), f"more than {ITEMS_MAX} rows", "Split the node.", line=line)
+                break
+            rows.append(ItemRow(line, {key: cell for key, cell in zip(header, cells, strict=False) if cell}))
+    except csv.Error as error:
+        remedy = "Look behind this line for a quote that is not closed, or not doubled within a cell."
+        found.add((), f"not a CSV table: {error}", remedy, line=line)
+    if header and not rows and not found.mistakes():
+        found.add((), "the table has no rows", "Write one for each item below the names of the columns.", line=line)
     if not header:
         found.add((), "the table is empty", "Its first line names the columns; name is one of them.", line=1)
-    elif not rows and not found.mistakes():
-        found.add((), "the table has no rows", "Write one for each item below the names of the columns.", line=1)
     return rows
 
 
-def _lines(text: str, found: Findings) -> Iterator[tuple[int, list[str]]]:
-    """Line (of the first character) and stripped cells of each record that is no comment, as far as it is CSV."""
+def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Line (of the first character) and stripped cells of each record that is no comment."""
     first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
     delimiter = max(",;\t", key=lambda one: (first.count(one), one == ","))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     begins = 1
-    try:
-        for record in reader:
-            cells = [cell.strip() for cell in record]
-            if any(cells) and not cells[0].startswith("#"):
-                yield begins, cells
-            begins = reader.line_num + 1
-    except csv.Error as error:
-        remedy = "Look for a quote that is not closed, or not doubled within a cell; or export it again as CSV, UTF-8."
-        found.add((), f"not a CSV table: {error}", remedy, line=begins)
+    for record in reader:
+        cells = [cell.strip() for cell in record]
+        if any(cells) and not cells[0].startswith("#"):
+            yield begins, cells
+        begins = reader.line_num + 1
 
 
 def _is_header_good(header: list[str], line: int, found: Findings) -> bool:
