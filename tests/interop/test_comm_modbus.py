@@ -381,6 +381,24 @@ def test_a_device_that_is_not_there_at_the_start_leaves_every_item_without_a_val
     in_loop(story)
 
 
+def test_a_device_that_starts_after_the_node_is_there_without_anybody_doing_anything(tmp_path: Path) -> None:
+    """And the time before it is told as one gap: it was to be recorded, and was not."""
+
+    async def story() -> None:
+        core = RecordingCore()
+        async with running(core, tmp_path), running(comm(raw_arguments(port := free_port())), tmp_path):
+            await until(lambda: core.last_of("p1/connected") == (False, GOOD))
+            device = RawDevice(lambda unit, function, request: registers_answer(request))
+            device.port = port
+            async with device:
+                await until(lambda: core.last_of("count") == (7, GOOD))
+                await until(lambda: core.last_of("p1/connected") == (True, GOOD))
+            (gap,) = core.gaps
+            assert (gap.reason, gap.item_ids) == ("device_lost", (core.id_of("count"),))
+
+    in_loop(story)
+
+
 def test_what_was_acquired_is_what_core_got(tmp_path: Path) -> None:
     async def story() -> None:
         core = RecordingCore()

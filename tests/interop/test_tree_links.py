@@ -18,6 +18,7 @@ from albireo.node.core.housekeeping import Retention
 from albireo.node.history.actor import Historian
 from tests.parts.core_pair import aside
 from tests.parts.lone import Program, asked_until
+from tests.parts.port import free_ports
 from tests.parts.tree import TreeNode, only, tree_of
 from tests.parts.tree_links import copied, has_all, own_frames, read
 from tests.parts.waiting import PATIENCE_S
@@ -59,6 +60,23 @@ def test_a_site_is_seen_above_at_once_and_copied_for_good(tmp_path: Path) -> Non
             there = copied(root.log, north.log.log_id)
             assert len(there) > 10_000
             assert own[: len(there)] == there, "the copy is not a prefix of the site's log, byte for byte"
+
+    asyncio.run(story())
+
+
+def test_a_site_that_starts_before_its_parent_is_seen_over_ipv6_literals(tmp_path: Path) -> None:
+    ports = dict(zip((ROOT, NORTH), free_ports(2), strict=True))
+    root, north = (TreeNode(tmp_path, (ROOT, NORTH), one, ports, host="[::1]") for one in (ROOT, NORTH))
+
+    def story_of() -> Any:
+        with root.program() as program:
+            return read(program, NORTH, 300.0)
+
+    async def story() -> None:
+        async with north.core_up():
+            await aside(partial(north.produce, ROWS))
+            async with root.core_up():
+                assert (await aside(story_of))["quality"] == q.GOOD
 
     asyncio.run(story())
 

@@ -31,18 +31,25 @@ class TreeNode:
     """One lone node of a tree, its door open on loopback."""
 
     def __init__(
-        self, home: Path, nodes: Sequence[str], node: str, ports: dict[str, int], beyond: Sequence[str] = ()
+        self,
+        home: Path,
+        nodes: Sequence[str],
+        node: str,
+        ports: dict[str, int],
+        beyond: Sequence[str] = (),
+        host: str = "127.0.0.1",
     ) -> None:
         """
         Args:
             nodes: ids of all nodes.
             ports: port of each node's door.
             beyond: nodes outside its subtree whose states it follows at its parent.
+            host: address of all doors.
         """
         self.node = node
-        self.endpoint = f"tcp://127.0.0.1:{ports[node]}"
+        self.endpoint = f"tcp://{host}:{ports[node]}"
         parent = node.rpartition("/")[0]
-        endpoints = {parent: f"tcp://127.0.0.1:{ports[parent]}"} if parent else {}
+        endpoints = {parent: f"tcp://{host}:{ports[parent]}"} if parent else {}
         uplink = UplinkArguments(parent=parent, endpoints=endpoints, beyond=tuple(beyond)) if parent else None
         below = [one for one in nodes if one.rpartition("/")[0] == node]
         children = tuple(
