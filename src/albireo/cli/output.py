@@ -104,6 +104,7 @@ def tell(output: Output) -> None:
     Raises:
         SystemExit, Failure: as it says.
     """
+    sys.stdout.flush()  # What the command wrote itself: a full disk is told now, not at the end of the process.
     if not json_asked():
         for one in (output.text,) if isinstance(output.text, str | TextTable) else output.text:
             if isinstance(one, str):

@@ -56,3 +56,17 @@ def test_a_full_disk_behind_standard_output_is_told_in_one_line(site: Path) -> N
     assert ran.returncode == 1
     (line,) = [line for line in ran.stderr.splitlines() if "warning" not in line]
     assert "not all of the output" in line and "No space left" in line and "may be done" in line
+
+
+def test_files_are_utf_8_in_every_locale(tmp_path: Path) -> None:
+    """A topology that the survey of a Latin-1 machine wrote would be refused by its own check."""
+    code = (
+        "import pathlib\n"
+        "from albireo.cli.site.survey import write_files\n"
+        "from albireo.codec.topology.text import FirstAdapter\n"
+        "adapter = FirstAdapter(name='p1', kind='modbus', keys={}, items='p1.csv')\n"
+        "write_files(pathlib.Path('.'), [(adapter, 'name,unit\\nt,\\u03a9\\n')], overwrites=False)\n"
+    )
+    environment = {**os.environ, **C_LOCALE}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert (tmp_path / "p1.csv").read_bytes() == "name,unit\nt,Ω\n".encode()

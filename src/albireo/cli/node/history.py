@@ -271,7 +271,6 @@ def _write(answer: _Table, form: str, file: Path | None) -> None:
             writer.writerow(answer.columns)
             is_shown = file is None and sys.stdout.isatty()
             writer.writerows([cell_text(one, is_shown=is_shown) for one in row] for row in answer.rows())
-            stream.flush()  # A full disk is told by who wrote, not at the end of the process.
     elif file is None:
         raise Failure("parquet is not for a terminal", "add --output FILE", ExitCode.USAGE)
     else:
