@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from albireo.client import Client, ClientError, connect
+from albireo.codec.hexabus.journal import JournalRecord, LeadTaken, Term, encode_record
 from albireo.drill.fault.network import NetworkGround
 from albireo.drill.process import Group
 from albireo.field.hexabus.adapter import SNAPSHOT_EVERY
@@ -23,6 +24,8 @@ OBJECTION = NetworkGround.objection()
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(OBJECTION), reason=OBJECTION)]
 OWN = DEVICES[:6]
 """Four buttons and two lamps."""
+AHEAD, BESIDE = Term(1 << 62, 1 << 62), Term(1, 1 << 62)
+"""Forged terms: one that can't be, and one that may."""
 BATCH = 40
 """Events that a device is told at a time; it has room for some more."""
 
@@ -75,6 +78,10 @@ def test_endpoints_are_items_and_a_device_that_is_away_is_a_case(space: HexabusS
         space.house.tell("button_1", 4, 7)
         awaited(lambda: site.value("button_1_button"), lambda told: told == (7, GOOD))
         with site.client() as client:
+            for term in (AHEAD, BESIDE):
+                client.topics.put("adapters.house", encode_record(JournalRecord(term, LeadTaken())))
+            awaited(lambda: site.value("house/reconnects"), lambda told: whole(told) == 1)
+            awaited(lambda: site.value("house/members"), lambda told: told == (len(OWN), GOOD))
             done = client.write("lamp_1_relay", True, "test")
             assert (done.outcome, done.read_back) == (Outcome.VERIFIED, True)
             space.house.kill("lamp_1")

@@ -22,6 +22,8 @@ class JournalEntryRead(msgspec.Struct, frozen=True):
     """From 1, in the order of the journal."""
     at_ns: int
     """Wall time at which the node took it."""
+    epoch: int
+    """Epoch of the log in which the node took it."""
     data: bytes
 
 

@@ -111,4 +111,4 @@ class TopicJournal:
                     raise JournalLost(f"entries before number {one.number} are missing")
                 expected = one.number + 1
             self._newest.extend(messages)
-            read([JournalEntryRead(one.number, one.at_ns, one.body) for one in messages])
+            read([JournalEntryRead(one.number, one.at_ns, one.position.epoch, one.body) for one in messages])

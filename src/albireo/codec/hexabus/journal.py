@@ -3,8 +3,10 @@
     record = msgpack [epoch, life, entry]
 
 Who writes says in which term it leads: the epoch of the node, and the start of the adapter on the boot clock of its
-machine. Only the entry by which a member takes the lead may have a later term than those before it; an entry of an
-earlier one is void, however late it gets here. Operators have no term: they give machines, and order resets.
+machine. A term begins with the entry by which a member takes the lead, and ends with the next such entry of the same
+epoch or a later one; entries of all other terms are void, however late they get here. No term is of an epoch that the
+log had not reached as it took the entry: such a record means nothing, so a forged one keeps nobody from leading.
+Operators have no term: they give machines, and order resets.
 
 Numbers on the wire follow from the journal alone, so whoever reads it sends the same bytes.
 """
@@ -108,10 +110,8 @@ class DeviceKept(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HouseSnapshot(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot"):
-    """All that follows from the entries before this one."""
+    """All that follows from the entries before this one; who has read them sees whether it does."""
 
-    through: Count
-    """Number of the last entry that is in it; with another one between that and this it is void."""
     last: Count
     all_have: Count
     since: Count
@@ -134,7 +134,7 @@ class HouseSnapshot(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot"):
 JournalEntry = EventTaken | DeviceJoined | DeviceLeft | ResetOrdered | AllHave | LeadTaken | HouseTaken | HouseSnapshot
 
 
-class Term(msgspec.Struct, frozen=True, order=True, array_like=True):
+class Term(msgspec.Struct, frozen=True, array_like=True):
     """Time in which one adapter leads."""
 
     epoch: Count
@@ -160,8 +160,14 @@ def encode_record(record: JournalRecord) -> bytes:
     return _encoder.encode(record)
 
 
-def decode_record(data: bytes) -> JournalRecord:
-    """Inverse of `encode_record`. Raises DecodeError: it is none."""
+def decode_record(data: bytes, epoch: int) -> JournalRecord:
+    """Inverse of `encode_record`.
+
+    Args:
+        epoch: that of the log at the place of the record.
+    Raises:
+        DecodeError: it is none, or can't have been put in its term.
+    """
     try:
         record = _decoder.decode(data)
         entry = record.entry
@@ -174,6 +180,8 @@ def decode_record(data: bytes) -> JournalRecord:
                 decode_value(datatype, value, 0)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise DecodeError(0, str(error)) from error
+    if record.term.epoch > epoch:
+        raise DecodeError(0, f"a term of epoch {record.term.epoch}, in epoch {epoch} of the log")
     return record
 
 

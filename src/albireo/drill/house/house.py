@@ -232,7 +232,7 @@ class HouseDrill:
         with client.topics.consumer(topic, subscriber=AUDITOR) as consumer:
             while messages := consumer.take(3.0):
                 for one in messages:
-                    yield decode_record(one.body), one.at_ns
+                    yield decode_record(one.body, one.position.epoch), one.at_ns
 
     def _account(self, client: Client, looks: dict[str, DeviceLook], seconds: float) -> HouseAccount:
         fold, taken, after_kill = HouseFold(), Counter[str](), list[int]()

@@ -98,7 +98,7 @@ class Hexabus:
 
     def _forget(self) -> None:
         self._fold = HouseFold(self._local_s)
-        self._entry = self._since_snapshot = 0
+        self._since_snapshot = 0
         self._is_whole = False
         """The entries that were read begin with the first entry, or with a snapshot."""
 
@@ -205,17 +205,15 @@ class Hexabus:
     def _read(self, entries: Sequence[JournalEntryRead]) -> None:
         now, wall_ns = self._surroundings.now(), self._surroundings.wall_ns()
         for one in entries:
-            self._entry, self._since_snapshot = one.number, self._since_snapshot + 1
+            self._since_snapshot += 1
             self._counts["journal_entries"] += 1
+            self._is_whole = self._is_whole or one.number == 1
             try:
-                record = decode_record(one.data)
+                record = decode_record(one.data, one.epoch)
             except DecodeError:
                 self._counts["journal_void"] += 1
                 continue
-            snapshot = record.entry if isinstance(record.entry, HouseSnapshot) else None
-            if snapshot is not None and snapshot.through != one.number - 1:
-                continue
-            self._is_whole = self._is_whole or one.number == 1 or snapshot is not None
+            self._is_whole = self._is_whole or isinstance(record.entry, HouseSnapshot)
             if not self._is_whole:
                 continue
             put_at = Instant(now - max(0, wall_ns - one.at_ns))
@@ -226,7 +224,7 @@ class Hexabus:
                 self._fold.fold(record, put_at)
             self._counts["journal_void"] += self._fold.refused not in ("", refused)
             match record.entry:
-                case HouseSnapshot():
+                case HouseSnapshot() if self._fold.is_at(record, put_at):
                     self._since_snapshot = 0
                     self._let_go(one.number)
                 case DeviceLeft(host=host):
@@ -251,7 +249,7 @@ class Hexabus:
         ):
             return
         self._since_snapshot = 0
-        kept = self._fold.snapshot(self._surroundings.now(), self._entry)
+        kept = self._fold.snapshot(self._surroundings.now())
         journal.put(encode_record(JournalRecord(lead.master.term, kept)))
 
     # Values.

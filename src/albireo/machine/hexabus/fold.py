@@ -81,12 +81,15 @@ class HouseFold:
         entry = record.entry
         if not self._counts(record) or not self._is_about(entry):
             return False
-        self.term = max(self.term, record.term)
-        if isinstance(entry, HouseSnapshot):
+        if isinstance(entry, HouseSnapshot) and not self._is_begun:
             try:
-                return self._is_begun or self._restore(entry, now)
+                self._restore(entry, now)
             except (CompileError, DecodeError, ValueError):
                 return False
+        if record.term != BY_HAND:
+            self.term = record.term
+        if isinstance(entry, HouseSnapshot):
+            return True
         self._is_begun = True
         if isinstance(entry, HouseTaken):
             try:
@@ -107,8 +110,8 @@ class HouseFold:
         entry = record.entry
         if record.term == BY_HAND:
             return isinstance(entry, HouseTaken | ResetOrdered)
-        is_later = record.term > self.term and isinstance(entry, LeadTaken | HouseSnapshot)
-        return is_later or record.term == self.term
+        begins = isinstance(entry, LeadTaken) or (isinstance(entry, HouseSnapshot) and not self._is_begun)
+        return record.term == self.term or (begins and record.term.epoch >= self.term.epoch)
 
     def _is_about(self, entry: JournalEntry) -> bool:
         """Whether an entry is about the machines on record here: others, or a reset, may have come first."""
@@ -119,9 +122,9 @@ class HouseFold:
                 return number == self.order.number_of(self.order.since)
         return True
 
-    def snapshot(self, now: Instant, through: int) -> HouseSnapshot:
-        """All that follows from the records so far; `through`: number of the last one."""
-        kept = self.order.snapshot(through)
+    def snapshot(self, now: Instant) -> HouseSnapshot:
+        """All that follows from the records so far."""
+        kept = self.order.snapshot()
         silent = self.silent
         if silent is None:
             return kept
@@ -134,13 +137,22 @@ class HouseFold:
             clocks=silent.kept_clocks(),
         )
 
-    def _restore(self, kept: HouseSnapshot, now: Instant) -> bool:
+    def is_at(self, record: JournalRecord, now: Instant) -> bool:
+        """Whether a record says what follows from all up to it, so that none before it is wanted any more.
+
+        Ages of states are left out: each member has them on its own clock.
+        """
+        kept = record.entry
+        if not isinstance(kept, HouseSnapshot) or record.term != self.term:
+            return False
+        return msgspec.structs.replace(self.snapshot(now), ages_ns=kept.ages_ns) == kept
+
+    def _restore(self, kept: HouseSnapshot, now: Instant) -> None:
         self._take(kept.house, now)
         self.order.restore(kept)
         if self.silent is not None:
             self.silent.restore(kept, now)
         self._is_begun = True
-        return True
 
     def _take(self, data: bytes, now: Instant) -> None:
         """Other machines, which begin with their first states."""

@@ -129,7 +129,7 @@ class HexMaster:
         """
         Args:
             fold: the journal so far; from here on this folds what `read` is told.
-            term: later than any on record.
+            term: its own, of no earlier epoch than those on record.
             known: hosts that are devices of this network; nobody else joins, or is waited for.
             window: items that may be under way together; 1 if one of the devices keeps no window.
         """
@@ -220,7 +220,8 @@ class HexMaster:
         if not self.fold.fold(record, now if put_at is None else put_at):
             del self._pending[:is_next]
             return self._done()
-        if record.term > self.term:
+        led = self.fold.term
+        if led != self.term and (self.is_leading or led.epoch > self.term.epoch):
             self.is_leading, self.is_deposed = False, True
         elif is_next:
             self._recorded(self._pending.pop(0), now)

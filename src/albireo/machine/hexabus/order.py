@@ -135,10 +135,9 @@ class EventOrder:
         """Devices that are to have an item."""
         return {host for host, one in self.members.items() if one.behind < item}
 
-    def snapshot(self, through: int) -> HouseSnapshot:
+    def snapshot(self) -> HouseSnapshot:
         """All of this."""
         return HouseSnapshot(
-            through=through,
             last=self.last,
             all_have=self.all_have,
             since=self.since,

@@ -52,16 +52,16 @@ class HexLedger:
         entry = record.entry
         if record.term == BY_HAND:
             is_void = not isinstance(entry, HouseTaken | ResetOrdered)
-        elif record.term > self._term:
-            is_void = not (isinstance(entry, LeadTaken) or not self.valid)
+        elif record.term != self._term:
+            is_void = record.term.epoch < self._term.epoch or not (isinstance(entry, LeadTaken) or not self.valid)
         else:
-            is_void = record.term != self._term
+            is_void = False
         if isinstance(entry, EventTaken) and entry.port == 0:
             is_void |= entry.number != (self._began - 1) % NUMBER_MAX + 1
         if is_void:
             self.void += 1
             return False
-        self._term = max(self._term, record.term)
+        self._term = self._term if record.term == BY_HAND else record.term
         self.valid.append((record, at))
         match entry:
             case EventTaken(host=host, eid=eid):

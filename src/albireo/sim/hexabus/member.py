@@ -60,29 +60,30 @@ class HexMember:
             return
         for number, (record, at) in enumerate(self.world.journal[self.entry :], self.entry + 1):
             self.entry, self._since_snapshot = number, self._since_snapshot + 1
-            snapshot = record.entry if isinstance(record.entry, HouseSnapshot) else None
-            if snapshot is not None and self.is_void(snapshot, number):
-                continue
-            self._is_whole = self._is_whole or number == 1 or snapshot is not None
+            self._is_whole = self._is_whole or number == 1 or isinstance(record.entry, HouseSnapshot)
             if not self._is_whole:
                 continue
             if self.master is None:
                 self.fold.fold(record, at)
             else:
                 self.do(self.master.read(record, self.world.now, at))
-            if snapshot is not None:
+            if self.fold.is_at(record, at):
                 self._since_snapshot, self.let_go = 0, number
+        if self.master is not None and self.master.is_deposed and self.lease_until == FOREVER:
+            self._begin_anew(self.master.term.epoch)
         self._snapshot()
 
-    @staticmethod
-    def is_void(snapshot: HouseSnapshot, number: int) -> bool:
-        return snapshot.through != number - 1
+    def _begin_anew(self, epoch: int) -> None:
+        """Another one said that it leads, and the node does not: the adapter is lost, and connects again."""
+        self.begin()
+        self.lead(epoch)
+        self.read()
 
     def _snapshot(self) -> None:
         master = self.master
         if self._since_snapshot >= SNAPSHOT_EVERY and master is not None and master.is_leading and not master.has_put:
             self._since_snapshot = 0
-            kept = self.fold.snapshot(self.world.now, self.entry)
+            kept = self.fold.snapshot(self.world.now)
             self.do([PutRecord(JournalRecord(master.term, kept))])
 
     def _tell_time(self, master: HexMaster) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from albireo.codec.hexabus.journal import AllHave, JournalRecord
+from albireo.codec.hexabus.journal import AllHave, HouseSnapshot, JournalRecord
 from albireo.codec.hexabus.packets import NUMBER_MAX
 from albireo.codec.hexabus.recovery import RecoveryTold, encode_recovery
 from albireo.machine.hexabus.acting import ActingDevice
@@ -14,7 +14,6 @@ from albireo.machine.hexabus.master import HexMaster, PutRecord, _Pending
 from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.rows import Hearing, OrderRow, ReceiveRow
 from albireo.sim.engine.stage import first_caught, taken
-from albireo.sim.hexabus.member import HexMember
 from albireo.sim.hexabus.world import HexWorld
 
 SEEDS_PER_SHORTCUT: Final = 50
@@ -93,8 +92,8 @@ def _folds_all(_: Any) -> Any:
     return lambda self, record: True
 
 
-def _never_void(_: Any) -> Any:
-    return staticmethod(lambda snapshot, number: False)
+def _any_snapshot(_: Any) -> Any:
+    return lambda self, record, now: isinstance(record.entry, HouseSnapshot) and record.term == self.term
 
 
 def _with_zero(_: Any) -> Any:
@@ -160,7 +159,7 @@ HEXABUS_SHORTCUTS: Final[Mapping[str, Change]] = {
     "recovery with what is so now": (HexMaster, "_answer_start", _at_present),
     "recovery that waits for no pieces": (ActingDevice, "_resumes", _without_pieces),
     "void records folded": (HouseFold, "_counts", _folds_all),
-    "snapshot taken that others overtook": (HexMember, "is_void", _never_void),
+    "snapshot taken that others overtook": (HouseFold, "is_at", _any_snapshot),
     "number zero not left out": (EventOrder, "number_of", _with_zero),
     "entries put again while on their way": (HexMaster, "_put", _twice),
     "no word of what all have": (HexMaster, "_put", _keeps(AllHave)),

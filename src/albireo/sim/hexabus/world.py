@@ -7,7 +7,16 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.hexabus.journal import BY_HAND, AllHave, HouseSnapshot, HouseTaken, JournalRecord, ResetOrdered, Term
+from albireo.codec.hexabus.journal import (
+    BY_HAND,
+    AllHave,
+    HouseSnapshot,
+    HouseTaken,
+    JournalRecord,
+    LeadTaken,
+    ResetOrdered,
+    Term,
+)
 from albireo.machine.hexabus.device import TO_GROUP, HexAddress
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.model.instant import SECOND, Instant
@@ -64,7 +73,7 @@ class HexWorld(HexStage):
             fold = HouseFold(local_s)
             fold.fold(record, self.now)
             last = NEAR_WRAP + self.chance.randrange(4)
-            kept = msgspec.structs.replace(fold.snapshot(self.now, 0), last=last, all_have=last, items=(), recent=())
+            kept = msgspec.structs.replace(fold.snapshot(self.now), last=last, all_have=last, items=(), recent=())
             record = JournalRecord(Term(1, 0), kept)
         self._commit(record)
         self._take_over(0)
@@ -155,6 +164,13 @@ class HexWorld(HexStage):
         entries: list[HouseTaken | ResetOrdered] = [HouseTaken(house), ResetOrdered("by hand")]
         self._commit(JournalRecord(BY_HAND, self.chance.choice(entries)))
 
+    def _forge(self) -> None:
+        """A stranger says that it leads, in a term that may be, or that an entry of before is its own."""
+        term = Term(self.epoch, self.chance.randrange(1 << 62))
+        if self.chance.random() < 0.5:
+            term = Term(self.epoch - 1, 0)
+        self._commit(JournalRecord(term, LeadTaken()))
+
     # Who leads.
 
     def _take_over(self, index: int) -> None:
@@ -241,6 +257,7 @@ class HexWorld(HexStage):
             (4, self._cut),
             (2, self._fill_disk),
             (4, self._operate),
+            (2, self._forge),
         ]
         (deed,) = self.chance.choices([each for _, each in deeds], [weight for weight, _ in deeds])
         deed()
@@ -310,10 +327,10 @@ class HexWorld(HexStage):
         plain = HouseFold(local_s)
         for record, at in self.ledger.valid:
             plain.fold(record, at)
-        kept = plain.snapshot(self.now, 0)
+        kept = plain.snapshot(self.now)
         for one in self.members:
             for field in (field for field in kept.__struct_fields__ if field != "ages_ns"):  # On each one's clock.
-                own, wanted = getattr(one.fold.snapshot(self.now, 0), field), getattr(kept, field)
+                own, wanted = getattr(one.fold.snapshot(self.now), field), getattr(kept, field)
                 if own != wanted:
                     raise Violation(f"member {one.index} has {field} {own!r}, and {wanted!r} follows from the journal")
         silent = plain.silent

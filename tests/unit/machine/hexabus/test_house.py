@@ -78,7 +78,7 @@ class WholeHouse:
         """A member leads that knows what is on record, and nothing else."""
         fold = HouseFold()
         for data in self.record:
-            fold.fold(decode_record(data), self.now)
+            fold.fold(decode_record(data, self.epoch), self.now)
         self.epoch += 1
         self.journal: deque[JournalRecord] = deque()
         self.master = HexMaster(fold, Term(self.epoch, 0), set(NAMES))

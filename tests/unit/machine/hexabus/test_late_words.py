@@ -165,7 +165,7 @@ def test_a_snapshot_says_of_which_times_of_day_was_told() -> None:
     silent = lead.master.fold.silent
     assert silent is not None and not silent.due(NOW)
     other = HouseFold(lambda _: 86_400)
-    other.fold(JournalRecord(Term(1, 0), lead.master.fold.snapshot(NOW, 9)), NOW)
+    other.fold(JournalRecord(Term(1, 0), lead.master.fold.snapshot(NOW)), NOW)
     assert other.silent is not None and not other.silent.due(NOW)
 
 

@@ -1,0 +1,110 @@
+"""Journal of the Hexabus adapter with entries that somebody forged: both members, and each start, decide alike."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from albireo.codec.hexabus.journal import (
+    DeviceJoined,
+    DeviceLeft,
+    HouseSnapshot,
+    JournalEntry,
+    JournalRecord,
+    LeadTaken,
+    Term,
+    decode_record,
+    encode_record,
+)
+from albireo.field.hexabus.adapter import Hexabus
+from albireo.field.journal import JournalEntryRead, Read
+from albireo.field.kinds import Surroundings, create_adapter
+from albireo.machine.hexabus.fold import HouseFold
+from albireo.machine.hexabus.master import HexMaster, PutRecord
+from albireo.model.bounded import INT64_MAX
+from albireo.model.instant import Instant
+from albireo.runtime.clock import boot_ns
+
+LAMP = "fd00::11"
+OWN, OTHER = Term(3, 7), Term(4, 1)
+NOW = Instant(10)
+AHEAD = JournalRecord(Term(INT64_MAX, INT64_MAX), LeadTaken())
+
+
+class Entries:
+    """A journal with given entries."""
+
+    def __init__(self, entries: Sequence[tuple[int, bytes]]) -> None:
+        self.trouble = ""
+        self.done = 0
+        self._entries = [JournalEntryRead(number, 1, epoch, data) for number, (epoch, data) in enumerate(entries, 1)]
+
+    async def open(self, read: Read) -> None:
+        read([one for one in self._entries if one.number >= self.done])
+
+    def put(self, data: bytes) -> None: ...
+
+    def let_go(self, number: int) -> None:
+        self.done = number
+
+    async def close(self) -> None: ...
+
+
+def adapter_of(journal: Entries) -> Hexabus:
+    row = {"name": "light", "device": "lamp", "address": LAMP, "endpoint": "relay", "eid": "1", "type": "bool"}
+    arguments = {"name": "house", "kind": "hexabus", "interface": "lo", "items": [row]}
+    adapter = create_adapter(arguments, Surroundings(Path(), boot_ns, journal=lambda: journal))
+    assert isinstance(adapter, Hexabus)
+    return adapter
+
+
+def read_by(journal: Entries) -> dict[str, int]:
+    adapter = adapter_of(journal)
+    asyncio.run(adapter.connect())
+    return dict(adapter.counters())
+
+
+def entry(epoch: int, term: Term, one: JournalEntry) -> tuple[int, bytes]:
+    return epoch, encode_record(JournalRecord(term, one))
+
+
+def test_a_term_of_an_epoch_that_the_log_had_not_reached_is_void_and_counted() -> None:
+    forged = [(3, encode_record(AHEAD)), entry(3, OTHER, LeadTaken()), (3, b"noise")]
+    journal = Entries([*forged, entry(3, OWN, LeadTaken()), *forged, entry(3, OWN, DeviceJoined(LAMP))])
+    counts = read_by(journal)
+    assert (counts["members"], counts["journal_void"], counts["journal_entries"]) == (1, 6, 8)
+    later = Entries([entry(3, OWN, LeadTaken()), entry(4, OTHER, LeadTaken()), entry(4, OTHER, DeviceJoined(LAMP))])
+    assert read_by(later)["members"] == 1
+
+
+def test_nobody_lets_go_of_the_journal_for_a_snapshot_that_does_not_count() -> None:
+    nothing = HouseSnapshot(last=0, all_have=0, since=1, items=(), recent=(), members=(), rows=())
+    joined = [entry(3, OWN, LeadTaken()), entry(3, OWN, DeviceJoined(LAMP))]
+    for term in (Term(3, 9), OWN):
+        forged = Entries([*joined, entry(3, term, nothing)])
+        assert (read_by(forged)["members"], forged.done) == (1, 0)
+        assert read_by(forged)["members"] == 1, "so says the next start as well"
+    fold = HouseFold()
+    for _, data in joined:
+        fold.fold(decode_record(data, 3), NOW)
+    late = Entries([*joined, entry(4, OTHER, LeadTaken()), entry(4, OWN, fold.snapshot(NOW))])
+    assert (read_by(late)["members"], late.done) == (1, 0), "what the new one puts would be void behind it"
+    true = Entries([*joined, entry(3, OWN, fold.snapshot(NOW))])
+    for _ in range(2):
+        assert (read_by(true)["members"], true.done) == (1, 3)
+
+
+@pytest.mark.parametrize("forged", [Term(3, INT64_MAX), Term(3, 0), Term(2, INT64_MAX)])
+def test_a_forged_lead_of_a_term_that_may_be_costs_one_lead_and_the_next_one_counts(forged: Term) -> None:
+    fold = HouseFold()
+    for life in (7, 3):  # A start on a machine whose boot clock is behind.
+        lead = HexMaster(fold, Term(3, life), {LAMP})
+        for one in lead.begin():
+            assert isinstance(one, PutRecord)
+            lead.read(one.record, NOW)
+        assert lead.is_leading
+        lead.read(JournalRecord(forged, LeadTaken()), NOW)
+        assert lead.is_deposed == (forged.epoch == 3)
+        left = JournalRecord(lead.term, DeviceLeft(LAMP, "silent"))
+        assert fold.fold(left, NOW) == (not lead.is_deposed), "what the deposed one still writes is void"
