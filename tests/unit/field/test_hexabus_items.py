@@ -51,6 +51,15 @@ def test_mistakes_are_named_with_a_remedy(cells: dict[str, str], column: str) ->
         ({"items": [ROW, {**ROW, "name": "other"}]}, "endpoint 1 of lamp_1 stands there twice"),
         ({"items": [ROW, {**ROW, "name": "b", "eid": "2", "address": "fd00::12"}]}, "lamp_1 has two addresses"),
         ({"items": [ROW, {**ROW, "name": "b", "eid": "2", "device": "lamp_2"}]}, "the address of lamp_1, lamp_2"),
+        (
+            {
+                "items": [
+                    {**ROW, "name": f"n{one}", "device": f"d{one}", "address": f"fd00::1:{one:x}"}
+                    for one in range(1001)
+                ]
+            },
+            "1,001 devices; a network has 1,000 at most",
+        ),
         ({"master": "fd00::1"}, ""),
         ({"master": "10.0.0.1/24"}, "write an IPv6 address and its prefix"),
         ({"master": "ff05::1/64"}, "no address of a host"),

@@ -6,22 +6,39 @@ from pathlib import Path
 
 import pytest
 
+from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.journal import (
+    DATAGRAM_BYTES_MAX,
+    DEVICES_MAX,
+    HOUSE_BYTES_MAX,
+    PART_BYTES,
+    PARTS_MAX,
+    PIECE_BYTES,
+    AllHave,
     DeviceJoined,
+    DeviceKept,
     DeviceLeft,
+    EventTaken,
     HouseSnapshot,
     JournalEntry,
     JournalRecord,
     LeadTaken,
+    RecordReader,
+    RowKept,
     Term,
     decode_record,
     encode_record,
+    entries_of,
 )
+from albireo.codec.hexabus.recovery import PIECES_MAX
+from albireo.codec.hexabus.values import HexType
 from albireo.field.hexabus.adapter import Hexabus
 from albireo.field.journal import JournalEntryRead, Read
 from albireo.field.kinds import Surroundings, create_adapter
 from albireo.machine.hexabus.fold import HouseFold
-from albireo.machine.hexabus.master import HexMaster, PutRecord
+from albireo.machine.hexabus.master import PENDING_MAX, HexMaster, PutRecord
+from albireo.machine.hexabus.order import ROWS_MAX
+from albireo.machine.hexabus.rows import FIRSTS_MAX, WINDOW
 from albireo.model.bounded import INT64_MAX
 from albireo.model.instant import Instant
 from albireo.runtime.clock import boot_ns
@@ -93,6 +110,63 @@ def test_nobody_lets_go_of_the_journal_for_a_snapshot_that_does_not_count() -> N
     true = Entries([*joined, entry(3, OWN, fold.snapshot(NOW))])
     for _ in range(2):
         assert (read_by(true)["members"], true.done) == (1, 3)
+
+
+def largest() -> HouseSnapshot:
+    """Snapshot of as many devices as a network has, each with all that is remembered of one."""
+    hosts = [f"fd00:1111:2222:3333:4444:5555:6666:{one:x}" for one in range(0x1000, 0x1000 + DEVICES_MAX)]
+    firsts, recent = (bytes(DATAGRAM_BYTES_MAX),) * FIRSTS_MAX, (0xFFFF,) * WINDOW
+    pieces = (bytes(PIECE_BYTES),) * PIECES_MAX
+    return HouseSnapshot(
+        last=1 << 40,
+        all_have=(1 << 40) - PENDING_MAX,
+        since=1,
+        items=(bytes(DATAGRAM_BYTES_MAX),) * PENDING_MAX,
+        recent=(None,) * WINDOW,
+        members=tuple(DeviceKept(host, 1 << 40, 0xFFFF, pieces) for host in hosts),
+        rows=tuple(
+            RowKept(host, port, 0xFFFF, firsts, False, recent)
+            for host in hosts
+            for port in range(0xFFFF, 0xFFFF - ROWS_MAX, -1)
+        ),
+        house=bytes(HOUSE_BYTES_MAX),
+        memory=bytes(4096),
+        ages_ns=(INT64_MAX,) * 255,
+        values=((INT64_MAX, HexType.STRING, bytes(128)),) * 255,
+    )
+
+
+def test_a_snapshot_of_the_largest_network_stands_in_several_entries() -> None:
+    record = JournalRecord(OWN, largest())
+    parts = entries_of(record)
+    assert 20 < len(parts) <= PARTS_MAX and max(map(len, parts)) <= PART_BYTES + 3
+    reader = RecordReader()
+    told = [reader.read(number, 3, data) for number, data in enumerate(parts, 5)]
+    assert told == [None] * (len(parts) - 1) + [record] and reader.first == 5
+    for wrong in (parts[1], parts[0][:2], b"\xc1\x00\xff", b"\xc1\x01\x00"):
+        with pytest.raises(DecodeError):
+            reader.read(99, 3, wrong)
+
+
+def test_a_start_reads_from_the_first_entry_of_a_large_snapshot_on() -> None:
+    """Whatever others put between its entries, unless it changes something."""
+    fold, joined = HouseFold(), [entry(3, OWN, LeadTaken())]
+    hosts = [f"fd00::{one:x}" for one in range(0x1000, 0x1000 + DEVICES_MAX)]
+    joined += [entry(3, OWN, DeviceJoined(host)) for host in hosts]
+    told = {"number": 1, "first": bytes(DATAGRAM_BYTES_MAX), "eid": 4, "datatype": HexType.UINT8, "value": b"1"}
+    joined += [entry(3, OWN, EventTaken(host=host, port=1, **told)) for host in hosts]  # type: ignore[arg-type]
+    joined.append(entry(3, OWN, AllHave(len(hosts))))
+    for _, data in joined:
+        fold.fold(decode_record(data, 3), NOW)
+    first, *others = entries_of(JournalRecord(OWN, fold.snapshot(NOW)))[:2]
+    assert others, "it has two entries"
+    noise = 3, others[0][:3] + b"noise"
+    journal = Entries([*joined, (3, first), (3, encode_record(AHEAD)), (3, others[0])])
+    for _ in range(2):
+        assert read_by(journal)["members"] == DEVICES_MAX and journal.done == len(joined) + 1
+    for between in (noise, entry(3, OWN, DeviceJoined(LAMP))):
+        overtaken = Entries([*joined, (3, first), between, (3, others[0])])
+        assert read_by(overtaken)["members"] >= DEVICES_MAX and overtaken.done == 0
 
 
 @pytest.mark.parametrize("forged", [Term(3, INT64_MAX), Term(3, 0), Term(2, INT64_MAX)])

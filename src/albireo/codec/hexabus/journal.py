@@ -1,6 +1,7 @@
 """Journal of the master: what happened, in the order that counts for all.
 
-    record = msgpack [epoch, life, entry]
+    record = msgpack [[epoch, life], entry]
+    part   = C1 (no record begins so), its number, number of the last one, 1 byte each; its bytes of a large record
 
 Who writes says in which term it leads: the epoch of the node, and the start of the adapter on the boot clock of its
 machine. A term begins with the entry by which a member takes the lead, and ends with the next such entry of the same
@@ -26,6 +27,11 @@ PIECE_BYTES: Final = 65
 DATAGRAM_BYTES_MAX: Final = 200
 """Bytes of the longest datagram that tells of an event, and some."""
 HOUSE_BYTES_MAX: Final = 128 * 1024
+PART_BYTES: Final = 192 * 1024
+"""Bytes of a record that stand in one entry of the journal."""
+PARTS_MAX: Final = 32
+DEVICES_MAX: Final = 1_000
+"""Devices of a network: the largest snapshot of so many has room in the parts."""
 Number16 = Annotated[int, Meta(ge=0, le=0xFFFF)]
 HexHost = Annotated[str, Meta(max_length=64)]
 
@@ -152,6 +158,7 @@ class JournalRecord(msgspec.Struct, frozen=True, array_like=True):
     entry: JournalEntry
 
 
+_PART: Final = b"\xc1"
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[JournalRecord]] = msgspec.msgpack.Decoder(JournalRecord)
 
@@ -183,6 +190,38 @@ def decode_record(data: bytes, epoch: int) -> JournalRecord:
     if record.term.epoch > epoch:
         raise DecodeError(0, f"a term of epoch {record.term.epoch}, in epoch {epoch} of the log")
     return record
+
+
+def entries_of(record: JournalRecord) -> list[bytes]:
+    """Entries of the journal in which a record stands, one after the other: one, unless it is a large snapshot."""
+    data = encode_record(record)
+    parts = [data[at : at + PART_BYTES] for at in range(0, len(data), PART_BYTES)]
+    return [_PART + bytes([at, len(parts) - 1]) + part for at, part in enumerate(parts)] if len(parts) > 1 else parts
+
+
+class RecordReader:
+    """Records of the journal, of its entries one after the other."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._began = self.first = 0
+        """Number of the entry with which the last record begins."""
+
+    def read(self, number: int, epoch: int, data: bytes) -> JournalRecord | None:
+        """The record that ends with an entry; None: its other parts follow. Raises DecodeError, as `decode_record`."""
+        if not data.startswith(_PART):
+            self.first = number
+            return decode_record(data, epoch)
+        at, last = data[1:3] if len(data) > 2 else (0, 0)
+        if at == 0:
+            self._parts, self._began = [], number
+        if at != len(self._parts) or not at <= last < PARTS_MAX:
+            raise DecodeError(0, f"part {at} of {last}, which does not follow")
+        self._parts.append(data[3:])
+        if at < last:
+            return None
+        whole, self._parts, self.first = b"".join(self._parts), [], self._began
+        return decode_record(whole, epoch)
 
 
 def event_of(host: str, port: int, number: int, first: bytes, eid: int, value: HexValue) -> EventTaken:

@@ -26,8 +26,8 @@ from albireo.codec.hexabus.journal import (
     DeviceLeft,
     HouseSnapshot,
     JournalRecord,
-    decode_record,
-    encode_record,
+    RecordReader,
+    entries_of,
 )
 from albireo.codec.hexabus.packets import AckPacket, ErrorPacket, QueryPacket, ReportPacket, WritePacket
 from albireo.codec.hexabus.values import HexType, HexValue, encode_value
@@ -98,9 +98,8 @@ class Hexabus:
 
     def _forget(self) -> None:
         self._fold = HouseFold(self._local_s)
+        self._records = RecordReader()
         self._since_snapshot = 0
-        self._is_whole = False
-        """The entries that were read begin with the first entry, or with a snapshot."""
 
     def _local_s(self, at: Instant) -> int:
         """Local time at an instant, seconds since 1970."""
@@ -207,14 +206,13 @@ class Hexabus:
         for one in entries:
             self._since_snapshot += 1
             self._counts["journal_entries"] += 1
-            self._is_whole = self._is_whole or one.number == 1
+            self._fold.is_begun = self._fold.is_begun or one.number == 1
             try:
-                record = decode_record(one.data, one.epoch)
+                record = self._records.read(one.number, one.epoch, one.data)
             except DecodeError:
                 self._counts["journal_void"] += 1
                 continue
-            self._is_whole = self._is_whole or isinstance(record.entry, HouseSnapshot)
-            if not self._is_whole:
+            if record is None or not (self._fold.is_begun or isinstance(record.entry, HouseSnapshot)):
                 continue
             put_at = Instant(now - max(0, wall_ns - one.at_ns))
             refused = self._fold.refused
@@ -226,7 +224,7 @@ class Hexabus:
             match record.entry:
                 case HouseSnapshot() if self._fold.is_at(record, put_at):
                     self._since_snapshot = 0
-                    self._let_go(one.number)
+                    self._let_go(self._records.first)
                 case DeviceLeft(host=host):
                     self._mark(host)
                 case DeviceJoined(host=host):
@@ -250,7 +248,8 @@ class Hexabus:
             return
         self._since_snapshot = 0
         kept = self._fold.snapshot(self._surroundings.now())
-        journal.put(encode_record(JournalRecord(lead.master.term, kept)))
+        for data in entries_of(JournalRecord(lead.master.term, kept)):
+            journal.put(data)
 
     # Values.
 

@@ -6,12 +6,14 @@
 `device` and `endpoint` are the names by which state machines know them.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from ipaddress import AddressValueError, IPv6Address
 from typing import Final
 
 import msgspec
 
+from albireo.codec.hexabus.journal import DEVICES_MAX
 from albireo.codec.hexabus.values import HexType
 from albireo.codec.topology.adapter_kind import RowMistake
 from albireo.field.item_cells import (
@@ -105,14 +107,17 @@ def _host(text: str) -> str:
 def table_of(rows: list[HexItem]) -> list[str]:
     """Rows that do not go together, in words; empty: all do."""
     found, hosts, places = [], dict[str, str](), set[tuple[str, int]]()
+    kinds, names = defaultdict[str, set[bool]](set), defaultdict[str, set[str]](set)
     for one in rows:
         if hosts.setdefault(one.device, one.host) != one.host:
             found.append(f"device {one.device} has two addresses, {hosts[one.device]} and {one.host}")
         if (one.host, one.eid) in places:
             found.append(f"endpoint {one.eid} of {one.device} stands there twice")
         places.add((one.host, one.eid))
-    kinds = {one.device: {other.is_original for other in rows if other.device == one.device} for one in rows}
+        kinds[one.device].add(one.is_original)
+        names[one.host].add(one.device)
+    if len(hosts) > DEVICES_MAX:
+        found.append(f"{len(hosts):,} devices; a network has {DEVICES_MAX:,} at most")
     found += [f"{name} is an original in some rows only" for name, one in kinds.items() if len(one) > 1]
-    names = {host: {one.device for one in rows if one.host == host} for host in hosts.values()}
     found += [f"{host} is the address of {', '.join(sorted(one))}" for host, one in names.items() if len(one) > 1]
     return found

@@ -70,7 +70,8 @@ class HouseFold:
         """Why the last machines that were given mean nothing; empty: they do."""
         self.programs: Mapping[str, bytes] = {}
         """Program of each device, by host."""
-        self._is_begun = False
+        self.is_begun = False
+        """The records so far begin with the first one of the journal, or with a snapshot."""
 
     def fold(self, record: JournalRecord, now: Instant) -> bool:
         """Take the next record. False: it is void, and says nothing.
@@ -81,7 +82,7 @@ class HouseFold:
         entry = record.entry
         if not self._counts(record) or not self._is_about(entry):
             return False
-        if isinstance(entry, HouseSnapshot) and not self._is_begun:
+        if isinstance(entry, HouseSnapshot) and not self.is_begun:
             try:
                 self._restore(entry, now)
             except (CompileError, DecodeError, ValueError):
@@ -90,7 +91,7 @@ class HouseFold:
             self.term = record.term
         if isinstance(entry, HouseSnapshot):
             return True
-        self._is_begun = True
+        self.is_begun = True
         if isinstance(entry, HouseTaken):
             try:
                 self._take(entry.house, now)
@@ -110,7 +111,7 @@ class HouseFold:
         entry = record.entry
         if record.term == BY_HAND:
             return isinstance(entry, HouseTaken | ResetOrdered)
-        begins = isinstance(entry, LeadTaken) or (isinstance(entry, HouseSnapshot) and not self._is_begun)
+        begins = isinstance(entry, LeadTaken) or (isinstance(entry, HouseSnapshot) and not self.is_begun)
         return record.term == self.term or (begins and record.term.epoch >= self.term.epoch)
 
     def _is_about(self, entry: JournalEntry) -> bool:
@@ -152,7 +153,7 @@ class HouseFold:
         self.order.restore(kept)
         if self.silent is not None:
             self.silent.restore(kept, now)
-        self._is_begun = True
+        self.is_begun = True
 
     def _take(self, data: bytes, now: Instant) -> None:
         """Other machines, which begin with their first states."""
