@@ -62,6 +62,8 @@ SILENT_POLLS: Final = 5
 """Polls without a word after which an item is asked for; after as many questions in vain it has no communication."""
 WHOLE_MAX: Final = (1 << 63) - 1
 """Largest value of an item; an endpoint of type uint64 may have a larger one."""
+RESET_TOLD_NS: Final = 60 * SECOND
+"""So long a case says that all devices began anew with one."""
 ASKED_MAX: Final = 64
 """Questions of one poll."""
 
@@ -99,6 +101,8 @@ class Hexabus:
     def _forget(self) -> None:
         self._fold = HouseFold(self._local_s)
         self._records = RecordReader()
+        self._joined = dict[str, Instant]()
+        """When each device joined last."""
         self._since_snapshot = 0
 
     def _local_s(self, at: Instant) -> int:
@@ -177,7 +181,19 @@ class Hexabus:
         is_leading = self._lead is not None and self._lead.master.is_leading
         members = self._fold.order.members
         lost = {f"lost_{name}": is_leading and host not in members for name, host in self._devices.items()}
-        return {"house_refused": is_leading and bool(self._fold.refused), **lost}
+        resets = {
+            f"reset_{name}": is_leading and self._was_reset(host)
+            for name, host in self._devices.items()
+            if self._originals[host]
+        }
+        return {"house_refused": is_leading and bool(self._fold.refused), **lost, **resets}
+
+    def _was_reset(self, host: str) -> bool:
+        """Whether an original has begun anew alone, and others have not since; or all with it, not long ago."""
+        member, since = self._fold.order.members.get(host), self._fold.order.since
+        if self._config.original_resets == "all":
+            return self._surroundings.now() < self._joined.get(host, 0) + RESET_TOLD_NS
+        return member is not None and member.behind >= since
 
     # The lead.
 
@@ -228,6 +244,7 @@ class Hexabus:
                 case DeviceLeft(host=host):
                     self._mark(host)
                 case DeviceJoined(host=host):
+                    self._joined[host] = put_at
                     self._hear_again(host)
         self._snapshot()
 

@@ -1,7 +1,7 @@
 """Settings of a Hexabus adapter: the keys of its `[[node.adapter]]`."""
 
 from ipaddress import IPv6Interface
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -17,6 +17,8 @@ class HexabusConfig(AdapterConfig, frozen=True):
     """Address of the master with the length of its prefix, which devices obey; whoever leads has it."""
     has_address: bool = False
     """True: the interface has the address already, and keeps it; for a node that stands alone."""
+    original_resets: Literal["alone", "all"] = "alone"
+    """Who begins anew when a device of the original firmware joins: it alone, or all devices with it."""
     write_max_ms: Annotated[int, Meta(ge=1, le=60_000)] = 50
     """As for every adapter; a datagram has a short way."""
 

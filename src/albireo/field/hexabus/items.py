@@ -31,8 +31,8 @@ from albireo.model.value import ValueType
 
 COLUMNS: Final = ("device", "address", "endpoint", "eid", "type", "groups", "original", *ITEM_COLUMNS)
 RESERVED: Final = frozenset({CONTROL, PROGRAM, FAILED, RECOVERY, 254})
-DEVICE_CHARS_MAX: Final = 59
-"""The item `lost_NAME` has 64."""
+DEVICE_CHARS_MAX: Final = 58
+"""The item `reset_NAME` has 64."""
 EID_MAX: Final = 0xFFFF_FFFF
 _TYPES: Final = {one.name.lower(): one for one in HexType if one not in (HexType.BYTES65, HexType.BYTES16)}
 VALUE_TYPES: Final = {
@@ -75,7 +75,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "") -> HexItem | list[Ro
     if eid in RESERVED:
         cells.wrong("eid", f"endpoint {eid} is for running the device", "leave it to the node")
     if not is_item_name(cells.text("device")) or len(cells.text("device")) > DEVICE_CHARS_MAX:
-        cells.wrong("device", f"device is {cells.text('device')!r}", "write a name as of an item, shorter by 5")
+        cells.wrong("device", f"device is {cells.text('device')!r}", "write a name as of an item, shorter by 6")
     item = declared_item(cells, adapter, VALUE_TYPES.get(datatype, ValueType.INT64))
     dead_band, is_original = dead_band_of(cells), cells.truth("original") or False
     if cells.mistakes or item is None:

@@ -20,6 +20,7 @@ from albireo.codec.hexabus.journal import JournalRecord, Term, encode_record
 from albireo.codec.hexabus.packets import (
     GROUP,
     PORT,
+    AckPacket,
     ErrorPacket,
     HexDatagram,
     InfoPacket,
@@ -34,11 +35,10 @@ from albireo.field.hexabus.aside import HexQuestions
 from albireo.field.hexabus.config import HexabusConfig
 from albireo.field.hexabus.sockets import Came, HexSocket, open_socket
 from albireo.field.kinds import Surroundings
-from albireo.machine.hexabus.device import TO_GROUP, HexAddress, SendDatagram
+from albireo.machine.hexabus.device import START_UP, TO_GROUP, HexAddress, SendDatagram
 from albireo.machine.hexabus.endpoints import DEVICE, PROGRAM_ID
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.master import HexMaster, MasterEffect, ProgramAsked, PutRecord, ValueTold
-from albireo.machine.hexabus.rows import WINDOW
 from albireo.machine.hexabus.upload import program_id, stored
 from albireo.model.instant import SECOND, Instant
 
@@ -47,6 +47,8 @@ ADDRESS_S: Final = 1.0
 """Interval at which the address is prolonged."""
 PERMIT_S: Final = 0.02
 """Interval at which a master looks whether it may send by now."""
+RESET_S: Final = 1.0
+"""Shortest time between two resets of a device, whatever it says about them."""
 TIME_S: Final = 60.0
 """Interval at which devices are told the time, as the original's time service does, and with it what all have."""
 
@@ -68,6 +70,7 @@ class HexLead:
             told: takes values of endpoints as they come.
         """
         self._interface = config.interface
+        self._resets_all = config.original_resets == "all"
         self._own = IPv6Interface(config.master)
         self._address = None if config.has_address else MasterAddress(config.interface, self._own)
         self._surroundings = surroundings
@@ -108,8 +111,9 @@ class HexLead:
         for other in kept.values():
             other.close()
         self._asking = HexQuestions(interface, self._draw, host, may_send)
-        window = 1 if any(self._originals.values()) else WINDOW
-        self.master = HexMaster(fold, Term(epoch, self._surroundings.now()), self._originals.keys(), window=window)
+        originals = {host for host, is_original in self._originals.items() if is_original}
+        term, known = Term(epoch, self._surroundings.now()), self._originals.keys()
+        self.master = HexMaster(fold, term, known, originals=originals, resets_all=self._resets_all)
         self._begin("", self._hold())
         self._do(self.master.begin())
 
@@ -168,9 +172,9 @@ class HexLead:
                     self._send(to, data)
                 case ValueTold():
                     self._told(one)
-                case ProgramAsked(host=host, program=program):
+                case ProgramAsked(host=host):
                     if host not in self._tasks:
-                        self._begin(host, self._see_program(host, program))
+                        self._begin(host, self._see_program(host, one))
         self._arm()
 
     def _begin(self, name: str, work: Coroutine[None, None, None]) -> None:
@@ -218,14 +222,17 @@ class HexLead:
                 self._send(TO_GROUP, encode(HexDatagram(packet, self.master.number)))
             await asyncio.sleep(ADDRESS_S)
 
-    async def _see_program(self, host: str, program: bytes) -> None:
+    async def _see_program(self, host: str, asked: ProgramAsked) -> None:
         """See that a device has this program; it begins anew after an upload, and is asked again then."""
+        program, questions = asked.program, self.questions
         try:
-            answer = await self.questions.ask_one(host, QueryPacket(PROGRAM_ID))
+            answer = await questions.ask_one(host, QueryPacket(PROGRAM_ID)) if program else None
             is_it = isinstance(answer, ReportPacket) and answer.value.value == program_id(stored(program))
-            if is_it or isinstance(answer, ErrorPacket):  # It has no room for programs.
-                self._do(self.master.runs(host, program))
+            if not program or is_it or isinstance(answer, ErrorPacket):  # It has no room for programs.
+                if not asked.resets or isinstance(await questions.ask_one(host, START_UP), AckPacket):
+                    self._do(self.master.runs(host, program))
+                    await asyncio.sleep(RESET_S if asked.resets else 0)
             elif answer is not None and self._may_send() == GOES_ON:
-                self.uploads_failed += bool(await self.questions.upload(host, program))
+                self.uploads_failed += bool(await questions.upload(host, program))
         finally:
             self._tasks.pop(host, None)

@@ -94,17 +94,12 @@ class ProgramAsked(msgspec.Struct, frozen=True):
 
     host: str
     program: bytes
+    """Empty: whichever it has."""
+    resets: bool = False
+    """It is to be reset then: it begins anew when it is told so, and does not say so."""
 
 
 MasterEffect = PutRecord | SendDatagram | ValueTold | ProgramAsked
-
-
-class _Pending(msgspec.Struct):
-    """An entry on its way to the journal, and what is acknowledged once it is there."""
-
-    entry: JournalEntry
-    to: HexAddress | None = None
-    number: int = 0
 
 
 class _SentItem(msgspec.Struct):
@@ -124,14 +119,17 @@ class HexMaster:
         term: Term,
         known: AbstractSet[str],
         repeats: tuple[int, ...] = REPEATS,
-        window: int = WINDOW,
+        originals: AbstractSet[str] = frozenset(),
+        *,
+        resets_all: bool = False,
     ) -> None:
         """
         Args:
             fold: the journal so far; from here on this folds what `read` is told.
             term: its own, of no earlier epoch than those on record.
             known: hosts that are devices of this network; nobody else joins, or is waited for.
-            window: items that may be under way together; 1 if one of the devices keeps no window.
+            originals: those of `known` that keep no window of numbers, and can't be told with what to go on.
+            resets_all: all devices begin anew with such a one that joins; False: it alone does.
         """
         self.fold = fold
         self.order = fold.order
@@ -141,9 +139,11 @@ class HexMaster:
         self._known = known
         self.counts = {"malformed": 0, "strange": 0, "again": 0, "old": 0, "refused": 0, "events": 0}
         self._repeats = repeats
-        self._window = window
+        self._window = 1 if originals else WINDOW
+        self._originals, self._resets_all = originals, resets_all
         self._effects: list[MasterEffect] = []
-        self._pending: list[_Pending] = []
+        self._pending: dict[JournalEntry, tuple[HexAddress | None, int]] = {}
+        """Entries on their way to the journal, in order, each with what is acknowledged once it is there."""
         self.upto = 0
         """Item up to which all are over: every member has everything."""
         self._over: set[int] = set()
@@ -189,24 +189,14 @@ class HexMaster:
     def join(self, host: str) -> list[MasterEffect]:
         """Somebody says that a device is there, which does not say so itself."""
         if host in self._known and host not in self.order.members:
-            self._put(DeviceJoined(host))
+            self._starts.setdefault(host, (HexAddress(host), NO_NUMBER))
+            self._see(host)
         return self._done()
 
     def leave(self, host: str) -> list[MasterEffect]:
         """Somebody says that a device answers nothing any more."""
         if host in self.order.members:
             self._put(DeviceLeft(host, "silent"))
-        return self._done()
-
-    def reset(self, reason: str) -> list[MasterEffect]:
-        """An operator has all state machines begin anew."""
-        self._put(ResetOrdered(reason))
-        return self._done()
-
-    def take_house(self, house: bytes) -> list[MasterEffect]:
-        """Devices are to have these machines, encoded, if they have others."""
-        if house != self.fold.house:
-            self._put(HouseTaken(house))
         return self._done()
 
     def read(self, record: JournalRecord, now: Instant, put_at: Instant | None = None) -> list[MasterEffect]:
@@ -216,17 +206,15 @@ class HexMaster:
             put_at: instant at which it was put; None: now.
         """
         is_own = record.term == self.term
-        is_next = is_own and bool(self._pending) and self._pending[0].entry == record.entry
+        is_next = is_own and record.entry == next(iter(self._pending), None)
+        waits = self._pending.pop(record.entry) if is_next else (None, 0)
         if not self.fold.fold(record, now if put_at is None else put_at):
-            del self._pending[:is_next]
             return self._done()
         led = self.fold.term
         if led != self.term and (self.is_leading or led.epoch > self.term.epoch):
             self.is_leading, self.is_deposed = False, True
-        elif is_next:
-            self._recorded(self._pending.pop(0), now)
-        elif self.is_leading:
-            self._recorded(_Pending(record.entry), now)
+        elif is_next or self.is_leading:
+            self._recorded(record.entry, *waits, now)
         return self._done()
 
     def heard(self, source: HexAddress, data: bytes, now: Instant) -> list[MasterEffect]:
@@ -263,8 +251,8 @@ class HexMaster:
         member = self.order.members.get(host)
         if start is not None and member is not None and member.joined == start[1]:
             self._answer_start(*start)
-        elif start is not None and self.fold.programs.get(host) == program:
-            self._put(DeviceJoined(host, start[1], self.order.since), *start)
+        elif start is not None and self.fold.programs.get(host, b"") == program:
+            self._join(*start)
         return self._done()
 
     def time_passed(self, now: Instant) -> list[MasterEffect]:
@@ -299,10 +287,10 @@ class HexMaster:
         return effects
 
     def _put(self, entry: JournalEntry, to: HexAddress | None = None, number: int = 0) -> None:
-        if any(one.entry == entry for one in self._pending) or self.is_deposed:
+        if entry in self._pending or self.is_deposed:
             return
         self._tell_all_have()
-        self._pending.append(_Pending(entry, to, number))
+        self._pending[entry] = to, number
         self._effects.append(PutRecord(JournalRecord(self.term, entry)))
 
     def _tell_all_have(self) -> None:
@@ -311,9 +299,9 @@ class HexMaster:
             self._all_have_due = None
             self._put(AllHave(self.upto))
 
-    def _recorded(self, one: _Pending, now: Instant) -> None:
-        """An own entry is on record."""
-        match one.entry:
+    def _recorded(self, entry: JournalEntry, to: HexAddress | None, number: int, now: Instant) -> None:
+        """An own entry is on record, or an operator's."""
+        match entry:
             case LeadTaken():
                 self.is_leading = True
                 self.upto = self.order.all_have
@@ -327,13 +315,13 @@ class HexMaster:
                 self._hosts[self.order.last] = host
             case DeviceLeft(host=host):
                 self._starts.pop(host, None)
-        if isinstance(one.entry, HouseTaken):
+        if isinstance(entry, HouseTaken):
             self._probe(now)
-        if one.to is not None and isinstance(one.entry, DeviceJoined):
-            self._answer_start(one.to, one.number)
-        elif one.to is not None:
-            self._acknowledge(one.to, one.number)
-        if isinstance(one.entry, DeviceLeft | DeviceJoined):
+        if to is not None and isinstance(entry, DeviceJoined):
+            self._answer_start(to, number)
+        elif to is not None:
+            self._acknowledge(to, number)
+        if isinstance(entry, DeviceLeft | DeviceJoined):
             for item, under_way in self._under_way.items():
                 under_way.missing &= self.order.waits_for(item)
         self._go_on(now)
@@ -346,10 +334,10 @@ class HexMaster:
     def _answer_start(self, to: HexAddress, number: int) -> None:
         """Tell a device that begins anew with what it goes on, and behind which number, if it has joined."""
         member = self.order.members.get(to.host)
-        if member is None or member.joined != number:
+        if member is None or member.joined != number or number == NO_NUMBER:
             return
         behind = self.order.number_of(member.behind)
-        for piece in member.pieces:
+        for piece in () if to.host in self._originals else member.pieces:
             packet = WritePacket(RECOVERY, HexValue(HexType.BYTES65, piece))
             self._effects.append(SendDatagram(to, encode(HexDatagram(packet, behind))))
         self._effects.append(SendDatagram(to, encode(HexDatagram(AckPacket(number), behind))))
@@ -375,12 +363,12 @@ class HexMaster:
         except ValueError:  # A text that can't be said again as it is.
             self.counts["malformed"] += 1
             return
-        own = sum(isinstance(one.entry, EventTaken) and one.entry.host == source.host for one in self._pending)
+        own = sum(isinstance(one, EventTaken) and one.host == source.host for one in self._pending)
         unheard = sum(host == source.host for host in self._hosts.values())
         waiting = max(len(self._pending), self.order.last - self.upto)
         if waiting >= PENDING_MAX or own >= PENDING_OF_ONE_MAX or unheard >= UNHEARD_OF_ONE_MAX:
             self.counts["refused"] += 1
-        elif not any(one.entry == entry for one in self._pending):
+        elif entry not in self._pending:
             self._effects.append(ValueTold(source.host, eid, value))
             self._put(entry, source, datagram.number)
 
@@ -391,11 +379,22 @@ class HexMaster:
             self.counts["strange"] += 1
         elif member is not None and member.joined == datagram.number:
             self._answer_start(source, datagram.number)
-        elif host in self.fold.programs:
-            self._starts[host] = source, datagram.number
-            self._effects.append(ProgramAsked(host, self.fold.programs[host]))
         else:
-            self._put(DeviceJoined(host, datagram.number, self.order.since), source, datagram.number)
+            self._starts[host] = source, datagram.number
+            self._see(host)
+
+    def _see(self, host: str) -> None:
+        """Have a device join that begins anew, once it is as it must be."""
+        program, resets = self.fold.programs.get(host, b""), host in self._originals and not self._resets_all
+        if program or resets:
+            self._effects.append(ProgramAsked(host, program, resets))
+        else:
+            self._join(*self._starts.pop(host))
+
+    def _join(self, to: HexAddress, number: int) -> None:
+        self._put(DeviceJoined(to.host, number, self.order.since), to, number)
+        if to.host in self._originals and self._resets_all:
+            self._put(ResetOrdered(f"{to.host} is back"))
 
     def _has(self, host: str, cause: int, now: Instant) -> None:
         """A device says that it has an item; one that left is told to begin anew."""
@@ -414,7 +413,9 @@ class HexMaster:
     def _begin_items(self, now: Instant) -> bool:
         """Send what may be sent. True: some of it concerns nobody."""
         is_over = False
-        for item in range(self.upto + 1, min(self.order.last, self.upto + self._window) + 1):
+        # An original answers to the last number alone: the next leader must not ask it about the one before that.
+        upto = self.order.all_have if self._originals else self.upto
+        for item in range(self.upto + 1, min(self.order.last, upto + self._window) + 1):
             if item in self._over or item in self._under_way:
                 continue
             if any(one > self.upto and one not in self._over for one in self.order.needs(item)):
@@ -431,7 +432,7 @@ class HexMaster:
         self._probe_due = Instant(now + PROBE_NS)
         again = encode(HexDatagram(START_UP, self.order.number_of(self.order.last)))
         for host in sorted(self._known):
-            if host not in self.order.members:
+            if host not in self.order.members and host not in self._originals:
                 self._effects.append(SendDatagram(HexAddress(host), again))
 
     def _end(self, now: Instant) -> None:
@@ -445,3 +446,5 @@ class HexMaster:
             self._hosts.pop(self.upto, None)
         if self.upto > before and self._all_have_due is None:
             self._all_have_due = Instant(now + ALL_HAVE_NS)
+            if self._originals:
+                self._tell_all_have()

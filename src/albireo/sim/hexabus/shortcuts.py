@@ -10,7 +10,7 @@ from albireo.machine.hexabus.acting import ActingDevice
 from albireo.machine.hexabus.clocks import HouseClocks
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.independence import Independence
-from albireo.machine.hexabus.master import HexMaster, PutRecord, _Pending
+from albireo.machine.hexabus.master import HexMaster, PutRecord
 from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.rows import Hearing, OrderRow, ReceiveRow
 from albireo.sim.engine.stage import first_caught, taken
@@ -109,7 +109,7 @@ def _twice(_: Any) -> Any:
 
     def put(self: HexMaster, entry: Any, to: Any = None, number: int = 0) -> None:
         self._tell_all_have()
-        self._pending.append(_Pending(entry, to, number))
+        self._pending[entry] = to, number
         self._effects.append(PutRecord(JournalRecord(self.term, entry)))
 
     return put

@@ -142,9 +142,10 @@ def test_a_word_that_is_said_again_while_its_program_is_asked_for_joins_once() -
 
 def test_time_that_was_told_before_a_reset_means_nothing_behind_it() -> None:
     lead = Lead()
-    lead.do(lead.master.take_house(house()))
+    lead.by_hand(HouseTaken(house()))
     lead.by_hand(ResetOrdered())
     lead.do(lead.master.join(BUTTON_HOST.host))
+    lead.runs()
     lead.record()
     lead.hear(BUTTON_HOST, HexDatagram(InfoPacket(BUTTON, ONE), 9, RELIABLE | CONN_RESET | WANT_UL_ACK))
     lead.record()
@@ -264,10 +265,13 @@ def test_a_late_first_packet_of_a_row_that_nobody_heard_makes_no_later_one_new_a
 
 def test_a_record_that_says_nothing_keeps_nobody_waiting() -> None:
     lead = Lead()
-    lead.do(lead.master.take_house(b"no house"))
+    lead.do(lead.master.join(BUTTON_HOST.host))
+    lead.runs()
     assert lead.master.has_put
+    lead.by_hand(HouseTaken(b"no house"))
+    lead.by_hand(HouseTaken(house(False)))
     lead.record()
-    assert not lead.master.has_put and lead.master.is_leading
+    assert not lead.master.has_put and lead.master.is_leading and not lead.master.order.members
 
 
 def test_an_answer_to_the_word_before_an_upload_is_none_to_a_device_with_another_program() -> None:

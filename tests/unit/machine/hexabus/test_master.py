@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from albireo.codec.hexabus.journal import (
+    BY_HAND,
     AllHave,
     DeviceJoined,
     DeviceLeft,
@@ -325,14 +326,14 @@ def test_a_reset_goes_first_and_each_one_counts() -> None:
     house.lost = ["M>B PINFO(1)"]
     house.press("S", 7)
     house.run()
-    house.do(house.master.reset("by hand"))
+    house.journal.append(JournalRecord(BY_HAND, ResetOrdered("by hand")))
     house.run()
     house.press("S", 8)
     house.run()
     assert house.acted == {"S": [7, 8], "A": [7, 8], "B": [8]} and house.began_anew == set(HOSTS)
     assert "M>B WRITE(2)" in house.said and "M>B PINFO(3)" in house.said
     house.began_anew.clear()
-    house.do(house.master.reset("once more"))
+    house.journal.append(JournalRecord(BY_HAND, ResetOrdered("once more")))
     house.run()
     house.press("S", 9)
     house.run()
