@@ -123,6 +123,13 @@ class SimulatedDevice:
     def start(self) -> None:
         self._do(self._device.start(_now()))
 
+    def close(self) -> None:
+        """Its power goes away."""
+        for one in self._sockets:
+            one.close()
+        if self._timer is not None:
+            self._timer.cancel()
+
     def word(self, line: bytes) -> None:
         word = msgspec.json.decode(line, type=DeviceWord)
         if word.look is not None:

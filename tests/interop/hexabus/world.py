@@ -1,0 +1,154 @@
+"""A network of simulated devices for the conformance suite, in a namespace that the test's own thread enters."""
+
+import asyncio
+import ctypes
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from albireo.codec.hexabus.values import HexType
+from albireo.drill.fault.network import NetworkGround
+from albireo.drill.ground import run_tool
+from albireo.field.journal import JournalEntryRead, JournalPlace, Read
+from albireo.model.value import Value, ValueType
+from albireo.plant.house.device import BadNetwork, DeviceTold, EndpointTold, SimulatedDevice
+
+INTERFACE: Final = "albhexw0"
+FAR: Final = "albhexw1"
+"""The other end of the cable, where nobody is."""
+MASTER: Final = "fd00::1"
+NEW_NETWORK: Final = 0x4000_0000
+DEVICES: Final = (
+    DeviceTold("button", "fd00::10", (EndpointTold("button", 4, HexType.UINT8),)),
+    DeviceTold(
+        "lamp",
+        "fd00::11",
+        (
+            EndpointTold("relay", 1, HexType.BOOL, is_writable=True),
+            EndpointTold("level", 80, HexType.UINT8, is_writable=True),
+            EndpointTold("target", 31, HexType.FLOAT, is_writable=True),
+            EndpointTold("label", 32, HexType.STRING, is_writable=True),
+        ),
+    ),
+)
+_ENTRIES: dict[tuple[str, Path], list[tuple[int, bytes]]] = {}
+
+
+class MemoryJournal:
+    """Journal of an adapter beside which there is no node: entries of one directory, for all lives of it."""
+
+    def __init__(self, name: str, place: JournalPlace | None, data: Path) -> None:
+        self.trouble = ""
+        self._read: Read | None = None
+        self._entries = _ENTRIES.setdefault((name, data), [])
+
+    async def open(self, read: Read) -> None:
+        self._read = read
+        for number in range(1, len(self._entries) + 1):
+            self._tell(number)
+
+    def put(self, data: bytes) -> None:
+        self._entries.append((time.time_ns(), data))
+        if self._read is not None:
+            asyncio.get_running_loop().call_soon(self._tell, len(self._entries))
+
+    def let_go(self, number: int) -> None: ...
+
+    async def close(self) -> None:
+        self._read = None
+
+    def _tell(self, number: int) -> None:
+        if self._read is not None:
+            at_ns, data = self._entries[number - 1]
+            self._read([JournalEntryRead(number, at_ns, 1, data)])
+
+
+class HexabusWorld:
+    kind = "hexabus"
+    objection = NetworkGround.objection()
+    quality = Path(__file__).resolve().parents[3] / "src" / "albireo" / "field" / "hexabus" / "quality.yaml"
+    offered_in: Path | None = None
+    journal = f"{__name__}:{MemoryJournal.__name__}"
+    writes: Mapping[str, Value] = {"lamp_relay": True, "lamp_level": 40, "lamp_target": 21.5, "lamp_label": "hall"}
+    told: Mapping[str, ValueType] = {
+        "button_button": ValueType.INT64,
+        "lamp_relay": ValueType.BOOL,
+        "lamp_level": ValueType.INT64,
+        "lamp_target": ValueType.FLOAT64,
+        "lamp_label": ValueType.STRING,
+    }
+    wrong_arguments: tuple[dict[str, object], ...] = (
+        {"master": "10.0.0.1/24"},
+        {"interface": ""},
+        {"items": [{"name": "x"}]},
+        {"original_resets": "some"},
+        {"has_address": "perhaps"},
+    )
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        self._devices: list[SimulatedDevice] = []
+
+    def arguments(self) -> dict[str, object]:
+        rows = [
+            {
+                "name": f"{device.name}_{one.name}",
+                "device": device.name,
+                "address": device.host,
+                "endpoint": one.name,
+                "eid": str(one.eid),
+                "type": one.datatype.name.lower(),
+                "writable": str(one.is_writable).lower(),
+            }
+            for device in DEVICES
+            for one in device.endpoints
+        ]
+        return {
+            "name": "a1",
+            "kind": self.kind,
+            "interface": INTERFACE,
+            "master": f"{MASTER}/64",
+            "has_address": True,
+            "items": rows,
+            "poll_ms": 20,
+        }
+
+    async def begin(self) -> None:
+        if self._before is None:
+            self._before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+            assert ctypes.CDLL(None).unshare(NEW_NETWORK) == 0
+        run_tool("ip", "link", "add", INTERFACE, "type", "veth", "peer", "name", FAR)
+        for host in (MASTER, *(one.host for one in DEVICES)):
+            run_tool("ip", "addr", "add", f"{host}/64", "dev", INTERFACE, "nodad")
+        for link in ("lo", FAR, INTERFACE):
+            run_tool("ip", "link", "set", link, "up")
+        self._devices = [SimulatedDevice(one, MASTER, INTERFACE, BadNetwork(), 1) for one in DEVICES]
+        for one in self._devices:
+            one.start()
+
+    def tell(self, name: str, eid: int, value: int) -> None:
+        """An endpoint of a device changes."""
+        self._devices[[one.name for one in DEVICES].index(name)].word(b'{"eid": %d, "value": %d}' % (eid, value))
+
+    async def lose(self) -> None:
+        for one in self._devices:
+            one.close()
+        self._devices = []
+        run_tool("ip", "link", "del", INTERFACE)
+
+    async def end(self) -> None:
+        for one in self._devices:
+            one.close()
+        self.leave()
+
+    def leave(self) -> None:
+        """Go back to the network of the machine, whatever a test has left open."""
+        if self._before is not None:
+            assert ctypes.CDLL(None).setns(self._before, NEW_NETWORK) == 0
+            os.close(self._before)
+            self._before = None
+
+
+WORLD = HexabusWorld
