@@ -11,7 +11,6 @@ from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint, encod
 from albireo.codec.hexabus.journal import BY_HAND, HouseTaken, JournalRecord, encode_record
 from albireo.codec.hexabus.packets import GROUP, PORT
 from albireo.codec.hexabus.values import HexType
-from albireo.drill.ground import run_tool
 from albireo.field.contract import GOES_ON, WriteTenure
 from albireo.field.hexabus.adapter import Hexabus
 from albireo.field.hexabus.sockets import Came, HexSocket, open_socket
@@ -23,7 +22,7 @@ from albireo.machine.hexabus.endpoints import RELAY, Endpoint
 from albireo.machine.hexabus.rows import HOUSE_NUMBERS
 from albireo.model.command import Outcome
 from albireo.runtime.clock import boot_ns
-from tests.interop.hexabus.world import INTERFACE, MASTER, HexabusWorld, MemoryJournal
+from tests.interop.hexabus.world import INTERFACE, MASTER, HexabusWorld, MemoryJournal, add_host
 from tests.parts.field import in_loop, until
 from tests.parts.hexabus_original import OriginalDevice
 
@@ -99,7 +98,7 @@ def test_an_original_that_comes_back_is_reset_as_the_setting_says_and_is_a_case(
 ) -> None:
     async def story() -> None:
         await world.begin()
-        run_tool("ip", "addr", "add", f"{HOST}/64", "dev", INTERFACE, "nodad")
+        await add_host(HOST)
         old = WiredOriginal()
         journal = MemoryJournal("a1", None, tmp_path)
         journal.put(encode_record(JournalRecord(BY_HAND, HouseTaken(encode_house(house())))))

@@ -1,8 +1,10 @@
 """A network of simulated devices for the conformance suite, in a namespace that the test's own thread enters."""
 
 import asyncio
+import contextlib
 import ctypes
 import os
+import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +16,7 @@ from albireo.drill.ground import run_tool
 from albireo.field.journal import JournalEntryRead, JournalPlace, Read
 from albireo.model.value import Value, ValueType
 from albireo.plant.house.device import BadNetwork, DeviceTold, EndpointTold, SimulatedDevice
+from tests.parts.field import until
 
 INTERFACE: Final = "albhexw0"
 FAR: Final = "albhexw1"
@@ -63,6 +66,22 @@ class MemoryJournal:
         if self._read is not None:
             at_ns, data = self._entries[number - 1]
             self._read([JournalEntryRead(number, at_ns, 1, data)])
+
+
+async def add_host(host: str) -> None:
+    """Have this address on the network, and wait until datagrams reach it: the kernel makes its route a bit later."""
+    run_tool("ip", "addr", "add", f"{host}/64", "dev", INTERFACE, "nodad")
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as own:
+        own.setblocking(False)
+        own.bind((host, 0))
+
+        def is_reached() -> bool:
+            with contextlib.suppress(OSError):
+                own.sendto(b"x", own.getsockname())
+                return own.recv(1) == b"x"
+            return False
+
+        await until(is_reached, host)
 
 
 class HexabusWorld:
@@ -120,10 +139,10 @@ class HexabusWorld:
             self._before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
             assert ctypes.CDLL(None).unshare(NEW_NETWORK) == 0
         run_tool("ip", "link", "add", INTERFACE, "type", "veth", "peer", "name", FAR)
-        for host in (MASTER, *(one.host for one in DEVICES)):
-            run_tool("ip", "addr", "add", f"{host}/64", "dev", INTERFACE, "nodad")
         for link in ("lo", FAR, INTERFACE):
             run_tool("ip", "link", "set", link, "up")
+        for host in (MASTER, *(one.host for one in DEVICES)):
+            await add_host(host)
         self._devices = [SimulatedDevice(one, MASTER, INTERFACE, BadNetwork(), 1) for one in DEVICES]
         for one in self._devices:
             one.start()

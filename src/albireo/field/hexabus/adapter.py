@@ -178,15 +178,15 @@ class Hexabus:
         return {**self._counts, **own, "members": len(self._fold.order.members)}
 
     def conditions(self) -> Mapping[str, bool]:
-        is_leading = self._lead is not None and self._lead.master.is_leading
-        members = self._fold.order.members
-        lost = {f"lost_{name}": is_leading and host not in members for name, host in self._devices.items()}
-        resets = {
-            f"reset_{name}": is_leading and self._was_reset(host)
-            for name, host in self._devices.items()
-            if self._originals[host]
-        }
-        return {"house_refused": is_leading and bool(self._fold.refused), **lost, **resets}
+        lead, members = self._lead, self._fold.order.members
+        found = {"house_refused": bool(self._fold.refused)}
+        for name, host in self._devices.items():
+            found[f"lost_{name}"] = host not in members
+            found[f"twins_{name}"] = lead is not None and lead.master.are_two(host)
+            if self._originals[host]:
+                found[f"reset_{name}"] = self._was_reset(host)
+        is_leading = lead is not None and lead.master.is_leading
+        return {name: is_wrong and is_leading for name, is_wrong in found.items()}
 
     def _was_reset(self, host: str) -> bool:
         """Whether an original has begun anew alone, and others have not since; or all with it, not long ago."""

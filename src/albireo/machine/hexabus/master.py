@@ -71,6 +71,8 @@ PROBE_NS: Final = 2 * SECOND
 """Interval at which devices are called that are not there."""
 UNHEARD_OF_ONE_MAX: Final = 64
 """Events of one device that not all have; others have room beside one that babbles."""
+TWINS_DIFFER: Final = 10
+"""Items after which two devices with one address are taken for two, and not for one that began anew."""
 ALL_HAVE_NS: Final = 50 * MS
 """Time after which is put on record what all have, if nothing else is put meanwhile."""
 
@@ -152,8 +154,16 @@ class HexMaster:
         self._under_way: dict[int, _SentItem] = {}
         self._all_have_due: Instant | None = None
         self._probe_due = Instant(0)
+        self._numbers: dict[str, bytes] = {}
+        """Number with which each device acknowledged last what it had not yet."""
+        self._differs: dict[str, int] = {}
+        """Rises by one with each item that is acknowledged by two numbers, and falls by one with each other item."""
         self._starts: dict[str, tuple[HexAddress, int]] = {}
         """Words of devices that begin anew, whose program was asked for."""
+
+    def are_two(self, host: str) -> bool:
+        """Whether two devices have this address: each item is acknowledged twice, with numbers of two rows."""
+        return self._differs.get(host, 0) >= TWINS_DIFFER
 
     @property
     def is_quiet(self) -> bool:
@@ -222,7 +232,7 @@ class HexMaster:
         if not self.is_leading:
             return []
         if len(data) == ACK_BYTES and data.startswith(ACK_BEGIN):  # Thirty for each event: told by their bytes.
-            self._has(source.host, int.from_bytes(data[-2:], "big"), now)
+            self._has(source.host, int.from_bytes(data[-2:], "big"), now, data[6:8])
             return self._done()
         try:
             datagram = decode(data)
@@ -233,7 +243,7 @@ class HexMaster:
             return []
         match datagram.packet:
             case AckPacket(cause=cause) | ErrorPacket(cause=cause):
-                self._has(source.host, cause, now)
+                self._has(source.host, cause, now, data[6:8])
             case InfoPacket(eid=eid, value=value):
                 if datagram.flags & RELIABLE:
                     self._event(source, datagram, data, eid, value)
@@ -396,13 +406,17 @@ class HexMaster:
         if to.host in self._originals and self._resets_all:
             self._put(ResetOrdered(f"{to.host} is back"))
 
-    def _has(self, host: str, cause: int, now: Instant) -> None:
-        """A device says that it has an item; one that left is told to begin anew."""
+    def _has(self, host: str, cause: int, now: Instant, number: bytes) -> None:
+        """A device says that it has an item; `number`: that which it drew itself."""
         one = self._under_way.get(self.order.item_of(cause))
         if one is not None and host in one.missing:
             one.missing.discard(host)
+            self._numbers[host] = number
+            self._differs[host] = max(0, self._differs.get(host, 0) - 1)
             if not one.missing:
                 self._go_on(now)
+        elif self._numbers.get(host, number) != number:
+            self._differs[host] = min(2 * TWINS_DIFFER, self._differs[host] + 2)
 
     def _go_on(self, now: Instant) -> None:
         """End what all have, and send what depends on nothing that is under way."""

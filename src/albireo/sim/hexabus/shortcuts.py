@@ -40,9 +40,9 @@ def _always_new(real: Any) -> Any:
 def _any_item(real: Any) -> Any:
     """An acknowledgement counts for all that is under way."""
 
-    def has(self: HexMaster, host: str, cause: int, now: Any) -> None:
+    def has(self: HexMaster, host: str, cause: int, now: Any, number: bytes) -> None:
         for item in list(self._under_way):
-            real(self, host, self.order.number_of(item), now)
+            real(self, host, self.order.number_of(item), now, number)
 
     return has
 

@@ -26,6 +26,7 @@ from albireo.codec.hexabus.journal import (
 from albireo.codec.hexabus.packets import (
     RELIABLE,
     WANT_UL_ACK,
+    AckPacket,
     HexDatagram,
     InfoPacket,
     PInfoPacket,
@@ -495,3 +496,21 @@ def test_a_stranger_does_not_join() -> None:
     house.do(house.master.heard(stranger, encode(HexDatagram(START_UP, 1, RELIABLE)), house.now))
     house.do(house.master.join(stranger.host))
     assert not house.journal and house.master.counts["strange"] == 1 and not house.wire
+
+
+def test_two_devices_with_one_address_are_told_from_one_that_began_anew() -> None:
+    """A copy of an acknowledgement has the same number; another device draws its own."""
+    house = House()
+    for _ in range(2):
+        house.act("A", house.devices["A"].start(house.now))
+        house.run()
+    for number in range(1, 41):
+        house.press("S", number)
+        house.run()
+        if number <= 20:
+            told = house.order.number_of(house.order.last)
+            for host, own in (("A", 500), ("B", house.devices["B"]._to_master.number)):
+                copy = encode(HexDatagram(AckPacket(told), own))
+                house.do(house.master.heard(HOSTS[host], copy, house.now))
+        if number in (1, 20, 40):
+            assert [house.master.are_two(one.host) for one in HOSTS.values()] == [False, number == 20, False]
