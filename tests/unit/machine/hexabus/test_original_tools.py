@@ -1,4 +1,4 @@
-"""Conversations of the original's own tools with our device, as they were recorded: `hexasend` and `hexaupload` of 2015.
+"""Conversations of the original's own tools with our device, recorded: its `hexasend` and `hexaupload` of 2015.
 
 Each line is what the tool sent, and what the device answered, which the tool took. `0*N` stands for N bytes of zeros.
 """
