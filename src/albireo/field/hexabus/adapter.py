@@ -182,7 +182,7 @@ class Hexabus:
         found = {"house_refused": bool(self._fold.refused)}
         for name, host in self._devices.items():
             found[f"lost_{name}"] = host not in members
-            found[f"twins_{name}"] = lead is not None and lead.master.are_two(host)
+            found[f"twins_{name}"] = lead is not None and lead.master.twins.are_two(host)
             if self._originals[host]:
                 found[f"reset_{name}"] = self._was_reset(host)
         is_leading = lead is not None and lead.master.is_leading

@@ -58,6 +58,7 @@ from albireo.machine.hexabus.device import START_UP, TO_GROUP, HexAddress, SendD
 from albireo.machine.hexabus.endpoints import RECOVERY
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.rows import NO_NUMBER, REPEATS, WINDOW, Hearing
+from albireo.machine.hexabus.twins import Twins
 from albireo.model.instant import MS, SECOND, Instant, soonest
 
 ACK_BEGIN: Final = encode(HexDatagram(AckPacket(1), 1))[:5]
@@ -71,8 +72,6 @@ PROBE_NS: Final = 2 * SECOND
 """Interval at which devices are called that are not there."""
 UNHEARD_OF_ONE_MAX: Final = 64
 """Events of one device that not all have; others have room beside one that babbles."""
-TWINS_DIFFER: Final = 10
-"""Items after which two devices with one address are taken for two, and not for one that began anew."""
 ALL_HAVE_NS: Final = 50 * MS
 """Time after which is put on record what all have, if nothing else is put meanwhile."""
 
@@ -98,7 +97,7 @@ class ProgramAsked(msgspec.Struct, frozen=True):
     program: bytes
     """Empty: whichever it has."""
     resets: bool = False
-    """It is to be reset then: it begins anew when it is told so, and does not say so."""
+    """It is to be told to begin anew then."""
 
 
 MasterEffect = PutRecord | SendDatagram | ValueTold | ProgramAsked
@@ -141,7 +140,6 @@ class HexMaster:
         self._known = known
         self.counts = {"malformed": 0, "strange": 0, "again": 0, "old": 0, "refused": 0, "events": 0}
         self._repeats = repeats
-        self._window = 1 if originals else WINDOW
         self._originals, self._resets_all = originals, resets_all
         self._effects: list[MasterEffect] = []
         self._pending: dict[JournalEntry, tuple[HexAddress | None, int]] = {}
@@ -154,16 +152,9 @@ class HexMaster:
         self._under_way: dict[int, _SentItem] = {}
         self._all_have_due: Instant | None = None
         self._probe_due = Instant(0)
-        self._numbers: dict[str, bytes] = {}
-        """Number with which each device acknowledged last what it had not yet."""
-        self._differs: dict[str, int] = {}
-        """Rises by one with each item that is acknowledged by two numbers, and falls by one with each other item."""
+        self.twins = Twins()
         self._starts: dict[str, tuple[HexAddress, int]] = {}
         """Words of devices that begin anew, whose program was asked for."""
-
-    def are_two(self, host: str) -> bool:
-        """Whether two devices have this address: each item is acknowledged twice, with numbers of two rows."""
-        return self._differs.get(host, 0) >= TWINS_DIFFER
 
     @property
     def is_quiet(self) -> bool:
@@ -411,12 +402,11 @@ class HexMaster:
         one = self._under_way.get(self.order.item_of(cause))
         if one is not None and host in one.missing:
             one.missing.discard(host)
-            self._numbers[host] = number
-            self._differs[host] = max(0, self._differs.get(host, 0) - 1)
+            self.twins.first(host, number)
             if not one.missing:
                 self._go_on(now)
-        elif self._numbers.get(host, number) != number:
-            self._differs[host] = min(2 * TWINS_DIFFER, self._differs[host] + 2)
+        else:
+            self.twins.again(host, number)
 
     def _go_on(self, now: Instant) -> None:
         """End what all have, and send what depends on nothing that is under way."""
@@ -428,8 +418,8 @@ class HexMaster:
         """Send what may be sent. True: some of it concerns nobody."""
         is_over = False
         # An original answers to the last number alone: the next leader must not ask it about the one before that.
-        upto = self.order.all_have if self._originals else self.upto
-        for item in range(self.upto + 1, min(self.order.last, upto + self._window) + 1):
+        upto = self.order.all_have + 1 if self._originals else self.upto + WINDOW
+        for item in range(self.upto + 1, min(self.order.last, upto) + 1):
             if item in self._over or item in self._under_way:
                 continue
             if any(one > self.upto and one not in self._over for one in self.order.needs(item)):

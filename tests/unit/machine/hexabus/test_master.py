@@ -513,4 +513,4 @@ def test_two_devices_with_one_address_are_told_from_one_that_began_anew() -> Non
                 copy = encode(HexDatagram(AckPacket(told), own))
                 house.do(house.master.heard(HOSTS[host], copy, house.now))
         if number in (1, 20, 40):
-            assert [house.master.are_two(one.host) for one in HOSTS.values()] == [False, number == 20, False]
+            assert [house.master.twins.are_two(one.host) for one in HOSTS.values()] == [False, number == 20, False]
