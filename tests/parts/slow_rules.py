@@ -6,6 +6,7 @@ anything of `machine/fold`.
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import msgspec
 
@@ -223,10 +224,10 @@ class SlowItem:
             if limit is None:
                 continue
             rule = self.rules[condition]
-            slack = self.alarm.hysteresis if rule.judged else 0.0
+            slack = decimal(self.alarm.hysteresis if rule.judged else 0.0)
             is_upper = condition in (Condition.HI, Condition.HI_HI)
-            beyond = sample.value > limit - slack if is_upper else sample.value < limit + slack
-            rule.say(beyond, self.alarm, at_ms)
+            value, edge = decimal(sample.value), decimal(limit)
+            rule.say(value > edge - slack if is_upper else value < edge + slack, self.alarm, at_ms)
 
     def _judge_rate(self, row: Sequence[PlainSample], at_ms: int) -> None:
         limit = self.alarm.rate_per_s
@@ -239,13 +240,13 @@ class SlowItem:
             before, rule.before = rule.before, (float(sample.value), sample.source_ns)
             if before is None or sample.source_ns <= before[1]:
                 continue
-            change = float(sample.value) - before[0]
+            change = decimal(float(sample.value)) - decimal(before[0])
             sizes = [abs(change)]
             if self.counter_range is not None:
-                sizes.append(abs(change + self.counter_range))
+                sizes.append(abs(change + decimal(self.counter_range)))
             if any(math.isnan(one) for one in sizes):
                 continue
-            steep_ns, elapsed_ns = min(sizes) / limit * SECOND, sample.source_ns - before[1]
+            steep_ns, elapsed_ns = min(sizes) / decimal(limit) * SECOND, sample.source_ns - before[1]
             verdicts.append(steep_ns > elapsed_ns)
             if verdicts[-1]:
                 falls.append(max(steep_ns, 3.0 * elapsed_ns) - max(last_ns - before[1], 0))
@@ -271,6 +272,13 @@ class SlowItem:
 
 
 WATCHED = (Condition.RATE, Condition.STALE, Condition.FROZEN)
+
+
+def decimal(number: float) -> Fraction | float:
+    """The decimal that a number stands for, exactly; a whole, an infinite one, and none are themselves."""
+    if not math.isfinite(number):
+        return number
+    return Fraction(number if number == int(number) else str(number))
 
 
 def setting_of(alarm: AlarmSettings, condition: Condition) -> float | None:

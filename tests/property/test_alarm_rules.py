@@ -40,9 +40,9 @@ EXAMPLES = examples(100)
 delays = st.sampled_from([0, 0, 500, 3_000])
 floats = {
     "lo": st.sampled_from([None, 2.0, 3.0]),
-    "hi": st.sampled_from([None, 6.0]),
+    "hi": st.sampled_from([None, 6.0, 6.3]),
     "hi_hi": st.sampled_from([None, 8.0]),
-    "hysteresis": st.sampled_from([0.0, 1.0, 2.5]),
+    "hysteresis": st.sampled_from([0.0, 0.1, 1.0, 2.5]),
     "on_delay_ms": delays,
     "off_delay_ms": delays,
     "rate_per_s": st.sampled_from([None, 2.0]),
@@ -60,7 +60,9 @@ integers = floats | {
 alarms = {
     name: st.builds(AlarmSettings, **(integers if kind is ValueType.INT64 else floats)) for name, kind in TYPES.items()
 }
-numbers = st.sampled_from([0.0, 2.0, 2.5, 3.0, 5.0, 6.0, 6.5, 7.0, 8.5, 10.0, math.nan, math.inf])
+numbers = st.sampled_from(
+    [0.0, 2.0, 2.1, 2.5, 3.0, 3.1, 5.0, 6.0, 6.2, 6.3, 6.4, 6.5, 7.0, 8.5, 10.0, math.nan, math.inf]
+)
 counts = st.sampled_from([0, 5, 9, 10, 11, 65_520, 65_535, 2**53 - 1, 2**53, 2**53 + 1, 2**60, 2**60 + 1, 2**63 - 1])
 qualities = st.sampled_from([0, 0, 0, 0, int(q.UNCERTAIN), int(q.BAD), int(q.BAD_NO_COMMUNICATION)])
 waits = st.sampled_from([0, 100, 500, 1_000, 3_000, 4_000, 9_000])
@@ -180,6 +182,10 @@ NONE = {name: AlarmSettings() for name in TYPES}
     [("arrive", 0, [("own", 2.0, 0, 0, 0)]), ("arrive", 9_000, [("own", 2.0, 0, 0, 0), ("own", 8.5, 0, 0, 0)])],
 )
 @example(
+    NONE | {"own": AlarmSettings(rate_per_s=0.1)},
+    [("arrive", 0, [("own", 2.0, 0, 0, 0)]), ("arrive", 1_000, [("own", 2.1, 0, 0, 0)])],
+)
+@example(
     NONE | {"count": AlarmSettings(hi=2.0**53)},
     [("arrive", 0, [("count", 0.0, 2**53, 0, 0)]), ("arrive", 0, [("count", 0.0, 2**53 + 1, 0, 0)])],
 )
@@ -235,7 +241,7 @@ polls = st.lists(
 
 @given(
     st.lists(alarms["own"], min_size=2, max_size=2),
-    st.sampled_from([0.0, 0.75, 2.0, 100.0]),
+    st.sampled_from([0.0, 0.1, 0.75, 2.0, 100.0]),
     st.booleans(),
     polls,
     st.floats(0, 1),
@@ -244,6 +250,13 @@ polls = st.lists(
 @pytest.mark.slow
 @example(
     [AlarmSettings(rate_per_s=2.0)] * 2, 0.0, True, [(1_000, [(2.0, 0)] * 2, 0)] * 9 + [(1_000, [(8.5, 0)] * 2, 0)], 0.5
+)
+@example(
+    [AlarmSettings(rate_per_s=0.1)] * 2,
+    0.1,
+    True,
+    [(1_000, [(2.0, 0)] * 2, 0), (1_000, [(2.1, 0)] * 2, 0), (1_000, [(2.3, 0)] * 2, 0)],
+    0.5,
 )
 @example([AlarmSettings(hi=6.0)] * 2, 100.0, True, [(1_000, [(5.0, 0)] * 2, 0), (1_000, [(6.5, 0)] * 2, 0)], 0.5)
 @example(

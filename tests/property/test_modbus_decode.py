@@ -2,6 +2,7 @@
 
 import math
 import struct
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -58,6 +59,8 @@ def test_numbers_agree_with_struct(register_type: RegisterType, order: str, data
     (expected,) = struct.unpack(FORMATS[register_type], raw)
     registers = on_the_wire(raw, order)
     value, quality = read(item, registers)
+    if register_type is RegisterType.FLOAT32:
+        expected = float(str(np.float32(expected)))
     if isinstance(expected, float) and not math.isfinite(expected):
         assert quality == (BAD_SENSOR_FAILURE if math.isnan(expected) else BAD_OUT_OF_RANGE)
     elif isinstance(expected, int) and expected > 2**63 - 1:
@@ -92,7 +95,7 @@ def test_a_scaled_value_is_written_as_the_raw_number_it_was_read_from(raw: int, 
     item = parsed(type="int16", scale=str(scale), offset=str(offset))
     value, _ = read(item, [raw & 0xFFFF])
     assert isinstance(value, float)
-    assert math.isclose(value, raw * scale + offset)
+    assert value == float(Decimal(str(scale)) * raw + Decimal(str(offset)))
     assert encode_one(item, value) == [raw & 0xFFFF]
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.field.contract import PolledColumns
+from albireo.model.decimals import less, surely
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.quality import BAD, BAD_WAITING_FOR_INITIAL_DATA
@@ -92,7 +93,8 @@ class AlarmNews:
         is_later = times > self._polled_ns[rows]
         # As CORE does, but for the counters that begin again: they are sent, and CORE finds that they are no step.
         with np.errstate(invalid="ignore", over="ignore"):
-            change = np.abs(number.astype(np.float64) - polled[rows])
+            after = number.astype(np.float64)
+            change = surely(after - polled[rows], after, polled[rows])
             steep_ns = change / self._rate[rows] * SECOND
             is_steep = steep_ns > (times - self._polled_ns[rows]).astype(np.float64)
         can_judge = is_known & is_usable & is_later & ~np.isnan(change)
@@ -146,6 +148,6 @@ def _edges(alarm: AlarmSettings) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Values beyond which a verdict changes: those that hold above, and those that hold below."""
     upper = [one for one in (alarm.hi, alarm.hi_hi) if one is not None]
     lower = [one for one in (alarm.lo, alarm.lo_lo) if one is not None]
-    upper += [one - alarm.hysteresis for one in upper]
-    lower += [one + alarm.hysteresis for one in lower]
+    upper += [less(one, alarm.hysteresis) for one in upper]
+    lower += [-less(-one, alarm.hysteresis) for one in lower]
     return (*upper, *[np.inf] * (4 - len(upper))), (*lower, *[-np.inf] * (4 - len(lower)))

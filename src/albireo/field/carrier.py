@@ -26,8 +26,6 @@ from albireo.field.orders import WriteOrders
 from albireo.field.role import STANDS_BY, AdapterRole
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, SECOND
-from albireo.model.item import DataItem
-from albireo.model.value import Value
 from albireo.runtime.actor.actor import ActorContext
 
 TRY_AGAIN_NS: Final = 200 * MS
@@ -159,8 +157,8 @@ class Carrier:
             return _rejected("no item of this adapter")
         if not self.is_connected:
             return _rejected("the device is not connected")
-        if reason := _out_of_range(self._adapter.items[row], order.value):
-            return _rejected(reason)
+        if reason := self._adapter.items[row].out_of_range(order.value):
+            return _rejected(reason)  # CORE asks the same; this is the last look, but for that at what registers hold.
         may_have_left = False
 
         def may_send() -> str:
@@ -202,14 +200,3 @@ class Carrier:
 
 def _rejected(reason: str) -> Written:
     return Written(outcome=Outcome.REJECTED, detail=f"never sent: {reason}")
-
-
-def _out_of_range(item: DataItem, value: Value) -> str:
-    """Why `value` is no set point of `item`; empty when it is one. CORE asks the same: this is the last look."""
-    if isinstance(value, str):
-        return ""
-    if item.minimum is not None and value < item.minimum:
-        return f"{value:g} is below the minimum {item.minimum:g}"
-    if item.maximum is not None and value > item.maximum:
-        return f"{value:g} is above the maximum {item.maximum:g}"
-    return ""

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from albireo.field.alarm_news import AlarmNews
 from albireo.field.contract import Arrivals, PolledColumns, ValueColumns
 from albireo.machine.producer.flight import Loss
+from albireo.model.decimals import surely
 from albireo.model.instant import Instant, WallTime
 from albireo.model.item import DataItem
 from albireo.model.quality import BAD_CLASS, BAD_NO_COMMUNICATION, BAD_WAITING_FOR_INITIAL_DATA, SEVERITY_SHIFT
@@ -217,7 +218,7 @@ class DeadBand:
         elif columns.value_type is ValueType.FLOAT64:
             last_float = self._float[rows]
             with np.errstate(invalid="ignore"):  # Between two infinite values.
-                is_near = np.abs(value - last_float) <= self._width[rows]
+                is_near = surely(value - last_float, value, last_float) <= self._width[rows]
             has_moved = (value != last_float) & ~(np.isnan(value) & np.isnan(last_float))
             news |= has_moved & (~is_near | self._is_watched(rows, now))
         else:

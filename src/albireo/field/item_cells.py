@@ -5,11 +5,12 @@ A row is a mapping from column to text, as CSV gives it. Every mistake of a row 
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Final, TypeVar
 
 from albireo.codec.topology.adapter_kind import RowMistake
 from albireo.model.item import AlarmSettings, Control, DataItem
-from albireo.model.value import ValueType
+from albireo.model.value import ValueType, number_text
 
 ITEM_COLUMNS: Final = (
     "name", "unit", "dead_band",
@@ -52,7 +53,11 @@ class ItemCells:
             return absent
 
     def number(self, column: str, absent: float) -> float:
-        return self.read(column, _finite, absent, "write a number with a decimal point, such as 0.1")
+        return self.read(column, _finite, absent, _WRITE_NUMBER)
+
+    def decimal(self, column: str, absent: str) -> Decimal:
+        """A number just as it is written: no double is 0.1."""
+        return self.read(column, _decimal, Decimal(absent), _WRITE_NUMBER)
 
     def limit(self, column: str) -> float | None:
         return self.read(column, _finite, None, "write a number with a decimal point, or leave it empty")
@@ -69,6 +74,7 @@ class ItemCells:
         return self.read(column, lambda text: choices[text.lower()], absent, remedy)
 
 
+_WRITE_NUMBER: Final = "write a number with a decimal point, such as 0.1"
 _TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -77,6 +83,11 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(text)
     return number
+
+
+def _decimal(text: str) -> Decimal:
+    _finite(text)
+    return Decimal(text)
 
 
 def whole_of(text: str) -> int:
@@ -96,7 +107,7 @@ def dead_band_of(cells: ItemCells) -> float:
     """Width of the dead band, engineering units."""
     dead_band = cells.number("dead_band", 0.0)
     if dead_band < 0:
-        cells.wrong("dead_band", f"dead_band is {dead_band:g}", "write 0 or more, in engineering units")
+        cells.wrong("dead_band", f"dead_band is {number_text(dead_band)}", "write 0 or more, in engineering units")
     return dead_band
 
 
@@ -116,7 +127,11 @@ def declared_item(cells: ItemCells, adapter: str, value_type: ValueType, read_on
         cells.wrong("control", "control is select, and it is not writable", "set writable, or leave control empty")
     minimum, maximum = cells.limit("minimum"), cells.limit("maximum")
     if minimum is not None and maximum is not None and minimum > maximum:
-        cells.wrong("minimum", f"minimum {minimum:g} above maximum {maximum:g}", "swap them")
+        cells.wrong("minimum", f"minimum {number_text(minimum)} above maximum {number_text(maximum)}", "swap them")
+    is_number = value_type in (ValueType.FLOAT64, ValueType.INT64)
+    for column, bound in (("minimum", minimum), ("maximum", maximum)):
+        if bound is not None and not is_number:
+            cells.wrong(column, f"{column} at an item that is no number", "leave it empty")
     alarm = _alarm(cells, value_type)
     if cells.mistakes:
         return None

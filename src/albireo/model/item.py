@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from albireo.model.bounded import Count, LongText, Name
-from albireo.model.value import ItemId, Value, ValueType
+from albireo.model.value import ItemId, Value, ValueType, number_text
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}(/[A-Za-z][A-Za-z0-9_.\-]{0,63})?$"
 """Local name of an item; the diagnostics items of an adapter have its name before a slash (`p1/connected`)."""
@@ -118,6 +118,16 @@ class DataItem(
     was: LongText = ""
     """Local name that the item had before. If nobody declares that any more its id goes over, and with it history and
     cases. LongText by whoever declares the item, and never on record, where the id says it."""
+
+    def out_of_range(self, value: Value) -> str:
+        """Why this is no set point of the item; empty: it may be one."""
+        if isinstance(value, str):
+            return ""
+        if self.minimum is not None and value < self.minimum:
+            return f"{number_text(value)} is below the minimum {number_text(self.minimum)}"
+        if self.maximum is not None and value > self.maximum:
+            return f"{number_text(value)} is above the maximum {number_text(self.maximum)}"
+        return ""
 
 
 class KnownItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -27,6 +27,11 @@ Value = float | Signed | bool | Text
 """A single value, used at the edges only (a command, a row of a table)."""
 
 
+def number_text(number: float) -> str:
+    """All digits that tell a number from its neighbours; none behind the point of a whole one."""
+    return str(number).removesuffix(".0")
+
+
 EXACT: Final = 2.0**53
 """From this magnitude on a float64 is not every integer."""
 

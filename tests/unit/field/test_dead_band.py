@@ -73,6 +73,10 @@ def test_a_value_moves_out_of_the_band_from_the_last_one_sent_not_from_the_last_
     assert rows_of(take(one, floats(1.2))) == {0: (1.2, GOOD)}
 
 
+def test_a_step_of_just_the_width_is_within_it_in_decimals() -> None:
+    assert sent(band(F, width=0.1), 0.3, 0.4, 0.2, 0.3, 0.5) == [[(0, 0.3)], [], [], [], [(4, 0.5)]]
+
+
 def test_a_standing_value_is_sent_at_its_heartbeat() -> None:
     one = band(F)
     take(one, floats(3.0), at=0)
@@ -242,6 +246,15 @@ def test_poll_before_is_sent_over_the_nodes_clock_set_back_and_not_over_a_device
         column = msgspec.structs.replace(floats(number), source_ns=times if is_device_time else None)
         news = take(one, column, at=at, wall=int(times[0]))
     assert sum(map(len, news.batches)) == expected
+
+
+def test_a_value_back_at_the_end_of_the_hysteresis_is_sent_in_decimals() -> None:
+    one = alarmed(width=100.0, hi=40.3, hysteresis=0.1)
+    assert sent(one, 40.2, 40.3, 40.4, 40.3, 40.2) == [[(0, 40.2)], [(1, 40.3)], [(2, 40.4)], [(3, 40.3)], [(4, 40.2)]]
+
+
+def test_a_step_at_the_largest_rate_is_not_sent_as_too_fast() -> None:
+    assert sent(alarmed(width=10.0, rate_per_s=0.1), 0.3, 0.4, 0.3) == [[(0, 0.3)], [], []]
 
 
 def test_whatever_crosses_a_limit_or_its_band_is_sent_within_the_dead_band() -> None:

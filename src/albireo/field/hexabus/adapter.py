@@ -357,6 +357,8 @@ class Hexabus:
             wanted = _as_hex(one.datatype, value)
         except ValueError as error:
             return Written(outcome=Outcome.REJECTED, detail=f"never sent: {error}")
+        if beyond := one.item.out_of_range(_as_value(wanted)):
+            return Written(outcome=Outcome.REJECTED, detail=f"never sent: rounded for its endpoint, {beyond}")
         if reason := may_send():
             return Written(outcome=Outcome.REJECTED, detail=f"never sent: {reason}")
         answer = await lead.questions.ask_one(one.host, WritePacket(one.eid, wanted), WRITE_WAIT)
@@ -394,6 +396,8 @@ def _single(data: bytes) -> float:
 
 def _as_value(told: HexValue) -> Value:
     assert not isinstance(told.value, bytes)
+    if told.datatype is HexType.FLOAT:
+        return float(str(np.float32(told.value)))  # The shortest decimal (ADR-0262).
     return told.value
 
 

@@ -5,6 +5,7 @@ however many items there are.
 
 Rules for what a device may say:
 - NaN is a sensor that has no value: Bad_SensorFailure. Infinities are Bad_OutOfRange.
+- A float32 is the shortest decimal that tells it from its neighbours, 40.1 and not 40.099998474121094 (ADR-0262).
 - A uint64 above 2**63 - 1 does not fit the stored type: Bad_OutOfRange.
 - A string ends at its first NUL; bytes that are not UTF-8 are replaced and the value is Uncertain_SubNormal.
 
@@ -23,6 +24,8 @@ from numpy.typing import NDArray
 from albireo.field.contract import PolledColumns
 from albireo.field.modbus.items import DTYPES, WORDS, ModbusItem, RegisterType
 from albireo.field.modbus.plan import PollPlan
+from albireo.field.modbus.scaling import ScalingColumn
+from albireo.model.decimals import shortest
 from albireo.model.quality import BAD_CLASS, BAD_OUT_OF_RANGE, BAD_SENSOR_FAILURE, SEVERITY_SHIFT, UNCERTAIN_SUB_NORMAL
 from albireo.model.samples import Strings
 from albireo.model.value import Value, ValueType
@@ -39,8 +42,7 @@ class _Numbers(msgspec.Struct, frozen=True, eq=False):
     """(items, registers): image positions, most significant word first."""
     slots: NDArray[np.intp]
     """Rows of the values in their column."""
-    scale: NDArray[np.float64]
-    offset: NDArray[np.float64]
+    scaling: ScalingColumn
 
 
 class _Bits(msgspec.Struct, frozen=True, eq=False):
@@ -108,7 +110,7 @@ class Layout:
         column = np.zeros(count, np.float64)
         with np.errstate(invalid="ignore", over="ignore"):  # A value that is no number gets its quality next.
             for group in self._floats:
-                column[group.slots] = _raw(group, registers) * group.scale + group.offset
+                column[group.slots] = group.scaling.values(_raw(group, registers))
         return column
 
     def _int_column(self, registers: NDArray[np.uint16], count: int, marks: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -151,8 +153,7 @@ def _numbers(items: Sequence[ModbusItem], plan: PollPlan, rows: NDArray[np.intp]
             is_byte_swapped,
             np.array([_words(items[row], plan.positions[row]) for _, row in members], np.intp),
             np.array([slot for slot, _ in members], np.intp),
-            np.array([items[row].scale for _, row in members], np.float64),
-            np.array([items[row].offset for _, row in members], np.float64),
+            ScalingColumn([items[row].scaling for _, row in members], is_whole=dtype[1] != "f"),
         )
         for (dtype, is_byte_swapped), members in groups.items()
     ]
@@ -186,11 +187,16 @@ def _text(item: ModbusItem, position: int) -> _Text:
 
 
 def _raw(group: _Numbers, registers: NDArray[np.uint16]) -> NDArray[np.int64 | np.uint64 | np.float64]:
-    """The numbers of a group as the device holds them."""
+    """The numbers of a group as the device holds them; for a float32 the decimal that it stands for."""
     words = registers[group.words]
     if group.is_byte_swapped:
         words = words.byteswap()
-    return np.frombuffer(words.astype(">u2").tobytes(), group.dtype)
+    return _numbers_in(words, group.dtype)
+
+
+def _numbers_in(words: NDArray[np.uint16], dtype: str) -> NDArray[np.int64 | np.uint64 | np.float64]:
+    found = np.frombuffer(words.astype(">u2").tobytes(), dtype)
+    return shortest(found) if dtype == ">f4" else found
 
 
 def _mark_unfit(value: NDArray[np.float64], marks: NDArray[np.uint32]) -> None:
@@ -222,10 +228,8 @@ def decode_one(item: ModbusItem, registers: Sequence[int]) -> Value:
         words = words[::-1]
     if item.is_byte_swapped:
         words = words.byteswap()
-    raw = np.frombuffer(words.astype(">u2").tobytes(), DTYPES[item.type])[0]
-    if item.item.value_type is ValueType.FLOAT64:
-        return float(raw) * item.scale + item.offset
-    return int(raw)
+    raw: float = _numbers_in(words, DTYPES[item.type])[0].item()
+    return item.scaling.value(raw) if item.is_scaled else raw
 
 
 class Unencodable(ValueError):
@@ -261,9 +265,9 @@ def _encoded_number(item: ModbusItem, value: Value) -> bytes:
         raise Unencodable(f"a number is wanted, not {value!r}")
     if item.type is RegisterType.BOOL:
         return struct.pack(">H", 1 if value else 0)
-    number = (float(value) - item.offset) / item.scale if item.is_scaled else value
-    if not np.isfinite(number):
+    if not np.isfinite(value):
         raise Unencodable(f"{value!r} is not finite")
+    number = item.scaling.raw(float(value)) if item.is_scaled else value
     dtype = DTYPES[item.type]
     if item.type in (RegisterType.FLOAT32, RegisterType.FLOAT64):
         try:

@@ -18,6 +18,7 @@ import msgspec
 
 from albireo.codec.topology.adapter_kind import RowMistake
 from albireo.field.item_cells import ITEM_COLUMNS, ItemCells, dead_band_of, declared_item, whole_of, within
+from albireo.field.modbus.scaling import UNSCALED, Scaling
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType
 
@@ -82,7 +83,7 @@ DTYPES: Final[dict[RegisterType, str]] = {
 WORDS: Final = {RegisterType.BOOL: 1} | {one: int(dtype[-1]) // 2 for one, dtype in DTYPES.items()}
 """Registers of one value; a string says its own length."""
 
-COUNTER_VALUES: Final = {RegisterType.UINT16: 2.0**16, RegisterType.UINT32: 2.0**32, RegisterType.UINT64: 2.0**64}
+COUNTER_VALUES: Final = {RegisterType.UINT16: 2**16, RegisterType.UINT32: 2**32, RegisterType.UINT64: 2**64}
 """Values that registers without a sign can hold; a counter begins again behind the last."""
 
 WORD_ORDERS: Final[dict[str, tuple[bool, bool]]] = {
@@ -118,9 +119,7 @@ class ModbusItem(msgspec.Struct, frozen=True, kw_only=True):
     is_byte_swapped: bool = False
     bit: int | None = None
     """Bit of a register, 0 the least significant; None: the whole register."""
-    scale: float = 1.0
-    offset: float = 0.0
-    """Engineering value = raw * scale + offset."""
+    scaling: Scaling = UNSCALED
     dead_band: float = 0.0
     device_id: int = 1
     target: int | None = None
@@ -128,7 +127,7 @@ class ModbusItem(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_scaled(self) -> bool:
-        return self.scale != 1.0 or self.offset != 0.0
+        return self.scaling != UNSCALED
 
     @property
     def end(self) -> int:
@@ -159,19 +158,18 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     if address + words - 1 > ADDRESS_MAX:
         cells.wrong("address", f"{words} registers from {address} end above {ADDRESS_MAX}", "lower address or length")
     bit = _bit(cells, kind, register_type)
-    scale, offset = cells.number("scale", 1.0), cells.number("offset", 0.0)
-    _check_scale(cells, register_type, scale, offset)
+    scaling = _scaling(cells, register_type)
     dead_band = dead_band_of(cells)
     unit_id = cells.whole("device_id", device_id, 0, DEVICE_ID_MAX)
     target = cells.whole("target", 0, 1, TARGET_MAX) or None
-    value_type = _value_type(register_type, scale != 1.0 or offset != 0.0)
+    value_type = _value_type(register_type, scaling != UNSCALED)
     item = declared_item(
         cells, adapter, value_type, "" if kind.is_writable else "only holding and coil can; leave it empty"
     )
     if cells.mistakes or item is None:
         return cells.mistakes
     return ModbusItem(
-        item=_counting(item, register_type, scale),
+        item=_counting(item, register_type, scaling),
         kind=kind,
         address=address,
         words=words,
@@ -179,8 +177,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
         is_low_word_first=low_word_first,
         is_byte_swapped=byte_swapped,
         bit=bit,
-        scale=scale,
-        offset=offset,
+        scaling=scaling,
         dead_band=dead_band,
         device_id=unit_id,
         target=target,
@@ -240,12 +237,15 @@ def _bit(cells: ItemCells, kind: TableKind, register_type: RegisterType) -> int 
     return cells.whole("bit", 0, 0, 15)
 
 
-def _check_scale(cells: ItemCells, register_type: RegisterType, scale: float, offset: float) -> None:
-    if scale == 0:
+def _scaling(cells: ItemCells, register_type: RegisterType) -> Scaling:
+    """Scale and offset by the texts of the row: 0.1 is a tenth, which no double is."""
+    scale, offset = cells.decimal("scale", "1"), cells.decimal("offset", "0")
+    if not scale:
         cells.wrong("scale", "scale is 0", "write what one raw step is worth; empty for 1")
-    is_scaled = scale != 1.0 or offset != 0.0
-    if is_scaled and register_type in (RegisterType.BOOL, RegisterType.STRING):
+    scaling = Scaling.of(scale, offset)
+    if scaling != UNSCALED and register_type in (RegisterType.BOOL, RegisterType.STRING):
         cells.wrong("scale", f"a {register_type.value} with scale or offset", "leave scale and offset empty")
+    return scaling
 
 
 def _value_type(register_type: RegisterType, is_scaled: bool) -> ValueType:
@@ -258,9 +258,9 @@ def _value_type(register_type: RegisterType, is_scaled: bool) -> ValueType:
     return ValueType.INT64
 
 
-def _counting(item: DataItem, register_type: RegisterType, scale: float) -> DataItem:
+def _counting(item: DataItem, register_type: RegisterType, scaling: Scaling) -> DataItem:
     """The item with the range of its registers, if it has a rate and they have no sign: it may be a counter."""
     values = COUNTER_VALUES.get(register_type)
     if values is None or item.alarm is None or item.alarm.rate_per_s is None:
         return item
-    return msgspec.structs.replace(item, counter_range=scale * values)
+    return msgspec.structs.replace(item, counter_range=scaling.times * values / scaling.by)

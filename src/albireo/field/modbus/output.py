@@ -16,6 +16,7 @@ import numpy as np
 from albireo.field.contract import GOES_ON, DeviceLost, SendGuard, WriteTenure, Written
 from albireo.field.modbus.decode import Unencodable, decode_one, encode_one
 from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
+from albireo.field.modbus.scaling import UNSCALED
 from albireo.field.modbus.wire import (
     DataReply,
     DeviceUnreachable,
@@ -138,7 +139,7 @@ async def verified(wire: Wire, item: ModbusItem, wanted: Sequence[int]) -> Writt
         if not isinstance(answer, DataReply):
             return Written(outcome=Outcome.EXECUTED, detail="the device confirmed it, but gives no read-back")
         found = _found(item, answer.data)
-        read_back = _value_of(item, found)
+        read_back = held_by(item, found)
         if _is_as_wanted(item, wanted, found):
             return Written(outcome=Outcome.VERIFIED, read_back=read_back)
     if read_back is None:
@@ -151,8 +152,8 @@ def _found(item: ModbusItem, data: bytes) -> list[int]:
     return [data[0] & 1] if item.kind is TableKind.COIL else [int(one) for one in np.frombuffer(data, ">u2")]
 
 
-def _value_of(item: ModbusItem, registers: Sequence[int]) -> Value:
-    """Value that registers, or one bit, have in engineering units."""
+def held_by(item: ModbusItem, registers: Sequence[int]) -> Value:
+    """Value that registers, or one bit, hold in engineering units."""
     return bool(registers[0]) if item.kind is TableKind.COIL else decode_one(item, registers)
 
 
@@ -165,11 +166,11 @@ def _is_as_wanted(item: ModbusItem, wanted: Sequence[int], found: Sequence[int])
     match item.type:
         case RegisterType.BOOL:
             # NB: what is wanted of one bit is told as a whole register; the bits beside it are not ours.
-            return _value_of(item, found) == any(wanted)
+            return held_by(item, found) == any(wanted)
         case RegisterType.STRING:
-            return _value_of(item, found) == _value_of(item, wanted)
+            return held_by(item, found) == held_by(item, wanted)
         case RegisterType.FLOAT32 | RegisterType.FLOAT64:
-            plain = msgspec.structs.replace(item, scale=1.0, offset=0.0)
+            plain = msgspec.structs.replace(item, scaling=UNSCALED)
             return decode_one(plain, found) == decode_one(plain, wanted)  # A zero has two signs.
         case _:
             return list(found) == list(wanted)

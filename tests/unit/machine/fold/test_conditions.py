@@ -69,6 +69,26 @@ def test_limit_clears_only_inside_by_the_hysteresis() -> None:
     ]
 
 
+def test_limits_clear_at_the_end_of_the_hysteresis_in_decimals() -> None:
+    """As doubles 40.3 - 0.1 is below 40.2, and 1.1 + 0.1 is above 1.2."""
+    node = node_with(AlarmSettings(lo=1.1, hi=40.3, hysteresis=0.1))
+    assert after_each(node, [40.3, 40.4, 40.3, 40.2, 1.1, 1.0, 1.1, 1.2]) == [
+        set(),
+        {"hi"},
+        {"hi"},
+        set(),
+        set(),
+        {"lo"},
+        {"lo"},
+        set(),
+    ]
+
+
+def test_a_rate_is_at_its_limit_in_decimals() -> None:
+    """As doubles 0.4 - 0.3 is more than 0.1."""
+    assert after_each(node_with(AlarmSettings(rate_per_s=0.1)), [0.3, 0.4, 0.3, 0.5]) == [set(), set(), set(), {"rate"}]
+
+
 def test_limits_judge_integers_too() -> None:
     node = node_with(AlarmSettings(hi=10.0), ValueType.INT64)
     assert after_each(node, [10, 11]) == [set(), {"hi"}]

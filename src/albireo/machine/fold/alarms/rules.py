@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, time_between
 from albireo.machine.fold.items.live import Live
 from albireo.model import quality as q
+from albireo.model.decimals import less, surely
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.samples import narrowed
@@ -194,7 +195,7 @@ def off_of(slot: int, limit: float, item: DataItem) -> float:
     if slot == RATE:
         return math.nan if item.counter_range is None else item.counter_range
     hysteresis = item.alarm.hysteresis if item.alarm is not None and SLOTS[slot] in LIMITS else 0.0
-    return limit - hysteresis
+    return less(limit, hysteresis)
 
 
 def fold_bands(rules: Rules, watched: WatchedItems, index: NDArray[np.intp]) -> None:
@@ -276,7 +277,7 @@ def rate_verdicts(rules: Rules, chain: Chain) -> RateVerdicts:
     # An infinite or a first value gives NaN or infinity, which is what the lines below expect.
     with np.errstate(invalid="ignore", over="ignore"):
         change = number - before
-        size = np.fmin(np.abs(change), np.abs(change + rules.off[row]))
+        size = surely(np.fmin(np.abs(change), np.abs(change + rules.off[row])), number, before)
         # The mean rate falls to the limit this long after the sample before.
         steep_ns = size / rules.on[row] * SECOND
     elapsed = time_between(source_ns, before_ns)

@@ -281,12 +281,8 @@ def refusal_of_write(asked: WriteAsked, known: KnownItem | None) -> Refusal | No
         return Refusal(RefusalCode.BAD_VALUE, f"expires_ms must be within 1..{EXPIRES_MS_MAX}")
     if (refusal := refusal_of_value(item, asked.value)) is not None:
         return refusal
-    value = asked.value
-    if isinstance(value, str):
-        return None
-    if (item.minimum is not None and value < item.minimum) or (item.maximum is not None and value > item.maximum):
-        return Refusal(RefusalCode.BAD_VALUE, f"{value} is outside {item.minimum}..{item.maximum} of {item.name}")
-    return None
+    beyond = item.out_of_range(asked.value)
+    return Refusal(RefusalCode.BAD_VALUE, f"{beyond} of {item.name}") if beyond else None
 
 
 def refusal_of_value(item: DataItem, value: Value) -> Refusal | None:
