@@ -7,6 +7,7 @@ anything of `machine/fold`.
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import msgspec
 
@@ -274,7 +275,7 @@ class SlowItem:
 WATCHED = (Condition.RATE, Condition.STALE, Condition.FROZEN)
 
 
-def decimal(number: float) -> Fraction | float:
+def decimal(number: float) -> Any:
     """The decimal that a number stands for, exactly; a whole, an infinite one, and none are themselves."""
     if not math.isfinite(number):
         return number

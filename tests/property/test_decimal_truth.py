@@ -14,10 +14,10 @@ from albireo.field.dead_band import DeadBand
 from albireo.field.modbus.decode import Layout, Unencodable, decode_one, encode_one
 from albireo.field.modbus.items import WORDS, ModbusItem, RegisterType, parse_row
 from albireo.field.modbus.plan import PlanConfig, plan
-from albireo.model.decimals import less, shortest, surely
+from albireo.model.decimals import shortest, surely
 from albireo.model.instant import Instant, WallTime
 from albireo.model.item import DataItem
-from albireo.model.value import ValueType
+from albireo.model.value import ValueType, difference
 from tests.long_form import examples, some
 
 REGISTERS = some(range(2**16), 64)
@@ -149,7 +149,7 @@ def test_changes_and_limits_are_judged_in_decimals(before: int, after: int | Non
     after = before + width + more if after is None else after
     change = surely(*(np.array([one]) for one in (of(after) - of(before), of(after), of(before))))
     assert (change[0] > of(width)) == (abs(after - before) > width)
-    assert less(of(before), of(width)) == of(before - width)
+    assert difference(of(before), of(width)) == of(before - width)
 
 
 def test_a_dead_band_takes_steps_of_its_width_for_none_of_16_bits() -> None:

@@ -5,18 +5,18 @@ from typing import Any, Final
 
 from albireo.model import quality
 from albireo.model.case import Shelving
-from albireo.model.value import Value
+from albireo.model.value import Value, number_text
 
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 def value_text(value: Value | None, unit: str = "") -> str:
-    """A value as an operator reads it; unknown is a dash, never a zero."""
+    """A value as an operator reads it, with all its digits; unknown is a dash, never a zero."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = value if isinstance(value, str) else number_text(value)
     return f"{text} {unit}" if unit else text
 
 

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.field.contract import PolledColumns
-from albireo.model.decimals import less, surely
+from albireo.model.decimals import surely
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.quality import BAD, BAD_WAITING_FOR_INITIAL_DATA
 from albireo.model.samples import Column, SampleBatch, Strings, narrowed
-from albireo.model.value import ValueType
+from albireo.model.value import ValueType, difference
 
 Rows = NDArray[np.intp]
 Numbers = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.uint8]
@@ -148,6 +148,6 @@ def _edges(alarm: AlarmSettings) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Values beyond which a verdict changes: those that hold above, and those that hold below."""
     upper = [one for one in (alarm.hi, alarm.hi_hi) if one is not None]
     lower = [one for one in (alarm.lo, alarm.lo_lo) if one is not None]
-    upper += [less(one, alarm.hysteresis) for one in upper]
-    lower += [-less(-one, alarm.hysteresis) for one in lower]
+    upper += [difference(one, alarm.hysteresis) for one in upper]
+    lower += [-difference(-one, alarm.hysteresis) for one in lower]
     return (*upper, *[np.inf] * (4 - len(upper))), (*lower, *[-np.inf] * (4 - len(lower)))

@@ -344,7 +344,7 @@ class Comm:
             self._step(TimePassed())
             return
         self._acquired += len(self._diagnostics.items)
-        poll_ms = self._polls_ns / self._polls / MS if self._polls else None
+        poll_ms = self._polls_ns / (self._polls * MS) if self._polls else None
         self._polls = self._polls_ns = 0
         self._conditions = self._conditions_now()
         self._refused_before = 0 if self._told is None else self._told.inspection.refused

@@ -1,19 +1,19 @@
 """Arithmetic of doubles that stand for decimals, as people and tables write them.
 
 A double stands for the shortest decimal that is nearest to it: 1.2, not 1.1999999999999999556. Two such doubles compare
-as their decimals do. What is computed of them does not: 40.3 - 0.1 is 40.199999999999996. So a difference is taken
-here: a limit less its hysteresis exactly, a change between two values less what their doubles can be off.
+as their decimals do. What is computed of them does not: 40.3 - 0.1 is 40.199999999999996. So a limit less its
+hysteresis is `value.difference`, and a change between two values is taken less what their doubles can be off.
 
 Spec: ADR-0262.
 """
 
-from decimal import Decimal
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
+AnyNumbers = Numbers | NDArray[np.int64] | NDArray[np.uint8]
 
 _NOISE: Final = 2.0**-50
 """Part of the sum of two values by which their difference can be off: three roundings of 2**-53, and what is computed
@@ -22,12 +22,7 @@ _NOISE_MAX: Final = 2.0**-10
 """Part of a change that may count as noise. So a step of a counter beyond 2**53 stays a step."""
 
 
-def less(limit: float, width: float) -> float:
-    """The double nearest to `limit` less `width`."""
-    return float(Decimal(str(limit)) - Decimal(str(width)))
-
-
-def surely(change: Numbers, after: Numbers, before: Numbers) -> Numbers:
+def surely(change: AnyNumbers, after: AnyNumbers, before: AnyNumbers) -> Numbers:
     """Size of a change of a value, less what it may be off; beyond a width just if the change of the decimals is.
 
     That is proven for values that differ by whole multiples of 10**-n, and are at most 3 * 10**14 times as large. An
@@ -59,6 +54,11 @@ def shortest(single: NDArray[np.float32]) -> Numbers:
     if len(others):
         found[others] = single[others].astype(np.str_).astype(np.float64)
     return found
+
+
+def single(number: float) -> float:
+    """As `shortest`, of one number."""
+    return float(str(np.float32(number)))
 
 
 _DIGITS: Final = np.arange(5, 9)[:, None]

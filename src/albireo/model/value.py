@@ -3,6 +3,7 @@
 They stand apart from `model/samples.py` so that a process without samples (witness, logger, boot) loads no numpy.
 """
 
+from decimal import Decimal
 from enum import IntEnum
 from typing import Final, NewType
 
@@ -30,6 +31,11 @@ Value = float | Signed | bool | Text
 def number_text(number: float) -> str:
     """All digits that tell a number from its neighbours; none behind the point of a whole one."""
     return str(number).removesuffix(".0")
+
+
+def difference(one: float, other: float) -> float:
+    """The double nearest to what `one` is above `other` as decimals: 40.3 is 0.1 above 40.2 (ADR-0262)."""
+    return float(Decimal(str(one)) - Decimal(str(other)))
 
 
 EXACT: Final = 2.0**53

@@ -177,7 +177,7 @@ def _asked_far(place: FarNode, name: str, **options: Any) -> _Table:
 def _about(item: str, unit: str, span: TimeRange, options: dict[str, Any]) -> dict[str, Any]:
     return {
         "item": item,
-        "unit": unit,
+        "unit": {"count": "", "duration": "s"}.get(options["aggregate"], unit),
         "aggregate": options["aggregate"],
         "from_ns": span.from_ns,
         "to_ns": span.to_ns,

@@ -84,7 +84,7 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, is_
         elsewhere = _elsewhere(client, known.name) if receipt.outcome is Outcome.EXPIRED else ""
     text = f"{item} = {value}: {receipt.outcome}"
     if receipt.read_back is not None:
-        text += f", read back {value_text(receipt.read_back)}"
+        text += f", read back {value_text(receipt.read_back, known.item.unit)}"
     if receipt.detail:
         text += f" ({receipt.detail})"
     told = msgspec.to_builtins(receipt)
@@ -132,17 +132,12 @@ def _confirm(client: Client, item: str, known: ItemReading, wanted: Value, selec
         click.Abort: the question was broken off.
     """
     now = client.read(item)
-    unit = f" {known.item.unit}" if known.item.unit else ""
+    unit = known.item.unit
     say(f"{known.name}" + (f"  ({known.item.description})" if known.item.description else ""))
-    say(f"  now   {'-' if now.value is None else f'{exact(now.value)}{unit}'}  {quality_text(now.quality)}")
-    say(f"  then  {exact(wanted)}{unit}")
+    say(f"  now   {value_text(now.value, unit)}  {quality_text(now.quality)}")
+    say(f"  then  {value_text(wanted, unit)}")
     if not click.confirm(f"Write it? It is yours for {selection.left_ms / 1000:g} s", default=False, err=True):
-        raise Failure("nothing was written", f"albireo write {item} {exact(wanted)}")
-
-
-def exact(value: Value) -> str:
-    """A value as it is written, with all its digits."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        raise Failure("nothing was written", f"albireo write {item} {value_text(wanted)}")
 
 
 def parsed(text: str, value_type: ValueType) -> Value:

@@ -20,7 +20,7 @@ from albireo.cli.view.state import HeldSelection, LiveState, ShownOrder, own_num
 from albireo.model.case import Action, Case
 from albireo.model.command import ItemSelection
 from albireo.model.item import Control, KnownItem
-from albireo.model.value import Value, ValueType
+from albireo.model.value import Value, ValueType, number_text
 from albireo.plant.tunnel.scenario import Scenario
 
 TEXT_MAX: Final = 40
@@ -345,7 +345,7 @@ def value_of(text: str, known: KnownItem) -> Value | NotAValue:
                 return NotAValue(f"{text!r} is no {whole}number")
     low, high = item.minimum, item.maximum
     if not (float("-inf") if low is None else low) <= value <= (float("inf") if high is None else high):
-        return NotAValue(f"{value:g} is not within {range_text(known)}")
+        return NotAValue(f"{number_text(value)} is not within {range_text(known)}")
     return value
 
 
@@ -356,8 +356,8 @@ def range_text(known: KnownItem) -> str:
         return "on or off"
     if item.minimum is None and item.maximum is None:
         return "any number"
-    low = "" if item.minimum is None else f"{item.minimum:g}"
-    high = "" if item.maximum is None else f"{item.maximum:g}"
+    low = "" if item.minimum is None else number_text(item.minimum)
+    high = "" if item.maximum is None else number_text(item.maximum)
     return f"{low}..{high} {item.unit}".strip()
 
 

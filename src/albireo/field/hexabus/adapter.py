@@ -50,6 +50,7 @@ from albireo.field.kinds import Rows, Surroundings
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.master import ValueTold
 from albireo.model.command import Outcome
+from albireo.model.decimals import single
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.quality import BAD_CONFIGURATION_ERROR, BAD_NO_COMMUNICATION, BAD_OUT_OF_RANGE, GOOD
@@ -397,7 +398,7 @@ def _single(data: bytes) -> float:
 def _as_value(told: HexValue) -> Value:
     assert not isinstance(told.value, bytes)
     if told.datatype is HexType.FLOAT:
-        return float(str(np.float32(told.value)))  # The shortest decimal (ADR-0262).
+        return single(float(told.value))
     return told.value
 
 

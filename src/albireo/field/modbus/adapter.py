@@ -35,7 +35,7 @@ from albireo.field.modbus.config import VOTER_REGISTERS, ModbusConfig
 from albireo.field.modbus.decode import Layout, Unencodable
 from albireo.field.modbus.items import REGISTERS_MAX, ModbusItem, TableKind, parse_row
 from albireo.field.modbus.mailbox import MailboxConfig, MailboxOutputs
-from albireo.field.modbus.output import ModbusOutputs, PlainOutputs, registers_of, held_by
+from albireo.field.modbus.output import ModbusOutputs, PlainOutputs, held_by, registers_of
 from albireo.field.modbus.plan import BITS_MAX, BITS_PER_REGISTER, PlanConfig, plan
 from albireo.field.modbus.reader import LineReader
 from albireo.field.modbus.stamp import StampedOutputs

@@ -24,13 +24,35 @@ from numpy.typing import NDArray
 from albireo.field.contract import PolledColumns
 from albireo.field.modbus.items import DTYPES, WORDS, ModbusItem, RegisterType
 from albireo.field.modbus.plan import PollPlan
-from albireo.field.modbus.scaling import ScalingColumn
-from albireo.model.decimals import shortest
+from albireo.field.modbus.scaling import UNSCALED, Scaling
+from albireo.model.decimals import Numbers, shortest
 from albireo.model.quality import BAD_CLASS, BAD_OUT_OF_RANGE, BAD_SENSOR_FAILURE, SEVERITY_SHIFT, UNCERTAIN_SUB_NORMAL
 from albireo.model.samples import Strings
 from albireo.model.value import Value, ValueType
 
 _INT64_MAX: Final = 2**63 - 1
+
+
+class _ScalingColumn:
+    """Scalings of items of one register type."""
+
+    def __init__(self, each: Sequence[Scaling], *, is_whole: bool) -> None:
+        """`is_whole`: raw numbers of this type are."""
+        self._each = each
+        largest = [one.raw_max(is_whole=is_whole) for one in each]
+        self._raw_max = np.array(largest)
+        by_column = [one if most >= 0 else UNSCALED for one, most in zip(each, largest, strict=True)]
+        self._times = np.array([one.times for one in by_column], np.float64)
+        self._plus = np.array([one.plus for one in by_column], np.float64)
+        self._by = np.array([one.by for one in by_column], np.float64)
+
+    def values(self, raw: NDArray[np.int64 | np.uint64 | np.float64]) -> Numbers:
+        """Engineering values of raw numbers, one of each item."""
+        number = raw.astype(np.float64)
+        found: Numbers = (number * self._times + self._plus) / self._by
+        for place in np.flatnonzero(np.abs(number) > self._raw_max).tolist():
+            found[place] = self._each[place].value(raw[place].item())
+        return found
 
 
 class _Numbers(msgspec.Struct, frozen=True, eq=False):
@@ -42,7 +64,7 @@ class _Numbers(msgspec.Struct, frozen=True, eq=False):
     """(items, registers): image positions, most significant word first."""
     slots: NDArray[np.intp]
     """Rows of the values in their column."""
-    scaling: ScalingColumn
+    scaling: _ScalingColumn
 
 
 class _Bits(msgspec.Struct, frozen=True, eq=False):
@@ -153,7 +175,7 @@ def _numbers(items: Sequence[ModbusItem], plan: PollPlan, rows: NDArray[np.intp]
             is_byte_swapped,
             np.array([_words(items[row], plan.positions[row]) for _, row in members], np.intp),
             np.array([slot for slot, _ in members], np.intp),
-            ScalingColumn([items[row].scaling for _, row in members], is_whole=dtype[1] != "f"),
+            _ScalingColumn([items[row].scaling for _, row in members], is_whole=dtype[1] != "f"),
         )
         for (dtype, is_byte_swapped), members in groups.items()
     ]

@@ -15,6 +15,8 @@ from typing import Final
 import msgspec
 
 from albireo.field.modbus.items import TableKind
+from albireo.model.decimals import single
+from albireo.model.value import number_text
 
 FLOAT_LOWEST: Final = 1e-3
 FLOAT_HIGHEST: Final = 1e7
@@ -91,7 +93,7 @@ def _guess_at(stretch: RegisterStretch, looks: Sequence[Sequence[int]], at: int)
         text = _bytes_of(after[:words]).rstrip(b"\0 ").decode("ascii")
         return Guess(kind=kind, address=address, type="string", length=2 * words, seen=repr(text)), words
     if order := float_order(before[:2], after[:2]):
-        seen = f"{_as_float(after[:2], order):g}"
+        seen = number_text(single(_as_float(after[:2], order)))
         return Guess(kind=kind, address=address, type="float32", word_order=order, seen=seen), 2
     if order := counter_order([look[:2] for look in looks]):
         seen = str(_as_whole(after[:2], order))

@@ -47,7 +47,7 @@ class CommitTimes:
     """Times that the last batches took from their acquisition to their commit, milliseconds."""
 
     def __init__(self) -> None:
-        self._ms = np.zeros(BATCHES_TIMED, np.float32)
+        self._ms = np.zeros(BATCHES_TIMED)
         self._count = 0
 
     def took(self, ms: float) -> None:

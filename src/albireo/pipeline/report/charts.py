@@ -61,6 +61,7 @@ def trend(name: str, unit: str, rows: Sequence[Row]) -> str:
         times = [_time(row["bucket_ns"]) for row in rows]
         low, high, middle = (_column(rows, key) for key in ("minimum", "maximum", "average"))
         axes.fill_between(times, low, high, color=_BAND, linewidth=0, step="post")
+        axes.ticklabel_format(axis="y", useOffset=False)
         axes.step(times, middle, where="post", color=_LINE, linewidth=1.2)
         for begin, end in _bad_spans(rows):
             axes.axvspan(_time(begin), _time(end), facecolor="none", edgecolor=_WARNING, hatch="///", linewidth=0)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from albireo.machine.fold.columns import NEVER, Field, GrowingColumns, time_between
 from albireo.machine.fold.items.live import Live
 from albireo.model import quality as q
-from albireo.model.decimals import less, surely
+from albireo.model.decimals import surely
 from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.samples import narrowed
-from albireo.model.value import EXACT, ValueType
+from albireo.model.value import EXACT, ValueType, difference
 
 SLOTS: Final = tuple(Condition)
 """An item has at most one rule of each condition; the place of a condition here is its slot."""
@@ -195,7 +195,7 @@ def off_of(slot: int, limit: float, item: DataItem) -> float:
     if slot == RATE:
         return math.nan if item.counter_range is None else item.counter_range
     hysteresis = item.alarm.hysteresis if item.alarm is not None and SLOTS[slot] in LIMITS else 0.0
-    return less(limit, hysteresis)
+    return difference(limit, hysteresis)
 
 
 def fold_bands(rules: Rules, watched: WatchedItems, index: NDArray[np.intp]) -> None:

@@ -8,6 +8,7 @@ each kind of register from 0; so a group may only be added at the end of its kin
 """
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final
 
 import msgspec
@@ -200,7 +201,7 @@ def value_of(words: Sequence[int], register: Register) -> float:
         return float(bool(words[0]))
     ordered = words[::-1] if row.word_order == "little" else words
     raw = np.array(ordered, ">u2").view(DTYPES[row.type])[0]
-    return float(raw) * row.scale
+    return float(Decimal(str(raw)) * Decimal(str(row.scale)))
 
 
 def value_of_order(value: int, register: Register) -> float:
