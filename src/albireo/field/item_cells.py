@@ -57,7 +57,7 @@ class ItemCells:
 
     def decimal(self, column: str, absent: str) -> Decimal:
         """A number just as it is written: no double is 0.1."""
-        return self.read(column, _decimal, Decimal(absent), _WRITE_NUMBER)
+        return self.read(column, lambda text: Decimal(text if _finite(text) else 0), Decimal(absent), _WRITE_NUMBER)
 
     def limit(self, column: str) -> float | None:
         return self.read(column, _finite, None, "write a number with a decimal point, or leave it empty")
@@ -83,11 +83,6 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(text)
     return number
-
-
-def _decimal(text: str) -> Decimal:
-    _finite(text)
-    return Decimal(text)
 
 
 def whole_of(text: str) -> int:
@@ -128,10 +123,6 @@ def declared_item(cells: ItemCells, adapter: str, value_type: ValueType, read_on
     minimum, maximum = cells.limit("minimum"), cells.limit("maximum")
     if minimum is not None and maximum is not None and minimum > maximum:
         cells.wrong("minimum", f"minimum {number_text(minimum)} above maximum {number_text(maximum)}", "swap them")
-    is_number = value_type in (ValueType.FLOAT64, ValueType.INT64)
-    for column, bound in (("minimum", minimum), ("maximum", maximum)):
-        if bound is not None and not is_number:
-            cells.wrong(column, f"{column} at an item that is no number", "leave it empty")
     alarm = _alarm(cells, value_type)
     if cells.mistakes:
         return None
@@ -157,7 +148,7 @@ def _alarm(cells: ItemCells, value_type: ValueType) -> AlarmSettings | None:
     off_normal = cells.truth("off_normal")
     is_number = value_type in (ValueType.FLOAT64, ValueType.INT64)
     for column in (
-        *(one for one, limit in limits.items() if limit is not None),
+        *(one for one in (*limits, "minimum", "maximum") if cells.text(one)),
         *(["rate_per_s"] * (rate is not None)),
         *(["frozen_s"] * (frozen is not None)),
     ):

@@ -19,7 +19,7 @@ from albireo.codec.topology.adapter_kind import AdapterKind, AddressSpan, Judged
 from albireo.codec.topology.mistakes import Findings, did_you_mean, shown
 from albireo.model.item import NAME_PATTERN, AlarmSettings, DataItem
 from albireo.model.topology import ITEMS_MAX
-from albireo.model.value import EXACT, ValueType, difference, number_text
+from albireo.model.value import EXACT, ValueType, difference
 
 OWNER_COLUMN: Final = "adapter"
 """Column that names the adapter of a row, in a table of a whole node."""
@@ -194,8 +194,7 @@ def check_alarms(judged: list[tuple[ItemRow, Judged]], poll_ms: int, found: Find
         for column, width in (("hysteresis", alarm.hysteresis), ("dead_band", one.dead_band)):
             span = _span(alarm)
             if span is not None and width > span:
-                wide = f"{column} = {number_text(width)} is wider than the {number_text(span)}"
-                text = f"{row.name}: {wide} between its limits"
+                text = f"{row.name}: {column} = {width:.15g} is wider than the {span:.15g} between its limits"
                 found.add((column,), text, "Write less, or move the limits.", is_warning=True, line=row.line)
         if one.item.value_type is ValueType.INT64 and any(abs(limit) >= EXACT for limit in limits):
             text = f"{row.name}: a limit beyond 2**53 is rounded to a number that has 53 bits"
@@ -208,8 +207,7 @@ def _span(alarm: AlarmSettings) -> float | None:
     lower = [one for one in (alarm.lo, alarm.lo_lo) if one is not None]
     if upper and lower:
         return difference(upper[0], lower[0])
-    two = upper if len(upper) == 2 else lower if len(lower) == 2 else None
-    return None if two is None else abs(difference(two[1], two[0]))
+    return difference(*upper[::-1]) if len(upper) == 2 else difference(*lower) if len(lower) == 2 else None
 
 
 def check_former_name(row: ItemRow, one: Judged, known: Mapping[str, Judged], found: Findings) -> None:

@@ -116,7 +116,7 @@ class HostAdapter:
         self._errors += failed
         found = np.array([np.nan if one is None else one for one in values], np.float64)
         quality = np.where(np.isnan(found), BAD_NO_DATA, GOOD).astype(np.uint32)
-        found = np.round(np.nan_to_num(found), 3)  # More digits mean nothing.
+        np.round(np.nan_to_num(found), 3, out=found)  # More digits mean nothing.
         return [
             PolledColumns(
                 value_type=value_type,

@@ -24,35 +24,13 @@ from numpy.typing import NDArray
 from albireo.field.contract import PolledColumns
 from albireo.field.modbus.items import DTYPES, WORDS, ModbusItem, RegisterType
 from albireo.field.modbus.plan import PollPlan
-from albireo.field.modbus.scaling import UNSCALED, Scaling
-from albireo.model.decimals import Numbers, shortest
+from albireo.field.modbus.scaling import Scaling
+from albireo.model.decimals import shortest
 from albireo.model.quality import BAD_CLASS, BAD_OUT_OF_RANGE, BAD_SENSOR_FAILURE, SEVERITY_SHIFT, UNCERTAIN_SUB_NORMAL
 from albireo.model.samples import Strings
 from albireo.model.value import Value, ValueType
 
 _INT64_MAX: Final = 2**63 - 1
-
-
-class _ScalingColumn:
-    """Scalings of items of one register type."""
-
-    def __init__(self, each: Sequence[Scaling], *, is_whole: bool) -> None:
-        """`is_whole`: raw numbers of this type are."""
-        self._each = each
-        largest = [one.raw_max(is_whole=is_whole) for one in each]
-        self._raw_max = np.array(largest)
-        by_column = [one if most >= 0 else UNSCALED for one, most in zip(each, largest, strict=True)]
-        self._times = np.array([one.times for one in by_column], np.float64)
-        self._plus = np.array([one.plus for one in by_column], np.float64)
-        self._by = np.array([one.by for one in by_column], np.float64)
-
-    def values(self, raw: NDArray[np.int64 | np.uint64 | np.float64]) -> Numbers:
-        """Engineering values of raw numbers, one of each item."""
-        number = raw.astype(np.float64)
-        found: Numbers = (number * self._times + self._plus) / self._by
-        for place in np.flatnonzero(np.abs(number) > self._raw_max).tolist():
-            found[place] = self._each[place].value(raw[place].item())
-        return found
 
 
 class _Numbers(msgspec.Struct, frozen=True, eq=False):
@@ -64,7 +42,18 @@ class _Numbers(msgspec.Struct, frozen=True, eq=False):
     """(items, registers): image positions, most significant word first."""
     slots: NDArray[np.intp]
     """Rows of the values in their column."""
-    scaling: _ScalingColumn
+    scalings: Sequence[Scaling]
+    columns: NDArray[np.float64]
+    """`Scaling.columns` of each."""
+
+    def scaled(self, raw: NDArray[np.int64 | np.uint64 | np.float64]) -> NDArray[np.float64]:
+        """Engineering values of raw numbers, one of each item."""
+        times, plus, by, raw_max = self.columns
+        number = raw.astype(np.float64)
+        found: NDArray[np.float64] = (number * times + plus) / by
+        for place in np.flatnonzero(np.abs(number) > raw_max).tolist():
+            found[place] = self.scalings[place].value(raw[place].item())
+        return found
 
 
 class _Bits(msgspec.Struct, frozen=True, eq=False):
@@ -132,7 +121,7 @@ class Layout:
         column = np.zeros(count, np.float64)
         with np.errstate(invalid="ignore", over="ignore"):  # A value that is no number gets its quality next.
             for group in self._floats:
-                column[group.slots] = group.scaling.values(_raw(group, registers))
+                column[group.slots] = group.scaled(_raw(group, registers))
         return column
 
     def _int_column(self, registers: NDArray[np.uint16], count: int, marks: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -175,7 +164,8 @@ def _numbers(items: Sequence[ModbusItem], plan: PollPlan, rows: NDArray[np.intp]
             is_byte_swapped,
             np.array([_words(items[row], plan.positions[row]) for _, row in members], np.intp),
             np.array([slot for slot, _ in members], np.intp),
-            _ScalingColumn([items[row].scaling for _, row in members], is_whole=dtype[1] != "f"),
+            [items[row].scaling for _, row in members],
+            np.array([items[row].scaling.columns(is_whole=dtype[1] != "f") for _, row in members], np.float64).T,
         )
         for (dtype, is_byte_swapped), members in groups.items()
     ]
@@ -213,12 +203,8 @@ def _raw(group: _Numbers, registers: NDArray[np.uint16]) -> NDArray[np.int64 | n
     words = registers[group.words]
     if group.is_byte_swapped:
         words = words.byteswap()
-    return _numbers_in(words, group.dtype)
-
-
-def _numbers_in(words: NDArray[np.uint16], dtype: str) -> NDArray[np.int64 | np.uint64 | np.float64]:
-    found = np.frombuffer(words.astype(">u2").tobytes(), dtype)
-    return shortest(found) if dtype == ">f4" else found
+    found = np.frombuffer(words.astype(">u2").tobytes(), group.dtype)
+    return shortest(found) if group.dtype == ">f4" else found
 
 
 def _mark_unfit(value: NDArray[np.float64], marks: NDArray[np.uint32]) -> None:
@@ -250,8 +236,8 @@ def decode_one(item: ModbusItem, registers: Sequence[int]) -> Value:
         words = words[::-1]
     if item.is_byte_swapped:
         words = words.byteswap()
-    raw: float = _numbers_in(words, DTYPES[item.type])[0].item()
-    return item.scaling.value(raw) if item.is_scaled else raw
+    raw = np.frombuffer(words.astype(">u2").tobytes(), DTYPES[item.type])[0]
+    return item.scaling.value(raw) if item.item.value_type is ValueType.FLOAT64 else int(raw)
 
 
 class Unencodable(ValueError):

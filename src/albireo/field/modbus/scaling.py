@@ -2,11 +2,8 @@
 
     value = raw * scale + offset = (raw * times + plus) / by        times, plus, by: the least whole numbers
 
-While numerator and denominator are below 2**53 they are exact as doubles, and so their quotient is the double nearest
-to the decimal value: a column costs a product, a sum and a division. What is beyond - a scale of many digits, a large
-number of 64 bits, a float with a scale - goes by whole numbers of any size, one after the other.
-
-Spec: ADR-0262.
+Up to 2**53 numerator and denominator are exact as doubles, so their quotient is the double nearest to the decimal
+value. What is beyond, and a float with a scale, is computed in whole numbers of any size (ADR-0262).
 """
 
 import math
@@ -32,22 +29,18 @@ class Scaling(msgspec.Struct, frozen=True):
         by = math.lcm(one.denominator, other.denominator)
         return cls(int(one * by), int(other * by), by)
 
-    def raw_max(self, *, is_whole: bool) -> float:
-        """Largest raw number, either way, with numerator and denominator exact as doubles; -1: there is none.
-
-        Args:
-            is_whole: raw numbers are.
-        """
+    def columns(self, *, is_whole: bool) -> tuple[float, float, float, float]:
+        """Times, plus, by, and the largest raw number (whole if `is_whole`) with which doubles do; -1: none."""
         if self == UNSCALED:
-            return math.inf
-        if not is_whole or max(abs(self.plus), self.by) > EXACT:
-            return -1
-        return (int(EXACT) - abs(self.plus)) // abs(self.times)
+            return 1, 0, 1, math.inf
+        if not is_whole or max(abs(self.times), abs(self.plus), self.by) > EXACT:
+            return 1, 0, 1, -1
+        return self.times, self.plus, self.by, (int(EXACT) - abs(self.plus)) // abs(self.times)
 
     def value(self, raw: float) -> float:
-        """Engineering value of a raw number; a double stands for its decimal."""
+        """Engineering value of a raw number; a float stands for its shortest decimal."""
         if not math.isfinite(raw):
-            return raw if self.times > 0 else -raw
+            return float(raw) if self.times > 0 else -float(raw)
         above, below = Decimal(str(raw)).as_integer_ratio()
         number = above * self.times + below * self.plus
         try:

@@ -34,7 +34,6 @@ from albireo.machine.hexabus.silent import SilentMachine
 from albireo.machine.hexabus.vm import SmEvent
 from albireo.model.decimals import single
 from albireo.model.instant import SECOND, Instant
-from albireo.model.value import number_text
 
 GAP_NS: Final = 2 * SECOND
 """Longest wait for an item that lacks: the master says it again until all devices have it."""
@@ -65,8 +64,7 @@ class TracedEvent(msgspec.Struct, frozen=True):
 
 def value_of(value: HexScalar) -> str:
     """A value as people write it."""
-    if isinstance(value, float):
-        return number_text(single(value))
+    value = single(value) if isinstance(value, float) else value
     return str(value).lower() if isinstance(value, bool) else value.hex() if isinstance(value, bytes) else str(value)
 
 

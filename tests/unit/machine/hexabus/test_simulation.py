@@ -42,7 +42,7 @@ def test_a_clock_time_is_waited_for_on_the_day_that_is_meant() -> None:
     assert play("clock sat 22:00") == [lit]
     assert play("clock 06:30", "clock sat 21:59", "wait 60", "room.temperature = 4") == [
         lit,
-        f"{saturday_s} room.temperature = 4: night: on -> off",
+        f"{saturday_s} room.temperature = 4.0: night: on -> off",
     ]
 
 
