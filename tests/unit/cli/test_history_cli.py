@@ -100,6 +100,13 @@ def test_every_aggregate(data: Path, aggregate: str, values: list[float | None])
     ] == values
 
 
+@pytest.mark.parametrize(("aggregate", "shown"), [("count", "6"), ("duration", "60 s"), ("max", "5 ppm")])
+def test_a_unit_is_that_of_what_is_shown(data: Path, aggregate: str, shown: str) -> None:
+    """A count has none, a duration has seconds, and only what is a value of the item has the item's."""
+    lines = asked(history, data, "co", "--aggregate", aggregate, *RANGE).output.splitlines()
+    assert lines[2].split("\t")[1] == shown
+
+
 def test_text_and_states(data: Path) -> None:
     rows = rows_of(asked(history, data, "mode", *RANGE, "--json", "--aggregate", "last"))
     assert [row["value"] for row in rows] == ["auto", "hand", "hand"]
