@@ -217,7 +217,7 @@ class DeadBand:
             news |= np.array([new != self._text[row] for new, row in zip(text, rows.tolist(), strict=True)], np.bool_)
         elif columns.value_type is ValueType.FLOAT64:
             last_float = self._float[rows]
-            with np.errstate(invalid="ignore"):  # Between two infinite values.
+            with np.errstate(invalid="ignore", over="ignore"):  # Between infinite values, and the largest.
                 is_near = surely(value - last_float, value, last_float) <= self._width[rows]
             has_moved = (value != last_float) & ~(np.isnan(value) & np.isnan(last_float))
             news |= has_moved & (~is_near | self._is_watched(rows, now))

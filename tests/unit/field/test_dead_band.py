@@ -77,6 +77,10 @@ def test_a_step_of_just_the_width_is_within_it_in_decimals() -> None:
     assert sent(band(F, width=0.1), 0.3, 0.4, 0.2, 0.3, 0.5) == [[(0, 0.3)], [], [], [], [(4, 0.5)]]
 
 
+def test_the_largest_numbers_move_too() -> None:
+    assert sent(band(F, width=1.0), 1.7e308, 1.7e308, -1.7e308) == [[(0, 1.7e308)], [], [(2, -1.7e308)]]
+
+
 def test_a_standing_value_is_sent_at_its_heartbeat() -> None:
     one = band(F)
     take(one, floats(3.0), at=0)
