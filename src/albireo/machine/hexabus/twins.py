@@ -11,7 +11,7 @@ ITEMS: Final = 10
 
 
 class Twins:
-    """What was heard of each host."""
+    """Hosts, with the numbers by which they acknowledge."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, bytes] = {}
