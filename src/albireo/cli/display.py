@@ -102,7 +102,7 @@ def natural(name: str) -> tuple[tuple[str, int], ...]:
     key: list[tuple[str, int]] = []
     text, digits = "", ""
     for character in name + "\0":
-        if character.isdigit():
+        if character.isdecimal():
             digits += character
         else:
             if digits:

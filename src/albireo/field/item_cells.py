@@ -3,13 +3,13 @@
 A row is a mapping from column to text, as CSV gives it. Every mistake of a row is named at once, with a remedy.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, TypeVar
 
 from albireo.codec.topology.adapter_kind import RowMistake
 from albireo.model.item import AlarmSettings, Control, DataItem
+from albireo.model.typed_number import number_of, shortened, truth_of, whole_of
 from albireo.model.value import ValueType, number_text
 
 ITEM_COLUMNS: Final = (
@@ -49,25 +49,25 @@ class ItemCells:
         try:
             return convert(text)
         except (ValueError, KeyError):
-            self.wrong(column, f"{column} is {text!r}", remedy)
+            self.wrong(column, f"{column} is {shortened(text)}", remedy)
             return absent
 
     def number(self, column: str, absent: float) -> float:
-        return self.read(column, _finite, absent, _WRITE_NUMBER)
+        return self.read(column, number_of, absent, _WRITE_NUMBER)
 
     def decimal(self, column: str, absent: str) -> Decimal:
         """A number just as it is written: no double is 0.1."""
-        return self.read(column, lambda text: Decimal(text if _finite(text) else 0), Decimal(absent), _WRITE_NUMBER)
+        return self.read(column, lambda text: Decimal(text if number_of(text) else 0), Decimal(absent), _WRITE_NUMBER)
 
     def limit(self, column: str) -> float | None:
-        return self.read(column, _finite, None, "write a number with a decimal point, or leave it empty")
+        return self.read(column, number_of, None, "write a number with a decimal point, or leave it empty")
 
     def whole(self, column: str, absent: int, lowest: int, highest: int) -> int:
         remedy = f"write a whole number from {lowest} to {highest} (0x.. for hexadecimal)"
         return self.read(column, lambda text: within(whole_of(text), lowest, highest), absent, remedy)
 
     def truth(self, column: str) -> bool | None:
-        return self.read(column, lambda text: _TRUTHS[text.lower()], None, "write true or false, or leave it empty")
+        return self.read(column, truth_of, None, "write true or false, or leave it empty")
 
     def choice(self, column: str, choices: Mapping[str, T], absent: T) -> T:
         remedy = f"write one of: {', '.join(one for one in choices if one)}"
@@ -75,21 +75,6 @@ class ItemCells:
 
 
 _WRITE_NUMBER: Final = "write a number with a decimal point, such as 0.1"
-_TRUTHS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(text)
-    return number
-
-
-def whole_of(text: str) -> int:
-    """A whole number; zeros before it, as tables exported from elsewhere have them, mean nothing."""
-    if not text.isascii() or "_" in text:
-        raise ValueError(text)
-    return int(text, 10 if text.isdecimal() else 0)
 
 
 def within(number: int, lowest: int, highest: int) -> int:

@@ -9,8 +9,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from albireo.model.bounded import Count, Number32, Signed, Text
+from albireo.model.bounded import INT64_MAX, Count, Number32, Signed, Text
 from albireo.model.item import Condition
+from albireo.model.typed_number import CHARS_MAX, shortened
 from albireo.model.value import Value
 
 
@@ -81,9 +82,10 @@ def label_parts(label: str) -> tuple[int, int]:
         ValueError: it is none.
     """
     case_id, dot, activation = label.partition(".")
-    if not (case_id.isdecimal() and (activation.isdecimal() if dot else True)):
-        raise ValueError(f"{label!r} is no case: write 12, or 12.2 for its second activation")
-    return int(case_id), int(activation) if dot else 1
+    parts = (case_id, activation) if dot else (case_id, "1")
+    if not all(one.isascii() and one.isdecimal() and len(one) < CHARS_MAX and int(one) <= INT64_MAX for one in parts):
+        raise ValueError(f"{shortened(label)} is no case: write 12, or 12.2 for its second activation")
+    return int(parts[0]), int(parts[1])
 
 
 class Cause(StrEnum):

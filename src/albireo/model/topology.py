@@ -31,7 +31,7 @@ NODE_ID_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}
 """Form of a node's id, at most eight levels: it must fit into a topic, a path and one line of a table."""
 ADAPTER_NAME_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}$"
 """Form of an adapter's name, which names files, sockets and diagnostics items (`<name>/connected`)."""
-ENDPOINT_PATTERN: Final = r"^tcp://[^\s/]+:\d{1,5}$"
+ENDPOINT_PATTERN: Final = r"^tcp://[^\s/]+:[0-9]{1,5}$"
 VOTER_PATTERN: Final = (
     r"^((plc|witness):[a-z][a-z0-9_\-]{0,31}"
     r"|node:[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}(\[(primary|backup)\])?)$"

@@ -8,7 +8,10 @@ from click.testing import CliRunner
 
 from albireo.cli import cli
 from albireo.cli.node.write import EXPIRES_S_MAX, NegativeNumbers, parsed
+from albireo.cli.output import Failure
 from albireo.cli.timespan import SecondsType
+from albireo.client import ItemReading
+from albireo.model.item import DataItem, Reading
 from albireo.model.order_text import EXPIRES_MS_MAX
 from albireo.model.value import Value, ValueType
 
@@ -19,19 +22,73 @@ from albireo.model.value import Value, ValueType
         ("12", ValueType.STRING, "12"),
         ("true", ValueType.STRING, "true"),
         ("12", ValueType.INT64, 12),
-        ("12.5", ValueType.INT64, 12.5),
-        ("12", ValueType.FLOAT64, 12),
+        ("12", ValueType.FLOAT64, 12.0),
         ("1e3", ValueType.FLOAT64, 1000.0),
         ("on", ValueType.BOOL, True),
         ("False", ValueType.BOOL, False),
         ("0", ValueType.BOOL, False),
-        ("2", ValueType.BOOL, "2"),
-        ("fast", ValueType.FLOAT64, "fast"),
+        ("0x10", ValueType.INT64, 16),
+        ("+007", ValueType.INT64, 7),
+        (" .5", ValueType.FLOAT64, 0.5),
     ],
 )
 def test_a_value_means_what_the_item_takes(text: str, value_type: ValueType, value: Value) -> None:
-    found = parsed(text, value_type)
+    found = parsed(text, an_item(value_type))
     assert (found, type(found)) == (value, type(value))
+
+
+NO_NUMBERS = ["1_5", "٤٢", "４２", "9" * 400, "nan", "inf", "-inf", "1e999", "0x1.8p3", "1,5", "1 5", "", "--5", "fast"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value_type"),
+    [
+        *((one, ValueType.FLOAT64) for one in (*NO_NUMBERS, "0x10")),
+        *((one, ValueType.INT64) for one in (*NO_NUMBERS, "12.5", "1e3", "9" * 20)),
+        *((one, ValueType.BOOL) for one in ("2", "ja", "")),
+    ],
+)
+def test_what_is_no_value_of_the_item_is_refused_in_a_line(text: str, value_type: ValueType) -> None:
+    with pytest.raises(Failure, match=r"co takes .*: .* is (no|neither|beyond)") as refused:
+        parsed(text, an_item(value_type))
+    assert len(refused.value.message) < 100 and refused.value.remedy
+
+
+def an_item(value_type: ValueType) -> ItemReading:
+    reading = Reading(item_id=1, name="co", value=None, quality=0, source_ns=0, node_ns=0)
+    return ItemReading(name="co", item_id=1, item=DataItem(name="co", value_type=value_type), reading=reading)
+
+
+@pytest.mark.parametrize("text", ["1_5", "٤٢", "9" * 400, "nan", "1e999", "0x1.8p3", "1,5", "0b1"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("events", "--limit"),
+        ("events", "--from"),
+        ("history", "co", "--every"),
+        ("command", "list", "--limit"),
+        ("topology", "new", "--device-id"),
+        ("topology", "new", "--address-max"),
+        ("topic", "take", "t", "--count"),
+        ("topic", "create", "t", "--max-age"),
+        ("message", "receive", "--count"),
+        ("node", "run", "--feature-level"),
+        ("force", "co", "1", "--for"),
+        ("hexabus", "query", "lo"),
+        ("demo", "--for"),
+        ("demo", "--seed"),
+        ("drill", "chaos", "--minutes"),
+        ("simulate", "--seeds"),
+        ("cases", "ack"),
+        ("cases", "shelve", "1", "--for"),
+    ],
+)
+def test_a_number_that_a_person_types_is_read_by_one_rule(arguments: tuple[str, ...], text: str) -> None:
+    """It is refused before a node is looked for."""
+    result = CliRunner().invoke(cli, [*arguments, text, "--json"])
+    assert result.exit_code == 2, result.output
+    (line,) = result.stdout.splitlines()
+    assert len(json.loads(line)["error"]) < 200
 
 
 @click.command(cls=NegativeNumbers)

@@ -22,6 +22,7 @@ from albireo.cli.demo.told import DemoTold, told_of
 from albireo.cli.output import ExitCode, Failure, Output, json_asked, printed, say, show
 from albireo.cli.place import data_option
 from albireo.cli.process import unusable
+from albireo.cli.timespan import SecondsType, WholeNumber
 from albireo.cli.view.watch import tunnel_of
 from albireo.plant.tunnel import Scenario, TunnelError
 from albireo.plant.tunnel.processes import begin
@@ -38,10 +39,8 @@ INTERRUPTED: Final = 130
 
 
 @click.group("demo", invoke_without_command=True)
-@click.option(
-    "--for", "seconds", type=click.FloatRange(min=0.5), default=None, help="End so long after all is connected."
-)
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same tunnels.")
+@click.option("--for", "seconds", type=SecondsType(least=0.5), default=None, help="End so long after all is connected.")
+@click.option("--seed", type=WholeNumber(), default=1, show_default=True, help="The same seed gives the same tunnels.")
 @click.option("--no-pipeline", is_flag=True, help="Leave out Spark.")
 @click.option(
     "--plant",
@@ -85,7 +84,7 @@ def command(
 
 @command.command()
 @click.argument("name", type=click.Choice([one.value for one in Scenario]))
-@click.option("--at", "place", type=int, default=None, help="Section (1..8) or fan (1..10); a usual one without it.")
+@click.option("--at", "place", type=WholeNumber(), help="Section (1..8) or fan (1..10); a usual one without it.")
 @click.option("--plc", default="p1", show_default=True, help="Which PLC goes off.")
 @data_option
 @printed

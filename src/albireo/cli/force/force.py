@@ -38,7 +38,7 @@ def command(
         if is_release:
             client.release(item, reason)
             return Output({"item": item, "released": True}, f"{item} is released")
-        wanted = parsed(value or "", known_item(client, item).item.value_type)
+        wanted = parsed(value or "", known_item(client, item))
         forced = client.force(item, wanted, reason, for_s=(for_ns or 0) / SECOND)
     lasts = f"{value_text(forced.value, forced.unit)} for {left_text(forced.left_ms)}"
     return Output(forced, f"{forced.item} is forced to {lasts}")

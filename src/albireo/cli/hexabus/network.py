@@ -17,7 +17,7 @@ import msgspec
 from albireo.cli.display import time_text
 from albireo.cli.hexabus.houses import house_options, load_house
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, progress, say, tell, until_interrupted
-from albireo.cli.timespan import SecondsType
+from albireo.cli.timespan import SecondsType, WholeNumber
 from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.packets import (
     ALL_NEEDED,
@@ -254,7 +254,7 @@ def trace(house: Path, items: Path | None, master: str | None, interface: str, s
 
 @click.command()
 @_INTERFACE
-@click.argument("eid", type=click.IntRange(0, 0xFFFF_FFFF))
+@click.argument("eid", type=WholeNumber(0, 0xFFFF_FFFF))
 @_HOSTS
 @printed
 def query(interface: str, eid: int, hosts: tuple[str, ...]) -> Output:

@@ -10,7 +10,7 @@ import msgspec
 from albireo.cli.output import Failure, Output, json_asked, printed, progress, say, show
 from albireo.cli.place import DIRECTORY
 from albireo.cli.target import Place, node_client, place_option, user_option
-from albireo.cli.timespan import SecondsType
+from albireo.cli.timespan import SecondsType, WholeNumber
 from albireo.client import Client, InboxMessage
 from albireo.client.message.files import FILE, PART_BYTES, new_transfer, read_up_to_one_more, write_durably
 from albireo.codec.questions.messages import SEND_BYTES_MAX
@@ -124,7 +124,7 @@ def show_message(command_id: str, timeout_s: float, place: Place) -> Output:
 @command.command("receive")
 @inbox_option
 @click.option("--out", type=DIRECTORY, help="Directory for what comes, files too.")
-@click.option("--count", default=1, show_default=True, type=click.IntRange(1), help="How many messages or files.")
+@click.option("--count", default=1, show_default=True, type=WholeNumber(1), help="How many messages or files.")
 @click.option("--wait", "timeout_s", type=SecondsType(least=0.0), help="Seconds without a message after which it ends.")
 @user_option
 @place_option

@@ -6,6 +6,7 @@ import msgspec
 from albireo.cli.display import time_text, value_text, who_text
 from albireo.cli.output import Failure, Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
+from albireo.cli.timespan import WholeNumber
 from albireo.codec.questions.orders import COMMANDS_TOLD
 from albireo.model.tree.course import CommandCourse
 
@@ -53,7 +54,7 @@ def course_lines(course: CommandCourse) -> list[str]:
 
 
 @command.command("list")
-@click.option("--limit", default=COMMANDS_TOLD, show_default=True, type=click.IntRange(1, 1_000), help="How many.")
+@click.option("--limit", default=COMMANDS_TOLD, show_default=True, type=WholeNumber(1, 1_000), help="How many.")
 @place_option
 @printed
 def list_commands(limit: int, place: Place) -> Output:

@@ -16,7 +16,7 @@ from albireo.cli.node.far_history import (
 )
 from albireo.cli.output import Failure, Output, TextTable, printed, say
 from albireo.cli.target import FarNode, Place, node_client, place_option, refused
-from albireo.cli.timespan import TIME
+from albireo.cli.timespan import TIME, WholeNumber
 from albireo.client import HistoryCutShort
 from albireo.codec.questions.history import EventKind
 from albireo.node.history.access import HistoryAccess
@@ -37,7 +37,7 @@ KINDS: Final = ("case", "audit", "control")
 @click.option(
     "--node", default="", help="The journal of this node below, by its id or the end of it; without, its own."
 )
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=1000, show_default=True, help="The newest only.")
+@click.option("--limit", type=WholeNumber(1, 1_000_000), default=1000, show_default=True, help="The newest only.")
 @place_option
 @printed
 def command(

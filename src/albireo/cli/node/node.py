@@ -11,6 +11,7 @@ from albireo.cli.output import ExitCode, Failure, say, show
 from albireo.cli.place import DIRECTORY, VAR, data_option, find_data, topology_option
 from albireo.cli.process import own_keys, run_until_stopped
 from albireo.cli.target import node_client
+from albireo.cli.timespan import WholeNumber
 from albireo.cli.topology_file import load_again, read_topology
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.topology import NodeConfig, Topology, UnknownPlace, find_place, places
@@ -35,7 +36,7 @@ def command() -> None:
 )
 @click.option(
     "--feature-level",
-    type=click.IntRange(OLDEST_LEVEL, FEATURE_LEVEL),
+    type=WholeNumber(OLDEST_LEVEL, FEATURE_LEVEL),
     default=None,
     help="Hold the node back to what the version before knows, so that one may go back to it; see docs/pair.md.",
 )

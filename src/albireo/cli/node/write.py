@@ -16,7 +16,8 @@ from albireo.client import Client, ClientError, ItemReading, ItemSelection, Node
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import Control
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.value import Value, ValueType
+from albireo.model.typed_number import value_of
+from albireo.model.value import Value
 
 EXPIRES_S_MAX: Final = 3600.0
 """Longest time to live of an order; that of the node (machine/orders/write/orders.py), which costs 80 ms to import."""
@@ -33,7 +34,7 @@ class NegativeNumbers(click.Command):
             places = [
                 place
                 for place, one in enumerate(args)
-                if re.fullmatch(r"-(\d|\.\d|inf).*", one) and (place == 0 or args[place - 1] not in asking)
+                if re.fullmatch(r"-(\.?[0-9]|inf|nan).*", one) and (place == 0 or args[place - 1] not in asking)
             ]
             numbers = [args[place] for place in places]
             args = [*(one for place, one in enumerate(args) if place not in places), "--", *numbers]
@@ -76,7 +77,7 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, is_
     selection: ItemSelection | None = None
     with node_client(place, user) as client:
         known = known_item(client, item)
-        wanted = parsed(value, known.item.value_type)
+        wanted = parsed(value, known)
         if known.item.control is Control.SELECT:
             selection, receipt = _selected_and_written(client, order, known, wanted, is_sure=is_sure)
         else:
@@ -140,19 +141,21 @@ def _confirm(client: Client, item: str, known: ItemReading, wanted: Value, selec
         raise Failure("nothing was written", f"albireo write {item} {value_text(wanted)}")
 
 
-def parsed(text: str, value_type: ValueType) -> Value:
-    """The value that `text` means for an item of this type; what does not fit is left for the node to refuse."""
-    lowered = text.strip().lower()
-    match value_type:
-        case ValueType.STRING:
-            return text
-        case ValueType.BOOL if lowered in ("true", "on", "1", "false", "off", "0"):
-            return lowered in ("true", "on", "1")
-        case ValueType.INT64 | ValueType.FLOAT64:
-            for kind in (int, float):
-                with contextlib.suppress(ValueError):
-                    return kind(lowered)
-    return text
+
+
+def parsed(text: str, known: ItemReading) -> Value:
+    """The value that `text` means for the item.
+
+    Raises:
+        Failure: it means none.
+    """
+    try:
+        return value_of(text, known.item.value_type)
+    except ValueError as error:
+        remedy = "write digits with a decimal point, such as 1.5, or for a bool item true or false"
+        raise refused(
+            Refusal(RefusalCode.BAD_VALUE, f"{known.name} takes {known.item.value_type.name.lower()}: {error}", remedy)
+        ) from error
 
 
 def _elsewhere(client: Client, name: str) -> str:

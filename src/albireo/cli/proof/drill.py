@@ -10,6 +10,7 @@ import msgspec
 
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, say, tell
 from albireo.cli.place import DIRECTORY
+from albireo.cli.timespan import Number, WholeNumber
 from albireo.drill import unruly
 from albireo.drill.chaos import chaos
 from albireo.drill.chaos.chaos import ChaosDrill, ChaosReport
@@ -35,7 +36,7 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
 @click.command("drill")
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Every fault in a line.")
 @click.argument("fault", type=click.Choice([*FAULTS, *lone.FAULTS, *SHAPES, unruly.NAME, chaos.NAME]), metavar="FAULT")
-@click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True, help="How often.")
+@click.option("--rounds", type=WholeNumber(min=1), default=1, show_default=True, help="How often.")
 @click.option(
     "--voters",
     type=click.Choice(["witness", "plc"]),
@@ -43,8 +44,8 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
     show_default=True,
     help="Three witnesses, or the demo's mix: two PLCs and a witness.",
 )
-@click.option("--minutes", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Time of chaos.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="What chaos does, and when.")
+@click.option("--minutes", type=Number(0.1, 1e5), default=2.0, show_default=True, help="Time of chaos.")
+@click.option("--seed", type=WholeNumber(0), default=1, show_default=True, help="What chaos does, and when.")
 @click.option("--keep", type=DIRECTORY, help="Do it in this empty directory, and leave it.")
 @printed
 def command(fault: str, rounds: int, voters: str, minutes: float, seed: int, keep: Path | None) -> Output:

@@ -9,6 +9,7 @@ import click
 
 import albireo
 from albireo.cli.output import ExitCode, Failure, Output, printed, progress, say
+from albireo.cli.timespan import WholeNumber
 from albireo.sim.engine.stage import seen_in
 from albireo.sim.hexabus import proof as hexabus
 from albireo.sim.hexabus.shortcuts import HEXABUS_SHORTCUTS
@@ -34,15 +35,15 @@ _ACKED: Final = {PAIR: "batches acknowledged", TOPICS: "messages given", HEXABUS
     show_default=True,
     help="What is played: members, log and orders of a pair, its topics with programs, or a Hexabus network.",
 )
-@click.option("--seeds", type=click.IntRange(min=1), default=200, show_default=True, help="How many worlds.")
-@click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of the first one.")
+@click.option("--seeds", type=WholeNumber(min=1), default=200, show_default=True, help="How many worlds.")
+@click.option("--first", type=WholeNumber(min=0), default=0, show_default=True, help="Seed of the first one.")
 @click.option(
     "--mutations/--no-mutations",
     default=True,
     show_default=True,
     help="Also let shortcuts be caught: machines with one rule left out.",
 )
-@click.option("--seed", "one", type=click.IntRange(min=0), help="Play this one world only.")
+@click.option("--seed", "one", type=WholeNumber(min=0), help="Play this one world only.")
 @click.option("--trace", is_flag=True, help="With --seed: print what happened in it, line by line.")
 @printed
 def command(world: str, seeds: int, first: int, mutations: bool, one: int | None, trace: bool) -> Output:

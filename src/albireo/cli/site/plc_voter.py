@@ -8,6 +8,7 @@ import click
 
 from albireo.cli.output import ExitCode, Failure, Output, Shown, TextTable, printed, progress, say
 from albireo.cli.place import FILE
+from albireo.cli.timespan import WholeNumber
 from albireo.model.topology import AdapterConfig, Guard, NodeConfig, Topology
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ STEPS: Final = 260
     default=True,
     help="Whether to ask you to switch the PLC off and on. Without it the test stays incomplete.",
 )
-@click.option("--rounds", type=click.IntRange(4, 10_000), default=100, show_default=True, help="Writes per member.")
+@click.option("--rounds", type=WholeNumber(4, 10_000), default=100, show_default=True, help="Writes per member.")
 @printed
 def command(file: Path, name: str, cycles_power: bool, rounds: int) -> Output:
     """Test whether a PLC's registers may vote.

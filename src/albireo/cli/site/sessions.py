@@ -11,6 +11,7 @@ from albireo.cli.display import not_heard_text, time_text
 from albireo.cli.output import Failure, Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.model.tree.session import SessionRow
+from albireo.model.typed_number import whole_of
 
 _HEAD: Final = ("session", "who", "from", "since (UTC)", "role")
 
@@ -53,10 +54,14 @@ def end(session: str, reason: str, user: str, place: Place) -> Output:
     One's own session may be ended by everybody, that of another one by an admin of its node.
     """
     node, _, number = session.rpartition(":")
-    if not (number.isascii() and number.isdecimal()):
-        raise Failure(f"{session!r} is no session", "`albireo sessions list` shows their ids, such as 812 or north:812")
+    try:
+        session_id = whole_of(number)
+    except ValueError as error:
+        raise Failure(
+            f"{session!r} is no session: {error}", "`albireo sessions list` shows their ids, such as 812 or north:812"
+        ) from error
     with node_client(place, user) as client:
-        client.end_session(int(number), reason, node=node)
+        client.end_session(session_id, reason, node=node)
     return Output({"session": session, "ended": True}, f"session {session} is ended")
 
 

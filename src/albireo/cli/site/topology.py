@@ -10,6 +10,7 @@ import msgspec
 from albireo.cli.output import ExitCode, Failure, Output, printed, say
 from albireo.cli.place import DIRECTORY, data_option, find_data
 from albireo.cli.target import Place, far_node, node_client
+from albireo.cli.timespan import WholeNumber
 from albireo.cli.topology_file import load_again, read_topology, refusal
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.topology import LoadedTopology
@@ -32,12 +33,10 @@ def command() -> None:
 @click.option(
     "--modbus", metavar="HOST:PORT", help="Modbus TCP device to read; without it only this machine is watched."
 )
-@click.option(
-    "--device-id", type=click.IntRange(0, 255), help="Modbus unit [default: the first of 1, 255, 0 to answer]."
-)
+@click.option("--device-id", type=WholeNumber(0, 255), help="Modbus unit [default: the first of 1, 255, 0 to answer].")
 @click.option("--hexabus", metavar="INTERFACE", help="Interface behind which Hexabus devices are; they are asked.")
 @click.option("--out", type=DIRECTORY, default=Path(), help="Directory [default: .].")
-@click.option("--address-max", type=click.IntRange(0, 65_535), default=2_000, show_default=True, help="Last one tried.")
+@click.option("--address-max", type=WholeNumber(0, 65_535), default=2_000, show_default=True, help="Last one tried.")
 @click.option("--zeros", is_flag=True, help="Keep long rows of zeros: by default they count as unused.")
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @printed

@@ -12,7 +12,7 @@ import click
 from albireo.cli.display import time_text
 from albireo.cli.output import Output, TextTable, printed, progress, tell, until_interrupted
 from albireo.cli.target import Place, node_client, place_option, user_option
-from albireo.cli.timespan import DURATION, SecondsType
+from albireo.cli.timespan import DURATION, SecondsType, WholeNumber
 from albireo.client import NewMessage, Sharing, TopicMessage, TopicPolicy, WhenFull
 from albireo.client.topic_sharing import AT_ONCE_MAX
 from albireo.codec.questions.topics import TopicReader
@@ -36,8 +36,8 @@ _REASON = click.option("--reason", default="", help="Why; it is kept in the audi
 def _policy_options(command: _Command) -> _Command:
     """The options of a policy."""
     options = (
-        click.option("--max-messages", type=click.IntRange(0), default=0, help="Most messages that are kept."),
-        click.option("--max-bytes", type=click.IntRange(0), default=0, help="Most bytes of them."),
+        click.option("--max-messages", type=WholeNumber(0), default=0, help="Most messages that are kept."),
+        click.option("--max-bytes", type=WholeNumber(0), default=0, help="Most bytes of them."),
         click.option("--max-age", type=DURATION, default=None, help="Time to live, such as 1h: older messages go."),
         click.option("--keep", type=DURATION, default=None, help="Time for which read messages are kept, too."),
         click.option(
@@ -199,7 +199,7 @@ def put(
 @command.command()
 @_PATTERNS
 @_SUBSCRIBER
-@click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="Most messages that are taken.")
+@click.option("--count", type=WholeNumber(1), default=1, show_default=True, help="Most messages that are taken.")
 @click.option("--wait", type=SecondsType(), default=0.5, show_default=True, help="Longest wait for one, in seconds.")
 @user_option
 @place_option
@@ -272,7 +272,7 @@ def _told(message: TopicMessage) -> dict[str, Any]:
 @_PATTERNS
 @click.argument("target")
 @_SUBSCRIBER
-@click.option("--count", type=click.IntRange(1), default=None, help="Most messages that are moved; all there are.")
+@click.option("--count", type=WholeNumber(1), default=None, help="Most messages that are moved; all there are.")
 @click.option("--wait", type=SecondsType(), default=1.0, show_default=True, help="Longest wait for one, in seconds.")
 @user_option
 @place_option
@@ -305,8 +305,8 @@ def move(
 
 @command.command()
 @click.option("--seconds", type=SecondsType(), default=5.0, show_default=True, help="Time of putting.")
-@click.option("--size", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Bytes of a message.")
-@click.option("--batch", type=click.IntRange(1, BATCH_MAX), default=BATCH_MAX, show_default=True, help="In one put.")
+@click.option("--size", type=WholeNumber(1, 100_000), default=100, show_default=True, help="Bytes of a message.")
+@click.option("--batch", type=WholeNumber(1, BATCH_MAX), default=BATCH_MAX, show_default=True, help="In one put.")
 @user_option
 @place_option
 @printed
@@ -350,7 +350,7 @@ def bench(seconds: float, size: int, batch: int, user: str, place: Place) -> Out
 @click.option("--from-first", is_flag=True, help="Get the messages that are kept, too.")
 @click.option("--shared", is_flag=True, help="A work queue: each message is for one of several consumers.")
 @click.option("--lease", type=DURATION, default=None, help="Time that a consumer has for a message, 30s by default.")
-@click.option("--deliveries-max", type=click.IntRange(0), default=0, help="Failed deliveries after which it is dead.")
+@click.option("--deliveries-max", type=WholeNumber(0), default=0, help="Failed deliveries after which it is dead.")
 @click.option("--dead-letters", default="", metavar="TOPIC", help="Topic for messages that are dead.")
 @_REASON
 @user_option

@@ -20,6 +20,7 @@ from albireo.cli.view.state import HeldSelection, LiveState, ShownOrder, own_num
 from albireo.model.case import Action, Case
 from albireo.model.command import ItemSelection
 from albireo.model.item import Control, KnownItem
+from albireo.model.typed_number import value_of as typed_value
 from albireo.model.value import Value, ValueType, number_text
 from albireo.plant.tunnel.scenario import Scenario
 
@@ -323,26 +324,15 @@ class NotAValue(msgspec.Struct, frozen=True):
     reason: str
 
 
-_TRUE: Final = ("1", "true", "on", "yes")
-_FALSE: Final = ("0", "false", "off", "no")
-
-
 def value_of(text: str, known: KnownItem) -> Value | NotAValue:
     """The value that `text` means for an item, within its range."""
-    item, text = known.item, text.strip()
-    match item.value_type:
-        case ValueType.STRING:
-            return text
-        case ValueType.BOOL:
-            if text.lower() in _TRUE:
-                return True
-            return False if text.lower() in _FALSE else NotAValue(f"{text!r} is neither on nor off")
-        case ValueType.INT64 | ValueType.FLOAT64:
-            try:
-                value = float(text) if item.value_type is ValueType.FLOAT64 else int(text)
-            except ValueError:
-                whole = "" if item.value_type is ValueType.FLOAT64 else "whole "
-                return NotAValue(f"{text!r} is no {whole}number")
+    item = known.item
+    try:
+        value = typed_value(text.strip(), item.value_type)
+    except ValueError as error:
+        return NotAValue(str(error))
+    if isinstance(value, str | bool):
+        return value
     low, high = item.minimum, item.maximum
     if not (float("-inf") if low is None else low) <= value <= (float("inf") if high is None else high):
         return NotAValue(f"{number_text(value)} is not within {range_text(known)}")

@@ -50,11 +50,11 @@ SECTIONS: Final = ("log", "history", "limits", "runtime")
 """Sections of the whole file, each of which a node may have too."""
 _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 _ENDPOINT = re.compile(
-    r"^(?P<scheme>[a-z][a-z0-9+.\-]*)://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.\-_*]+):(?P<port>\d+)$"
+    r"^(?P<scheme>[a-z][a-z0-9+.\-]*)://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.\-_*]+):(?P<port>[0-9]{1,5})$"
 )
 _NO_CLUSTER: Final = "00000000-0000-0000-0000-000000000000"
 _PORT_MAX: Final = 65_535
-_LOOPBACK: Final = re.compile(r"tcp://(127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\]):")
+_LOOPBACK: Final = re.compile(r"tcp://(127(?:\.[0-9]{1,3}){3}|\[::1\]):")
 
 Read = Callable[[str], str]
 """Text of a file named relative to the topology file. Raises OSError or UnicodeDecodeError."""

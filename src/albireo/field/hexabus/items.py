@@ -22,11 +22,11 @@ from albireo.field.item_cells import (
     dead_band_of,
     declared_item,
     is_item_name,
-    whole_of,
     within,
 )
 from albireo.machine.hexabus.endpoints import CONTROL, FAILED, PROGRAM, RECOVERY
 from albireo.model.item import DataItem
+from albireo.model.typed_number import whole_of
 from albireo.model.value import ValueType
 
 COLUMNS: Final = ("device", "address", "endpoint", "eid", "type", "groups", "original", *ITEM_COLUMNS)

@@ -17,9 +17,10 @@ from typing import Final
 import msgspec
 
 from albireo.codec.topology.adapter_kind import RowMistake
-from albireo.field.item_cells import ITEM_COLUMNS, ItemCells, dead_band_of, declared_item, whole_of, within
+from albireo.field.item_cells import ITEM_COLUMNS, ItemCells, dead_band_of, declared_item, within
 from albireo.field.modbus.scaling import UNSCALED, Scaling
 from albireo.model.item import DataItem
+from albireo.model.typed_number import whole_of
 from albireo.model.value import ValueType
 
 TARGET_MAX: Final = 0xFFFF
@@ -67,7 +68,7 @@ MANUAL_COUNT: Final = 9_999
 """Addresses of a table in such a numbering."""
 _NUMBERED_FROM_ZEROS: Final = frozenset({"coil"})
 """Kinds whose first digit is a zero in that numbering: there zeros before a number may say that it is a manual's."""
-_PADDED_NUMBER: Final = re.compile(r"0\d{4,5}")
+_PADDED_NUMBER: Final = re.compile(r"0[0-9]{4,5}")
 
 DTYPES: Final[dict[RegisterType, str]] = {
     RegisterType.INT16: ">i2",

@@ -19,6 +19,7 @@ from albireo.machine.hexabus.endpoints import FAILED
 from albireo.machine.hexabus.tracing import StateEntered, TracedStates, value_of
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
 from albireo.model.instant import SECOND, Instant
+from albireo.model.typed_number import number_of, whole_of
 
 DAY_S: Final = 86_400
 MONDAY_S: Final = 4 * DAY_S
@@ -27,8 +28,10 @@ WAIT_S_MAX: Final = 366 * DAY_S
 MEANT: Final = "DEVICE.ENDPOINT = VALUE, wait SECONDS, clock HH:MM, refuse DEVICE.ENDPOINT, or reset"
 _LINES: Final = {
     "tell": re.compile(r"(?P<device>[^\s=]+)\.(?P<endpoint>[^\s.=]+)\s*=\s*(?P<value>\S+)"),
-    "wait": re.compile(r"wait\s+(?P<seconds>\d{1,9})"),
-    "clock": re.compile(rf"clock\s+(?:(?P<day>{'|'.join(WEEKDAYS)})\s+)?(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)"),
+    "wait": re.compile(r"wait\s+(?P<seconds>[0-9]{1,9})"),
+    "clock": re.compile(
+        rf"clock\s+(?:(?P<day>{'|'.join(WEEKDAYS)})\s+)?(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)", re.ASCII
+    ),
     "refuse": re.compile(r"refuse\s+(?P<device>\S+)\.(?P<endpoint>[^\s.]+)"),
     "reset": re.compile(r"reset"),
 }
@@ -186,4 +189,4 @@ def _read(datatype: HexType, text: str) -> HexScalar:
         return bool(("false", "true", "0", "1", "off", "on").index(text.lower()) % 2)
     if datatype is HexType.STRING:
         return text
-    return float(text) if datatype is HexType.FLOAT else int(text)
+    return number_of(text) if datatype is HexType.FLOAT else whole_of(text)

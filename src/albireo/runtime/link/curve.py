@@ -24,7 +24,7 @@ HANDSHAKE_MS: Final = 2000
 """Time after which a peer that has not proven its key is cut off."""
 KEEPALIVE_S: Final = 5
 """Idle time after which the kernel checks a connection, so that one to a vanished peer is cleared away."""
-_ENDPOINT = re.compile(r"tcp://(\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):(\d{1,5}|\*)")
+_ENDPOINT = re.compile(r"tcp://(\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):([0-9]{1,5}|\*)")
 
 
 def host_and_port(endpoint: str) -> tuple[str, int]:
