@@ -4,7 +4,8 @@ Not here: the meaning of an adapter's columns. Each kind of adapter hands in its
 (`AdapterKind.judge`); names, duplicates and the shape of the table are judged here.
 
 Grammar: RFC 4180, header first; UTF-8 with or without a byte order mark; separated by comma, semicolon or tab, as the
-header shows; lines that begin with # and empty lines are skipped; an empty cell is a cell that is not there.
+header shows or a line `sep=;` before it tells; lines that begin with # are comments, unless another column than the
+name comes first and the line has a name; empty lines are skipped; an empty cell is a cell that is not there.
 """
 
 import csv
@@ -27,6 +28,15 @@ COLUMNS_MAX: Final = 128
 POLLS_WITHIN: Final = 2
 """Polls that must fit into a time by which an item is judged: with fewer it is in alarm between two good polls."""
 _NAME = re.compile(NAME_PATTERN)
+_COMMENT: Final = re.compile(r"\s*#")
+_NAME_CELL: Final = re.compile(r"[,;\t|]\s*\"?name\"?\s*(?:[,;\t|]|$)")
+"""The column `name` in a header that begins with another one, such as #."""
+_SEPARATOR: Final = re.compile(r"\"?sep\s*=[ ]*(.?)[ ]*\"?[,;\t ]*", re.IGNORECASE)
+"""The first line by which Excel tells the separator."""
+_SEPARATORS: Final = ",;\t|"
+_THOUSANDS: Final = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
+_WORDS: Final = ("name", "unit", "description")
+"""Columns whose cells are no numbers, whatever they look like."""
 _NAME_REMEDY: Final = "Letters, digits, _ . -, a letter first, at most 64, one / at most."
 
 
@@ -43,12 +53,15 @@ class ItemRow(msgspec.Struct, frozen=True):
 
 def read_rows(text: str, found: Findings) -> list[ItemRow]:
     """Rows of a table whose shape is right; mistakes of shape go to `found`."""
-    text = text.removeprefix("\ufeff")
+    lines = list(io.StringIO(text.removeprefix("\ufeff"), newline=""))
     rows: list[ItemRow] = []
     line = 1
     header: list[str] = []
+    separator = _separator(lines, found)
+    if not separator:
+        return []
     try:
-        for line, cells in _lines(text):
+        for line, cells in _records(lines, separator):
             if not header:
                 header = cells
                 if not _is_header_good(header, line, found):
@@ -69,20 +82,75 @@ def read_rows(text: str, found: Findings) -> list[ItemRow]:
         found.add((), "the table has no rows", "Write one for each item below the names of the columns.", line=line)
     if not header:
         found.add((), "the table is empty", "Its first line names the columns; name is one of them.", line=1)
+    if separator != ",":
+        _doubt_thousands(rows, found)
     return rows
 
 
-def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Line (of the first character) and stripped cells of each record that is no comment."""
-    first = next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), "")
-    delimiter = max(",;\t", key=lambda one: (first.count(one), one == ","))
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    begins = 1
-    for record in reader:
+def _doubt_thousands(rows: list[ItemRow], found: Findings) -> None:
+    """Warn of numbers that a spreadsheet may have meant a thousand times larger: where commas stand before decimals,
+    cells are separated by something else, and a point may part thousands."""
+    doubts: dict[str, list[ItemRow]] = {}
+    for row in rows:
+        for column, cell in row.cells.items():
+            if _THOUSANDS.fullmatch(cell) and column not in _WORDS:
+                doubts.setdefault(column, []).append(row)
+    for column, (first, *others) in doubts.items():
+        cell, more = first.cells[column], f" (and {len(others)} more rows)" if others else ""
+        text = f"{first.name}: {cell} is read as {float(cell):g}: its point is that of a decimal number{more}"
+        remedy = "Right if meant; write a thousand as 1000."
+        found.add((column,), text, remedy, is_warning=True, line=first.line)
+
+
+def _separator(lines: list[str], found: Findings) -> str:
+    """Separator of the cells, by a line `sep=;`, which is emptied, or by the header. Empty: what is told is none."""
+    for index, line in enumerate(lines):
+        if not line.strip() or (_COMMENT.match(line) and not _NAME_CELL.search(line)):
+            continue
+        told = _SEPARATOR.fullmatch(line.strip("\r\n "))
+        if told is None:
+            return max(",;\t", key=lambda one: (line.count(one), one == ","))
+        if not told[1] or told[1] not in _SEPARATORS:
+            remedy = "Write a comma, a semicolon, a tab or | behind it, or take the line away."
+            found.add((), f"{shown(line.strip())} names no separator", remedy, line=index + 1)
+            return ""
+        lines[index] = "\n"
+        return told[1]
+    return ","
+
+
+def _records(lines: list[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Line (of the first character) and stripped cells of each record; a comment line is none, whatever it holds."""
+    begins, is_new = 0, True
+    names_at: int | None = None  # Place of the name among the cells, once the header is read.
+
+    def told() -> Iterator[str]:
+        nonlocal begins, is_new
+        for place, line in enumerate(lines, 1):
+            if is_new:
+                if _is_comment(line, separator, names_at):
+                    continue
+                begins, is_new = place, False
+            yield line
+
+    for record in csv.reader(told(), delimiter=separator, strict=True):
         cells = [cell.strip() for cell in record]
-        if any(cells) and not cells[0].startswith("#"):
+        is_new = True
+        if any(cells):
+            if names_at is None:
+                names_at = cells.index("name") if "name" in cells else 0
             yield begins, cells
-        begins = reader.line_num + 1
+
+
+def _is_comment(line: str, separator: str, names_at: int | None) -> bool:
+    """Whether a line that begins with # is none of the table: where another column comes first, it is a row if it has
+    a name."""
+    if not _COMMENT.match(line):
+        return False
+    if names_at is None:
+        return not _NAME_CELL.search(line)
+    cells = line.split(separator)
+    return not (0 < names_at < len(cells) and _NAME.match(cells[names_at].strip(' \r\n"')))
 
 
 def _is_header_good(header: list[str], line: int, found: Findings) -> bool:
