@@ -139,7 +139,7 @@ def cli() -> None:
     """Monitoring and control that never loses an acknowledged fact.
 
     With --json, the last line of standard output is one JSON object; all else goes to standard error. Exit codes:
-    0 good, 1 failed, 2 wrong usage, 69 node unreachable, 78 bad configuration.
+    0 good, 1 failed, 2 wrong usage, 3 some of several done, 69 node unreachable, 78 bad configuration.
     """
 
 

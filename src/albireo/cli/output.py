@@ -36,6 +36,8 @@ class ExitCode(IntEnum):
     GOOD = 0
     FAILED = 1
     USAGE = 2
+    SOME = 3
+    """Of several things some were done, and some were not."""
     UNREACHABLE = 69
     BAD_CONFIGURATION = 78
 
@@ -56,7 +58,7 @@ class Failure(click.ClickException):
         super().__init__(message)
         self.remedy = remedy
         self.exit_code = int(exit_code)  # type: ignore[misc]  # Click has one per class; here the cause decides.
-        self._details = details or {}
+        self.details = details or {}
         self._is_json = is_json or json_asked()
 
     def show(self, file: Any = None) -> None:
@@ -66,7 +68,7 @@ class Failure(click.ClickException):
             say(f"What to do: {self.remedy}")
         if self._is_json:
             answer = {"error": self.message, "remedy": self.remedy, "exit": self.exit_code}
-            _emit(answer | self._details)
+            _emit(answer | self.details)
 
 
 class TextTable(msgspec.Struct, frozen=True):

@@ -173,8 +173,12 @@ def opened(place: Place, timeout_s: float = REMOTE_S, name: str | None = None) -
 
 
 @contextlib.contextmanager
-def node_client(place: Place, name: str | None = None) -> "Iterator[Client]":
-    """A client of the node that is meant, for `name`; its errors become failures with a remedy."""
+def node_client(place: Place, name: str | None = None, told_by: str = "") -> "Iterator[Client]":
+    """A client of the node that is meant, for `name`; its errors become failures with a remedy.
+
+    Args:
+        told_by: command that tells what became of what is ordered here, for whoever breaks it off; empty: nothing is.
+    """
     from albireo.client import ClientError
 
     try:
@@ -182,6 +186,10 @@ def node_client(place: Place, name: str | None = None) -> "Iterator[Client]":
             yield client
     except ClientError as error:
         raise failure_of(error, place) from error
+    except KeyboardInterrupt as error:
+        if not told_by:
+            raise
+        raise Failure("broken off: what was ordered may be done, or be done still", f"{told_by} tells") from error
 
 
 def failure_of(error: "ClientError", place: Place) -> Failure:

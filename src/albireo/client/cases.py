@@ -32,6 +32,13 @@ class CaseClient(AnyClient):
         return self._acts(Action.ACK, case_id, comment, activation=seen if activation is None else activation)
 
     @conversed
+    def ack_all(self, comment: str = "") -> Conversation[list[Case]]:
+        """Acknowledge every activation of this node that waits for it now. Gives those that changed at once; of very
+        many the rest follows."""
+        asked = CaseActionAsked(action=Action.ACK_ALL, user=self.user, comment=comment)
+        return (yield from asks(CASE_ACTION, asked, ACTION_S))
+
+    @conversed
     def reset(self, case_id: int, comment: str = "") -> Conversation[list[Case]]:
         """End the latch of a case whose cause is gone."""
         return self._acts(Action.RESET, case_id, comment)

@@ -201,7 +201,9 @@ def test_a_row_says_under_which_name_its_item_was_known() -> None:
     assert item.item.was == "old"
 
 
-@pytest.mark.parametrize("column", ["scale", "offset", "dead_band", "hi", "minimum", "stale_s", "hysteresis", "address"])
+@pytest.mark.parametrize(
+    "column", ["scale", "offset", "dead_band", "hi", "minimum", "stale_s", "hysteresis", "address"]
+)
 @pytest.mark.parametrize("cell", ["1_5", "٤٢", "４２", "9" * 400, "nan", "inf", "1e999", "1,5", "0x1.8p3", "0b1"])
 def test_what_is_no_number_in_a_cell_is_named_in_a_line(column: str, cell: str) -> None:
     found = parse_row({**ROW, "type": "int16", column: cell})

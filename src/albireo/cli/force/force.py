@@ -34,7 +34,7 @@ def command(
         raise click.UsageError("give a VALUE to force ITEM to, or --release to end that")
     if not is_release and for_ns is None:
         raise click.UsageError("say how long, such as --for 10m: no force lasts for ever")
-    with node_client(place, user) as client:
+    with node_client(place, user, told_by="albireo forces") as client:
         if is_release:
             client.release(item, reason)
             return Output({"item": item, "released": True}, f"{item} is released")

@@ -66,7 +66,7 @@ def send_message(
     is_file = as_file or bool(name or transfer) or len(data) > SEND_BYTES_MAX
     if is_file and no_wait:
         raise Failure("a file can't be left with the node: its parts are sent as they are taken", "leave --no-wait out")
-    with node_client(place, user) as client:
+    with node_client(place, user, told_by="albireo command list") as client:
         if no_wait:
             command_id = client.send_off(node, data, inbox=inbox, reason=reason, expires_s=expires_s)
             return Output({"command_id": command_id}, command_id)

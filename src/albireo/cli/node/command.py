@@ -87,7 +87,7 @@ def cancel_command(command_id: str, reason: str, user: str, place: Place) -> Out
 
     `cancelled` is a promise: nothing was done, and nothing will be. Any other outcome came first.
     """
-    with node_client(place, user) as client:
+    with node_client(place, user, told_by=f"albireo command show {command_id!r}") as client:
         proof = client.cancel(command_id, reason)
     if proof.outcome != "cancelled":
         raise Failure(

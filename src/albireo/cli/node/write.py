@@ -75,7 +75,7 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, is_
     """
     order = OrderOptions(item=item, reason=reason, expires_s=expires_s)
     selection: ItemSelection | None = None
-    with node_client(place, user) as client:
+    with node_client(place, user, told_by="albireo command list") as client:
         known = known_item(client, item)
         wanted = parsed(value, known)
         if known.item.control is Control.SELECT:

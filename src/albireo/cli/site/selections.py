@@ -55,7 +55,7 @@ def end(item: str, reason: str, user: str, place: Place) -> Output:
 
     It needs the role admin at the node that owns the item. Whoever had it is refused with the next order.
     """
-    with node_client(place, user) as client:
+    with node_client(place, user, told_by="albireo selections list") as client:
         name = known_item(client, item).name
         selected = [one for one in client.selections() if one.item == name]
         if not selected:

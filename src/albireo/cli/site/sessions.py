@@ -60,7 +60,7 @@ def end(session: str, reason: str, user: str, place: Place) -> Output:
         raise Failure(
             f"{session!r} is no session: {error}", "`albireo sessions list` shows their ids, such as 812 or north:812"
         ) from error
-    with node_client(place, user) as client:
+    with node_client(place, user, told_by="albireo sessions list") as client:
         client.end_session(session_id, reason, node=node)
     return Output({"session": session, "ended": True}, f"session {session} is ended")
 
