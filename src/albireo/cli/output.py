@@ -37,7 +37,7 @@ class ExitCode(IntEnum):
     FAILED = 1
     USAGE = 2
     SOME = 3
-    """Of several things some were done, and some were not."""
+    """Some of several things were done, and some were not."""
     UNREACHABLE = 69
     BAD_CONFIGURATION = 78
 

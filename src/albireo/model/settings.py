@@ -4,7 +4,7 @@ Each is a default at the top of the file and can be changed, key by key, in a no
 """
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -160,6 +160,23 @@ class LimitSettings(Config, frozen=True):
     forget_producers_days: Annotated[int, Meta(ge=0, le=3_650)] = 90
     """Time without a record after which a producer that owns no items is forgotten, of the wall clock and of time that
     the node ran, both; 0: never. A program that sends again after that has to be started anew."""
+
+
+ACTIVATIONS_MAX: Final = 16
+
+
+class AlarmConfig(Config, frozen=True):
+    """`[alarms]`: how the alarms of all items are judged; what is of one item is in its row. All are log time."""
+
+    chatter_activations: Annotated[int, Meta(ge=2, le=ACTIVATIONS_MAX)] = 3
+    """Activations of one condition within the window that make it chatter. Three activations are six changes of state:
+    C2MON's limit for an oscillating alarm."""
+    chatter_window_ms: Annotated[int, Meta(ge=1, le=86_400_000)] = 60_000
+    """Window of the activations, as in C2MON."""
+    chatter_calm_ms: Annotated[int, Meta(ge=1, le=86_400_000)] = 180_000
+    """Time for which a chattering condition is held active until it was calm (C2MON's time to clear)."""
+    shelve_max_ms: Annotated[int, Meta(ge=1, le=604_800_000)] = 12 * 3_600_000
+    """Longest shelve (MaxTimeShelved, OPC UA Part 9): none outlasts a shift, so nothing is forgotten on the shelf."""
 
 
 class RuntimeSettings(Config, frozen=True):

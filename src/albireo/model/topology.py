@@ -17,6 +17,7 @@ from msgspec import Meta
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.settings import (
+    AlarmConfig,
     Config,
     DurabilitySettings,
     HistorySettings,
@@ -281,6 +282,8 @@ class NodeConfig(Config, frozen=True):
     history: HistorySettings = HistorySettings()
     limits: LimitSettings = LimitSettings()
     """Sizes of the tables of names."""
+    alarms: AlarmConfig = AlarmConfig()
+    """How alarms are judged."""
     runtime: RuntimeSettings = RuntimeSettings()
 
     @property
@@ -312,6 +315,8 @@ class Topology(Config, frozen=True):
     history: HistorySettings = HistorySettings()
     limits: LimitSettings = LimitSettings()
     """Sizes of the tables of names."""
+    alarms: AlarmConfig = AlarmConfig()
+    """How alarms are judged."""
     runtime: RuntimeSettings = RuntimeSettings()
 
 

@@ -154,6 +154,7 @@ def _core(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
             "named": msgspec.to_builtins(_named_followers(node)),
         },
         "limits": msgspec.to_builtins(node.limits),
+        "alarms": msgspec.to_builtins(node.alarms),
         "topology_hash": topology_hash(loaded),
     }
     if node.endpoint:

@@ -14,6 +14,7 @@ from albireo.client import Client, connect
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
+from tests.parts import core_actor
 from tests.parts.access_cli import with_node
 from tests.parts.waiting import PATIENCE_S, awaited
 
@@ -102,3 +103,16 @@ def test_a_program_acknowledges_all_that_waits(tmp_path: Path) -> None:
 def test_cases_are_named_or_all_are_meant(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     result = run(tmp_path, *arguments, "--json")
     assert result.exit_code == 2
+
+
+@pytest.mark.slow
+def test_the_longest_shelve_is_that_of_the_topology(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def story() -> None:
+        with connect(tmp_path, timeout_s=PATIENCE_S) as client:
+            (case, *_) = raised(client)
+            refused = run(tmp_path, "shelve", case, "--for", "61s", "--json")
+            assert refused.exit_code == 1 and "60000 ms" in told(refused)["remedy"]
+            assert run(tmp_path, "shelve", case, "--for", "59s").exit_code == 0
+
+    monkeypatch.setitem(core_actor.ARGUMENTS, "alarms", {"shelve_max_ms": 60_000})
+    with_node(tmp_path, story)

@@ -515,3 +515,15 @@ def test_every_key_of_the_file_has_a_meaning_in_the_schema() -> None:
         if "description" not in said and field not in plain
     ]
     assert silent == []
+
+
+def test_how_alarms_are_judged_is_said_for_all_nodes_and_for_one() -> None:
+    one = "[node.alarms]\nchatter_calm_ms = 9000\n  [[node.adapter]]"
+    loaded = load(f"{CLUSTER}[alarms]\nshelve_max_ms = 60000\n{ONE.replace('  [[node.adapter]]', one)}")
+    assert isinstance(loaded, LoadedTopology)
+    (node,) = loaded.topology.node
+    assert (node.alarms.shelve_max_ms, node.alarms.chatter_calm_ms, node.alarms.chatter_activations) == (
+        60_000,
+        9_000,
+        3,
+    )

@@ -161,7 +161,7 @@ def _tried(
 
 
 def _told(action: Action, place: Place, wanted: Sequence[Named], became: Sequence[list[Case] | ClientError]) -> Output:
-    """What became of each case. One that is refused hides nothing of the others."""
+    """Tell what became of each case. One that is refused hides nothing of the others."""
     names = [f"{node}:" * bool(node) + case_label(case_id, activation) for node, case_id, activation in wanted]
     value: dict[str, Any] = {"cases": [], "elsewhere": [], "refused": [], "not_tried": names[len(became) :]}
     lines: list[str] = []

@@ -1,5 +1,6 @@
 """`albireo watch`: the live view of a node."""
 
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,14 +9,14 @@ from typing import Any
 import click
 import msgspec
 
-from albireo.cli.display import quality_text
-from albireo.cli.output import ExitCode, Failure, Output, json_asked, printed, until_interrupted
+from albireo.cli.display import is_diagnostic, quality_text, state_text, time_text, value_text
+from albireo.cli.output import ExitCode, Failure, Output, TextTable, json_asked, printed, show_table, until_interrupted
 from albireo.cli.target import FarNode, Place, node_client, place_option, refused
 from albireo.cli.timespan import SecondsType
 from albireo.cli.view.state import LiveState, own_number
 from albireo.cli.view.view import BeginScenario, LiveView
 from albireo.client import Client
-from albireo.model.case import Case
+from albireo.model.case import Case, case_label
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.plant.tunnel.plc.wire import SOCKET_NAME
 from albireo.plant.tunnel.processes import begin
@@ -26,6 +27,8 @@ SITE = "site"
 SHOWN = "south"
 """Site of a demo whose tunnel is meant where none is named."""
 FIRST_STATE_S = 5.0
+LOOK_S = 0.25
+"""Longest time between two looks at the clock."""
 
 
 @click.command("watch")
@@ -34,8 +37,8 @@ FIRST_STATE_S = 5.0
 @place_option
 @printed
 def command(patterns: tuple[str, ...], seconds: float | None, place: Place) -> Output | None:
-    """Live view of items and their cases, and of nodes if there are several; ? shows the keys. With --json: the state
-    as it is now, and the end.
+    """Live view of items and their cases, and of nodes if there are several; ? shows the keys. Where no terminal is,
+    each change is a line, at first everything. With --json: the state as it is now, and the end.
 
     PATTERNS are names with * and ?, of items of any node that is known here: `north:*` are those of a node below, `*`
     those of the node itself, and `*:*` those of all nodes. Without one the whole node itself is shown.
@@ -48,8 +51,28 @@ def command(patterns: tuple[str, ...], seconds: float | None, place: Place) -> O
             return Output(snapshot(_first_changes(client, patterns or ("*",))))
     ends = time.monotonic() + seconds if seconds is not None else float("inf")
     with until_interrupted(True):
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            _print_changes(place, patterns, ends)
+            return None
         LiveView(lambda: place, _scenarios_of(place), patterns).run(lambda _live: time.monotonic() >= ends)
     return None
+
+
+def _print_changes(place: Place, patterns: Sequence[str], ends: float) -> None:
+    """Print what changes until `ends`; what a node says of itself only where it is asked for."""
+    with node_client(place) as client:
+        for changes in client.watch(patterns or "*", timeout_s=LOOK_S):
+            rows = [
+                (time_text(one.source_ns), one.name, value_text(one.value, one.unit), quality_text(one.quality))
+                for one in changes.readings
+                if patterns or not is_diagnostic(one.name)
+            ]
+            for case in changes.cases:
+                label = f"case {case_label(case.case_id, case.activations)}: {state_text(msgspec.to_builtins(case))}"
+                rows.append((time_text(case.changed_ns), case.item, case.condition, label))
+            show_table(TextTable((), rows))
+            if time.monotonic() >= ends:
+                return
 
 
 def check_named(client: Client, patterns: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 Not here: the disk and the network. `read` hands in the text of a file; `albireo doctor` tells what must be tried to be
 known (a port in use, a device that answers).
 
-    topology.toml = cluster, [log], [history], [limits], [runtime], [[witness]]*, [[group]]*, [[node]]+
+    topology.toml = cluster, [log], [history], [limits], [alarms], [runtime], [[witness]]*, [[group]]*, [[node]]+
     [[node]]      = id, (endpoint | primary, backup, voters), items?, [node.log]?, ..., [[node.adapter]]*,
                     [[node.face]]*, [[node.object]]*
     items         = a CSV table (codec/topology/item_table.py)
@@ -46,7 +46,7 @@ FILE_CHARS_MAX: Final = 32 * 1024 * 1024
 _HOST: Final = "host"
 """Kind of the adapter for the node's machine, whose items all begin with its name."""
 _FOR_PEOPLE: Final = frozenset({"label", "description"})
-SECTIONS: Final = ("log", "history", "limits", "runtime")
+SECTIONS: Final = ("log", "history", "limits", "alarms", "runtime")
 """Sections of the whole file, each of which a node may have too."""
 _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 _ENDPOINT = re.compile(

@@ -18,7 +18,7 @@ frames are folded together where that is the same (`stretch`).
 from albireo.machine.fold.alarms.cases import Cases
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.flood import FloodMetrics
-from albireo.machine.fold.alarms.settings import AlarmConfig
 from albireo.machine.fold.items.dim import Dim, Fresh
+from albireo.model.settings import AlarmConfig
 
 __all__ = ["AlarmConfig", "Cases", "Conditions", "Dim", "FloodMetrics", "Fresh"]

@@ -67,6 +67,7 @@ from albireo.model.item import KnownItem, Reading
 from albireo.model.position import Position
 from albireo.model.refusal import Refusal
 from albireo.model.samples import SampleBatch
+from albireo.model.settings import AlarmConfig
 
 _SECTIONS: Final = (
     *("dim", "conditions", "cases", "elsewhere", "commands", "producers", "audit", "access", "origins"),
@@ -78,10 +79,10 @@ _SECTIONS: Final = (
 class Folds:
     """All folds of a node, fed with one committed frame after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, alarms: AlarmConfig | None = None) -> None:
         self.dim = Dim()
-        self.conditions = Conditions(self.dim)
-        self.cases = Cases(self.conditions)
+        self.conditions = Conditions(self.dim, alarms)
+        self.cases = Cases(self.conditions, alarms)
         self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
         self.commands = Commands()
         self.producers = Producers()
@@ -302,7 +303,7 @@ class Folds:
         return joined(self.snapshot_slices())
 
     @classmethod
-    def restore(cls, sections: Mapping[str, bytes], log_time_ms: int) -> "Folds":
+    def restore(cls, sections: Mapping[str, bytes], log_time_ms: int, alarms: AlarmConfig | None = None) -> "Folds":
         """Inverse of `snapshot`.
 
         Raises:
@@ -313,8 +314,8 @@ class Folds:
             raise DecodeError(0, f"snapshot without {', '.join(missing)}")
         self = cls()
         self.dim = Dim.restore(sections["dim"])
-        self.conditions = Conditions.restore(sections["conditions"], self.dim)
-        self.cases = Cases.restore(sections["cases"], self.conditions)
+        self.conditions = Conditions.restore(sections["conditions"], self.dim, alarms)
+        self.cases = Cases.restore(sections["cases"], self.conditions, alarms)
         self.elsewhere = Elsewhere(self.dim, self.conditions, self.cases)
         self.elsewhere.restore(sections["elsewhere"])
         self.commands = Commands.restore(sections["commands"])

@@ -98,6 +98,7 @@ class Core:
         self.files = files or OsFileSystem()
         self.entropy = entropy
         self._arguments = arguments
+        self.alarms = arguments.alarms
         self._actor: ActorContext
         self._link: Link
         self._membership: Membership
@@ -193,10 +194,10 @@ class Core:
     def _rebuild(self) -> tuple[Folds, bytes]:
         """Rebuild the folds: newest usable snapshot, then the committed frames above it. Returns with them what the
         snapshot has of other nodes' states."""
-        folds, replayed_from, kept = Folds(), 0, b""
+        folds, replayed_from, kept = Folds(self.alarms), 0, b""
         for snapshot in self.log.load_snapshots():
             try:
-                folds = Folds.restore(snapshot.sections, snapshot.log_time // MS)
+                folds = Folds.restore(snapshot.sections, snapshot.log_time // MS, self.alarms)
             except ValueError as error:
                 self._actor.log.warning("snapshot_unusable", position=str(snapshot.position), reason=str(error))
                 continue

@@ -8,7 +8,7 @@ import msgspec
 from albireo.log import LogConfig
 from albireo.machine.kernel.config import RootConfig
 from albireo.model.feature import FEATURE_LEVEL
-from albireo.model.settings import LimitSettings, StreamReplication
+from albireo.model.settings import AlarmConfig, LimitSettings, StreamReplication
 from albireo.model.tree.nodes import ChildConfig
 from albireo.node.core.housekeeping import Retention
 from albireo.node.core.uplinks import UplinkArguments
@@ -33,6 +33,7 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     has_doors: bool = False
     """True: other actors than faces may open a door, so tickets are given."""
     limits: LimitSettings = LimitSettings()
+    alarms: AlarmConfig = AlarmConfig()
     pair: PairArguments | None = None
     """Arguments of a member of a pair; None: this node stands alone."""
     door: DoorArguments | None = None

@@ -13,6 +13,7 @@ from albireo.machine.kernel.events import Event, PairFigures
 from albireo.machine.root.root import Root
 from albireo.model.instant import Instant
 from albireo.model.position import Position
+from albireo.model.settings import AlarmConfig
 from albireo.model.status import PairStatus
 from albireo.node.membership.door import ProgramDoor
 from albireo.node.membership.private_log import PrivateLog
@@ -30,6 +31,8 @@ class LogAndFolds(Protocol):
     private: PrivateLog | None
     """Log of samples that are not replicated; None: there are none."""
     root: Root
+    alarms: AlarmConfig
+    """How the folds judge."""
     is_complete: bool
     """True: the folds could be rebuilt, for the log goes on from its first record, or from a snapshot."""
 

@@ -129,7 +129,7 @@ class FoldsTaken:
             node_ns=self._actor.wall_ns(),
         )
         self._slices, self._position = [], None
-        core.tell(Restored(Folds(), begin.position, has_folds=False))
+        core.tell(Restored(Folds(core.alarms), begin.position, has_folds=False))
         self._actor.log.warning("log_started_over", begin=str(begin.position))
 
     def _take(self, effect: TakeFolds) -> None:
@@ -142,7 +142,7 @@ class FoldsTaken:
         if sent.part + 1 < sent.parts:
             return
         sections, self._slices = joined(self._slices), []
-        folds = Folds.restore(sections, sent.log_time_ms)
+        folds = Folds.restore(sections, sent.log_time_ms, self._core.alarms)
         if self._core.private is not None:
             folds.elsewhere.took(sent.position.sequence, self._actor.wall_ns())
         self._core.tell(Restored(folds, sent.position))

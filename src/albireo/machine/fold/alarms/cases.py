@@ -35,7 +35,6 @@ from albireo.machine.fold.alarms import transitions as t
 from albireo.machine.fold.alarms.conditions import Conditions
 from albireo.machine.fold.alarms.flood import Flood, FloodMetrics, FloodSnapshot
 from albireo.machine.fold.alarms.rules import NotedRules
-from albireo.machine.fold.alarms.settings import AlarmConfig
 from albireo.machine.fold.columns import NEVER
 from albireo.machine.table.shape import TableShape
 from albireo.machine.table.table import Table
@@ -43,6 +42,7 @@ from albireo.model.case import Action, Case, LifecycleStatus
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition
 from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.settings import AlarmConfig
 
 PROPOSED_MAX: Final = 500
 """Records per call of `propose` or `act`: what one turn of CORE can make and encode within a few milliseconds."""

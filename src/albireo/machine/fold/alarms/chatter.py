@@ -20,9 +20,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from albireo.machine.fold.alarms.settings import ACTIVATIONS_MAX, AlarmConfig
 from albireo.machine.fold.columns import NEVER, OLDEST, Field, GrowingColumns
 from albireo.model.instant import MS, LogTime
+from albireo.model.settings import ACTIVATIONS_MAX, AlarmConfig
 
 Rows = NDArray[np.intp]
 

@@ -74,13 +74,13 @@ from albireo.machine.fold.alarms.rules import (
     rate_verdicts,
     vacate,
 )
-from albireo.machine.fold.alarms.settings import AlarmConfig
 from albireo.machine.fold.columns import NEVER, Packed
 from albireo.machine.fold.items.dim import Dim, Fresh
 from albireo.model import quality as q
 from albireo.model.bounded import INT64_MAX, TEXT_CHARS_MAX
 from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import AlarmSettings, Condition, KnownItem
+from albireo.model.settings import AlarmConfig
 from albireo.model.value import Value, ValueType
 
 Rows = NDArray[np.intp]
