@@ -1,12 +1,16 @@
 """Values, qualities, times and names as text for people, and the order in which names are listed."""
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from albireo.model import quality
 from albireo.model.case import Shelving
 from albireo.model.value import Value, number_text
 
+HIGH: Final = 600
+"""Severity from which on a case of a node itself stands among those of the plant."""
+_Row = TypeVar("_Row")
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
@@ -95,6 +99,27 @@ def is_diagnostic(name: str) -> bool:
     The name of a node before it does not count.
     """
     return "/" in name.rpartition(":")[2]
+
+
+def of_plant(rows: Iterable[_Row], name_of: Callable[[_Row], str], asked: Iterable[str] = ()) -> list[_Row]:
+    """Those rows that are shown: what nodes say of themselves only where a pattern with a slash asks for it, or where
+    nothing else is there."""
+    every = list(rows)
+    found = [one for one in every if not is_diagnostic(name_of(one))]
+    return found if found and not any(map(is_diagnostic, asked)) else every
+
+
+def shortened(name: str, cells: int) -> str:
+    """The name in so many cells. What is too long is cut before its last half, which tells it from its neighbours."""
+    if len(name) <= cells:
+        return name.ljust(cells)
+    head = (cells - 1) // 3
+    return f"{name[:head]}…{name[head + 1 - cells :]}"
+
+
+def counted(count: int, thing: str) -> str:
+    """`1 item`, `2 items`."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:

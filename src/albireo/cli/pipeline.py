@@ -8,6 +8,7 @@ import click
 
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, progress
 from albireo.cli.place import data_option, find_data, is_pair
+from albireo.cli.target import seal_here
 from albireo.pipeline import errors
 
 
@@ -29,6 +30,7 @@ def run(data: Path | None, out: Path | None, master: str | None) -> Output:
     """
     # A copied history needs no log beside it.
     directory = find_data(data) if data is None or is_pair(data) else data
+    seal_here(directory)
     answer = _run(directory, out or directory / "pipeline", master)
     reports = [f"Report of {one['node']}: {one['report']}" for one in answer.get("below", ())]
     tables = TextTable(("table", "rows"), sorted(answer["tables"].items()), "Tables")

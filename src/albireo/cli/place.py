@@ -61,11 +61,12 @@ def _acting(members: list[Path]) -> Path:
 
 def _only_node() -> list[Path]:
     """Data directories (two for a pair) of the only node in ./var, or where there are several, of the one that runs."""
-    nodes = _nodes(one.parent for one in VAR.rglob("log") if is_store(one.parent)) if VAR.is_dir() else []
+    nodes = _nodes(stores_here())
     if not nodes:
         raise Failure("there is no node in ./var", "start one (`albireo node run`) or name it with --data DIR")
     running = [node for node in nodes if any(runs(one) for one in node)]
     if len(nodes) == 1:
+        say(f"{_named(nodes[0])} is meant")
         return nodes[0]
     if len(running) == 1:
         say(f"{_named(running[0])} is meant: of the {len(nodes)} nodes in ./var only it runs")
@@ -78,6 +79,11 @@ def _only_node() -> list[Path]:
     listed = ", ".join(map(_named, meant))
     what = f"{len(running)} nodes run here" if running else "several nodes are here, and none runs"
     raise Failure(f"{what}: {listed}", "say which one with --data DIR", ExitCode.USAGE)
+
+
+def stores_here() -> list[Path]:
+    """Data directories of nodes in ./var."""
+    return [one.parent for one in VAR.rglob("log") if is_store(one.parent)] if VAR.is_dir() else []
 
 
 def _is_above(node: list[Path], nodes: list[list[Path]]) -> bool:

@@ -2,7 +2,7 @@
 
     1. an option        --data DIR | --at ENDPOINT[,ENDPOINT] | --topology FILE --id ID | --site NAME
     2. the environment  ALBIREO_DATA | ALBIREO_AT | ALBIREO_TOPOLOGY, ALBIREO_ID | ALBIREO_SITE
-    3. the site that `albireo site use` named
+    3. the site that `albireo site use` named; orders are refused where a node is in ./var as well
     4. the only node in ./var, or the only one there that runs
 
 For users: docs/remote.md.
@@ -20,7 +20,7 @@ import msgspec
 from click.core import ParameterSource
 
 from albireo.cli.output import ExitCode, Failure, say
-from albireo.cli.place import DIRECTORY, FILE, find_data
+from albireo.cli.place import DIRECTORY, FILE, VAR, find_data, runs, stores_here
 from albireo.cli.saved_sites import SavedSite, load_sites
 from albireo.model.refusal import Refusal, kind_of_code
 
@@ -92,7 +92,11 @@ def _place_meant(given: Mapping[str, Any]) -> Place:
             return _place_named(named[0], given)
     default = load_sites().default
     if default:
-        say(f"site {default} is meant")
+        is_here = bool(stores_here())
+        if is_here and any(one.name == "user" for one in click.get_current_context().command.params):
+            remedy = f"say which one: --site {default}, or --data DIR; `albireo site use --none` ends the default"
+            raise Failure(f"two nodes could be meant: the site {default}, and one in ./{VAR}", remedy, ExitCode.USAGE)
+        say(f"site {default} is meant" + (f", not the node in ./{VAR} (--data DIR)" if is_here else ""))
         return _place_named("site", {**given, "site": default})
     return _place_named("data", given)
 
@@ -215,6 +219,18 @@ def refused(refusal: Refusal, cause: str = "") -> Failure:
     """
     kind = kind_of_code(refusal.code)
     return Failure(cause or refusal.cause, refusal.remedy, ExitCode(kind.exit_code), {"code": refusal.code})
+
+
+def seal_here(directory: Path) -> None:
+    """Have the node that runs in a directory write what stands in no file yet, for readers of its files."""
+    from albireo.client import ClientError
+
+    if runs(directory):
+        try:
+            with opened(directory) as client:
+                client.ask("seal", of="history")
+        except ClientError as error:
+            say(f"the latest minute may be missing: {error.cause}")
 
 
 def saved_of(node: FarNode) -> SavedSite:

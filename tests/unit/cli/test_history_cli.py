@@ -202,3 +202,12 @@ def test_no_text_of_others_steers_the_terminal_or_a_spreadsheet(tmp_path: Path) 
     assert [row["value"] for row in answered] == texts
     numbers = asked(history, tmp_path, "--sql", "SELECT -1 AS a, '-1' AS b", "--format", "csv").stdout
     assert numbers.splitlines()[-1] == "-1,'-1"
+
+
+def test_intervals_begin_on_whole_multiples_of_their_length(data: Path) -> None:
+    rows = rows_of(asked(history, data, "co", "--from", "2023-11-15T00:00:07", "--to", "2023-11-15T00:03", "--json"))
+    assert [row["start_ns"] % (60 * SECOND) for row in rows] == [0, 0, 0]
+    (day,) = rows_of(
+        asked(history, data, "co", "--from", "2023-11-15T00:02", "--to", "2023-11-15T00:04", "--every", "1d", "--json")
+    )
+    assert day["start_ns"] == DAY_ZERO

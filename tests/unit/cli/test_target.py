@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from albireo.cli import cli
 from albireo.cli.output import ExitCode
 from albireo.cli.saved_sites import sites_file
-from albireo.cli.target import FarNode, Place, place_option
+from albireo.cli.target import FarNode, Place, place_option, user_option
 from tests.parts.core_pair import aside
 from tests.parts.lone import LoneNode
 
@@ -182,3 +182,30 @@ def test_a_node_is_reached_by_option_environment_and_site(tmp_path: Path) -> Non
             await aside(asked)
 
     asyncio.run(story())
+
+
+@click.command()
+@user_option
+@place_option
+def ordering(user: str, place: Place) -> None:
+    """A command that orders something."""
+
+
+def test_a_default_site_and_a_node_here_could_both_be_meant() -> None:
+    told("site", "add", "plant", "--at", "tcp://10.0.0.5:7700")
+    assert CliRunner().invoke(ordering).exit_code == 0
+    (Path("var") / "root" / "log").mkdir(parents=True)
+    refused = CliRunner().invoke(ordering)
+    assert refused.exit_code == ExitCode.USAGE
+    assert "site plant" in refused.stderr and "--data DIR" in refused.stderr
+    reading = CliRunner().invoke(meant)
+    assert reading.exit_code == 0
+    assert reading.stderr.startswith("site plant is meant, not the node in ./var")
+    for chosen in (["--site", "plant"], ["--data", "var/root"]):
+        assert CliRunner().invoke(ordering, chosen).exit_code == 0
+
+
+def test_a_command_that_was_told_no_node_names_the_one_it_means() -> None:
+    (Path("var") / "root" / "log").mkdir(parents=True)
+    said = CliRunner().invoke(meant)
+    assert (said.stdout, said.stderr) == ("var/root -\n", "var/root is meant\n")

@@ -14,10 +14,10 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from albireo.cli.display import natural
+from albireo.cli.display import natural, shortened
 from albireo.cli.view.nodes import counts_of
 from albireo.cli.view.pair import behind_text
-from albireo.cli.view.render import Clock, Size, page_of, plain_line, render
+from albireo.cli.view.render import Clock, Size, name_cells, page_of, plain_line, render
 from albireo.cli.view.screen import (
     SHELVE_MS,
     CaseActed,
@@ -774,3 +774,25 @@ def test_keys(data: bytes, keys: list[str]) -> None:
 @given(st.binary(max_size=64))
 def test_no_bytes_break_the_keyboard(data: bytes) -> None:
     assert all(key.isprintable() for key in keys_of(data))
+
+
+def test_a_name_that_is_too_long_keeps_the_end_that_tells_it_from_others() -> None:
+    names = [f"north:ceiling_temperature_{at}" for at in (1, 12)]
+    assert [shortened(name, 25) for name in names] == ["north:ce…ng_temperature_1", "north:ce…g_temperature_12"]
+    assert shortened("co_1", 6) == "co_1  "
+    assert name_cells(names, 80) == 28 and name_cells(names, 60) == 25
+
+
+def test_what_a_node_says_of_itself_is_hidden_until_a_slash_asks_for_it() -> None:
+    def names(words: str) -> list[str]:
+        return [known.item.name for known in shown_items(one, msgspec.structs.replace(BROWSING, filter=words))]
+
+    one = LiveState()
+    declared = [
+        KnownItem(item_id=ItemId(at), node="root", item=DataItem(name=name, value_type=ValueType.FLOAT64))
+        for at, name in enumerate(("core/turn_ms", "co_1"), 1)
+    ]
+    tell(one, state(100, is_whole=True, items=declared), [], CLOCK.now)
+    assert names("") == ["root:co_1"]
+    assert names("core/") == ["root:core/turn_ms"]
+    assert names("/") == ["root:core/turn_ms"]

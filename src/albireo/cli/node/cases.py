@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from albireo.cli.display import not_heard_text, state_text, time_text, value_text
+from albireo.cli.display import HIGH, is_diagnostic, not_heard_text, state_text, time_text, value_text
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed
 from albireo.cli.target import Place, failure_of, node_client, place_option, user_option
 from albireo.cli.timespan import SecondsType
@@ -29,7 +29,7 @@ def command() -> None:
 @place_option
 @printed
 def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place) -> Output:
-    """List open cases, the most severe first. 12.2 is case 12 at its second activation.
+    """List open cases, the plant's and what is high first, then by severity. 12.2 is case 12 at its second activation.
 
     NODES are other nodes that are known here, such as `north` or `*`, of which the open cases are listed too; without
     one it is the node itself alone. Their cases stand with their node before them, as in root/north:12.2. Those of a
@@ -43,7 +43,7 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place) -> Ou
             found += [(f"{node}:", one) for one in client.cases(node=node)]
         forced = {one.item for one in client.forces()}
         stale = {f"{one.node}:": one.stale_since_ns for one in client.tree()} if nodes else {}
-    found.sort(key=lambda one: -one[1].severity)
+    found.sort(key=lambda one: (is_diagnostic(one[1].item) and one[1].severity < HIGH, -one[1].severity))
     cases: Any = [
         msgspec.to_builtins(one) | {"is_item_forced": one.item in forced, "stale_since_ns": stale.get(before)}
         for before, one in found

@@ -27,7 +27,7 @@ from albireo.cli.node.far_history import (
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, ask_for_json, json_asked, printed, say
 from albireo.cli.place import FILE
 from albireo.cli.safe_text import cell_text
-from albireo.cli.target import FarNode, Place, node_client, place_option, refused
+from albireo.cli.target import FarNode, Place, node_client, place_option, refused, seal_here
 from albireo.cli.timespan import DURATION, TIME
 from albireo.client import HistoryCutShort
 from albireo.model.instant import SECOND
@@ -67,7 +67,8 @@ def command(
     At a node above, root/north:co_1 is an item of the node root/north below it; north:co_1 will do if no other node is
     called so.
 
-    Without --from it begins an hour ago, or with the first value ever stored if that is younger.
+    Without --from it begins an hour ago, or with the first value ever stored if that is younger. Intervals begin on
+    whole multiples of their length, UTC: minutes on the minute, days at midnight.
 
     Every value has a quality: with the defaults Good means that all of the interval was good, Bad that nothing was.
     """
@@ -75,6 +76,8 @@ def command(
         ask_for_json()
     is_chosen = click.get_current_context().get_parameter_source("from_ns") is not ParameterSource.DEFAULT
     question = {"is_chosen": is_chosen, **{name: options[name] for name in _QUESTION}}
+    if question["aggregate"] != RAW:
+        question["from_ns"] -= question["from_ns"] % question["every_ns"]
     try:
         if sql is not None:
             answer = _asked_in_sql(place, sql)
@@ -245,6 +248,7 @@ def _asked_in_sql(place: Place, sql: str) -> _Table:
     if isinstance(place, FarNode):
         remedy = "run it there with --data DIR; or fetch values: albireo history ITEM --format parquet --output FILE"
         raise Failure("--sql reads the files of a node, so it runs on its machine only", remedy, ExitCode.USAGE)
+    seal_here(place)
     with connect(place) as database:
         table = database.rows(sql)
     return _Table({"sql": sql}, table)

@@ -1,5 +1,6 @@
 """`albireo items`: the items of a node with value, quality and age."""
 
+from operator import itemgetter
 from typing import Any
 
 import click
@@ -9,6 +10,7 @@ from albireo.cli.display import (
     is_diagnostic,
     natural,
     not_heard_text,
+    of_plant,
     quality_text,
     time_text,
     value_text,
@@ -32,7 +34,8 @@ def command(patterns: tuple[str, ...], place: Place) -> Looks:
 
     Values of a node that is not heard are as they were when it was heard last, and say since when it is not.
 
-    Names with a slash, such as plc/connected, are what the node, its adapters and its machine say of themselves.
+    Names with a slash, such as plc/connected, are what the node, its adapters and its machine say of themselves. They
+    are listed for a pattern with a slash, such as `*/*`, and in JSON.
     """
     with node_client(place) as client:
         while True:
@@ -41,7 +44,10 @@ def command(patterns: tuple[str, ...], place: Place) -> Looks:
                 listed = ", ".join(patterns)
                 remedy = f"{where_listed(patterns[0])}; names may hold * and ?"
                 raise refused(Refusal(RefusalCode.UNKNOWN_ITEM, f"no item is called {listed}", remedy))
-            yield Output({"items": rows}, _table(rows))
+            shown = of_plant(rows, itemgetter("name"), patterns)
+            hidden = len(rows) - len(shown)
+            hints = [f"{hidden} more of what the node says of itself: albireo items '*/*'"] if hidden else []
+            yield Output({"items": rows}, _table(shown), hints)
 
 
 def _rows(client: Client, patterns: tuple[str, ...]) -> list[dict[str, Any]]:

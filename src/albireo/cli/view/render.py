@@ -4,6 +4,7 @@ After ISA-101: everything normal is plain; colour stands for abnormal only, and 
 same. Marks of severity: `!!!` from 800, `!!` from 600, `!` below.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -12,7 +13,7 @@ from rich.console import Group
 from rich.text import Text
 
 from albireo.cli.below.nodes import age_text
-from albireo.cli.display import state_text, value_text
+from albireo.cli.display import shortened, state_text, value_text
 from albireo.cli.safe_text import plain
 from albireo.cli.view.nodes import away_text, node_lines
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
@@ -235,11 +236,14 @@ def _items(live: LiveState, screen: Screen, width: int, height: int, clock: Cloc
     place = f"{selected + 1}/{len(items)}" if items else "none"
     lines = [_line(f"    {what}  {place}", width, _heading(screen.pane is Pane.ITEMS))]
     alarmed = live.alarmed()
-    for row, known in enumerate(items[top : top + height - 1], top):
+    seen = items[top : top + height - 1]
+    names = [shown_name(live, screen, known.item.name) for known in seen]
+    cells = name_cells(names, width)
+    for row, (known, name) in enumerate(zip(seen, names, strict=True), top):
         current = live.values.get(known.item_id)
         case = alarmed.get(known.item_id)
-        trend = _trend(live, known, width, clock.wall_ns)
-        named = msgspec.structs.replace(known.item, name=shown_name(live, screen, known.item.name))
+        trend = _trend(live, known, width + NAME_CELLS - cells, clock.wall_ns)
+        named = msgspec.structs.replace(known.item, name=shortened(name, cells))
         is_forced = known.item.name in live.forced
         line, style = item_line(named, current, case, clock.wall_ns, trend, width, is_forced=is_forced)
         if row == selected and screen.pane is Pane.ITEMS:
@@ -285,8 +289,12 @@ def item_line(
     writable = "  "
     if item.is_writable:
         writable = "w " if item.control is Control.DIRECT else "s "
-    name = set_cell_size(item.name, NAME_CELLS)
-    return f"{mark}{writable}{name} {shown:>{VALUE_CELLS}}{trend}  {note or item.description}", style
+    return f"{mark}{writable}{item.name:<{NAME_CELLS}} {shown:>{VALUE_CELLS}}{trend}  {note or item.description}", style
+
+
+def name_cells(names: Iterable[str], width: int) -> int:
+    """Cells of a column of names: a row is known by its name, so that grows first; the trend comes last."""
+    return max(NAME_CELLS, min(max(map(len, names), default=0), width * 2 // 5))
 
 
 def severity_mark(severity: int) -> tuple[str, str]:
@@ -310,14 +318,16 @@ def _cases(live: LiveState, screen: Screen, width: int, height: int, clock: Cloc
         if known is not None:
             named = msgspec.structs.replace(known.item, name=shown_name(live, screen, known.item.name))
             known = msgspec.structs.replace(known, item=named)
-        line, style = case_line(case, known, live.values.get(case.item_id), clock.wall_ns)
+        line, style = case_line(case, known, live.values.get(case.item_id), clock.wall_ns, width)
         if row == selected and screen.pane is Pane.CASES:
             style = f"{style} reverse".strip()
         lines.append(_line(line, width, style))
     return _filled(lines, width, height)
 
 
-def case_line(case: Case, known: KnownItem | None, current: Current | None, wall_ns: int) -> tuple[str, str]:
+def case_line(
+    case: Case, known: KnownItem | None, current: Current | None, wall_ns: int, width: int
+) -> tuple[str, str]:
     """Text and style of one case, with the value that its item has now; what is over or put away is dim."""
     mark, style = severity_mark(case.severity)
     if is_put_away(case) or (case.is_acked and not case.is_active):
@@ -328,11 +338,13 @@ def case_line(case: Case, known: KnownItem | None, current: Current | None, wall
     state = state_text(msgspec.to_builtins(case))
     if not case.is_acked:
         state = state.replace("unacked", "UNACKED")
-    what = f"{name} {case.condition.value}"
+    cells = max(NAME_CELLS, width * 2 // 7)
+    name = shortened(name, cells - 1 - len(case.condition.value)).rstrip()
+    what = f"{name} {case.condition.value}".ljust(cells)
     is_known = current is not None and not quality.is_bad(current.quality)
     now = value_text(current.value, unit) if is_known and current is not None else "?"
     raised = "" if case.value is None else f"  raised at {value_text(case.value, unit)}"
-    return f"{mark} {set_cell_size(what, 24)} now {now:<12} {state:<14} {age:>5}{raised}", style
+    return f"{mark} {what} now {now:<12} {state:<14} {age:>5}{raised}", style
 
 
 def _bottom(live: LiveState, screen: Screen, width: int, now: Instant) -> Text:

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.cli.display import of_plant
 from albireo.cli.view.state import HeldSelection, LiveState, ShownOrder, own_number
 from albireo.model.case import Action, Case
 from albireo.model.command import ItemSelection
@@ -135,13 +136,14 @@ Wish = WriteOrdered | SelectOrdered | SelectionGivenBack | CaseActed | ScenarioB
 def shown_items(live: LiveState, screen: Screen) -> list[KnownItem]:
     """The items that pass the filter: every word must be part of name or description."""
     words = screen.filter.lower().split()
-    return [
+    found = [
         known
         for known in live.sorted_items()
         if (known.item.is_writable or not screen.has_only_set_points)
         and screen.scope in ("", known.node)
         and all(word in known.item.name.lower() or word in known.item.description.lower() for word in words)
     ]
+    return of_plant(found, lambda known: known.item.name, words)
 
 
 def shown_cases(live: LiveState, screen: Screen) -> list[Case]:

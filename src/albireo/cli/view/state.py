@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from albireo.cli.display import is_diagnostic, natural
+from albireo.cli.display import HIGH, is_diagnostic, natural
 from albireo.cli.view.trend import Trend
 from albireo.client import Changes
 from albireo.model import quality
@@ -231,8 +231,14 @@ class LiveState:
         return next((known for known in self.items.values() if known.item.name == name), None)
 
     def sorted_cases(self) -> list[Case]:
-        """Cases by urgency: unacked before acked, shelved and suppressed last, then severity, then age."""
-        return sorted(self.cases.values(), key=_urgency)
+        """Cases by urgency: unacked before acked, shelved and suppressed last; the plant's before those of a node
+        itself that are not high; then severity, then age."""
+        return sorted(self.cases.values(), key=self._urgency)
+
+    def _urgency(self, case: Case) -> tuple[bool, bool, bool, bool, int, int]:
+        known = self.items.get(case.item_id)
+        is_own = known is not None and is_diagnostic(known.item.name) and case.severity < HIGH
+        return is_put_away(case), case.is_acked, is_own, not case.is_active, -case.severity, -case.case_id
 
     def node_of(self, case: Case) -> str:
         """Node that has this case; empty: its item is not known."""
@@ -276,10 +282,6 @@ class LiveState:
 def is_put_away(case: Case) -> bool:
     """Shelved, suppressed or out of service: told in the list, but asks for nothing."""
     return case.shelving is not Shelving.UNSHELVED or case.is_suppressed or case.is_out_of_service
-
-
-def _urgency(case: Case) -> tuple[bool, bool, bool, int, int]:
-    return is_put_away(case), case.is_acked, not case.is_active, -case.severity, -case.case_id
 
 
 def own_number(number: int) -> int:
