@@ -96,7 +96,7 @@ def test_a_demo_without_a_loss_tells_of_each_node_and_of_all(tmp_path: Path) -> 
         "behind": 0,
     }
     assert answer["watermarks"][SOUTH]["complete_to_s"] is None, "the root did not answer any more"
-    assert answer["commands"] == {"sent": 3, "verified": 2, "failed": 1, "unknown": 0}
+    assert answer["commands"] == {"sent": 3, "verified": 2, "failed": 1, "failed_while_cut": 0, "unknown": 0}
     assert answer["cuts"] == [{"node": NORTH, "seconds": 10.0, "records": 700, "caught_up_s": 0.5}]
     assert found.lines()[-1] == "root/north was cut off for 10.0 s; it recorded 700 records meanwhile"
 
@@ -120,5 +120,5 @@ def test_a_root_without_a_copy_is_a_complaint(tmp_path: Path) -> None:
 def test_each_order_has_one_outcome() -> None:
     told = OrdersTold()
     for outcome in (Outcome.VERIFIED, Outcome.UNKNOWN, Outcome.EXPIRED, Outcome.REJECTED, Outcome.MISMATCHED):
-        told = told.with_outcome(outcome)
-    assert told == OrdersTold(sent=5, verified=1, failed=3, unknown=1)
+        told = told.with_outcome(outcome, is_heard=outcome is not Outcome.EXPIRED)
+    assert told == OrdersTold(sent=5, verified=1, failed=3, failed_while_cut=1, unknown=1)

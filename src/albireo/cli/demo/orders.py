@@ -27,12 +27,18 @@ class OrdersTold(msgspec.Struct, frozen=True, kw_only=True):
     """Carried out, and read back from the PLC."""
     failed: int = 0
     """Refused, expired, or read back otherwise than ordered."""
+    failed_while_cut: int = 0
+    """How many of those that failed went to a site that was not heard any more when they ended: its cable was cut."""
     unknown: int = 0
     """Nobody knows whether the device has taken them."""
 
-    def with_outcome(self, outcome: Outcome) -> "OrdersTold":
+    def with_outcome(self, outcome: Outcome, *, is_heard: bool) -> "OrdersTold":
+        """`is_heard`: whether the site is connected as the order ends."""
         name = {Outcome.VERIFIED: "verified", Outcome.UNKNOWN: "unknown"}.get(outcome, "failed")
-        return msgspec.structs.replace(self, sent=self.sent + 1, **{name: getattr(self, name) + 1})
+        more = {"sent": self.sent + 1, name: getattr(self, name) + 1}
+        if name == "failed" and not is_heard:
+            more["failed_while_cut"] = self.failed_while_cut + 1
+        return msgspec.structs.replace(self, **more)
 
 
 class DemoOrders:
@@ -62,7 +68,8 @@ class DemoOrders:
     def _run(self) -> None:
         for value, site in itertools.cycle(itertools.product(VALUES, self._sites)):
             if self._hears(site):
-                self.commands = self.commands.with_outcome(self._ordered(f"{site}:{ITEM}", value))
+                outcome = self._ordered(f"{site}:{ITEM}", value)
+                self.commands = self.commands.with_outcome(outcome, is_heard=self._hears(site))
             if self._ends.wait(EVERY_S):
                 return
 

@@ -47,6 +47,8 @@ class DemoTold(msgspec.Struct, frozen=True, kw_only=True):
         answer = self.answer
         p50, p99 = (f"{one:.1f}" if one is not None else "-" for one in answer["acquire_to_commit_ms"].values())
         commands, cuts = answer["commands"], answer["cuts"]
+        cut_off = commands["failed_while_cut"]
+        why = f" ({cut_off} of them as the cable to the site was cut: never carried out)" if cut_off else ""
         return [
             f"{answer['seconds']:.1f} s: {answer['samples_acquired']} samples acquired,"
             f" {answer['samples_committed']} committed, {answer['cases_raised']} cases raised;"
@@ -56,7 +58,7 @@ class DemoTold(msgspec.Struct, frozen=True, kw_only=True):
                 for node, one in answer["watermarks"].items()
             ),
             f"{commands['sent']} orders from the root: {commands['verified']} verified,"
-            f" {commands['failed']} failed, {commands['unknown']} unknown",
+            f" {commands['failed']} failed{why}, {commands['unknown']} unknown",
             *(
                 f"{one['node']} was cut off for {one['seconds']:.1f} s; it recorded {one['records']} records meanwhile"
                 for one in cuts

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from click.core import ParameterSource
 
-from albireo.cli.display import quality_text, time_text, value_text
+from albireo.cli.display import counted, quality_text, time_text, value_text
 from albireo.cli.node.far_history import (
     as_far_as_it_came,
     complete_to_ns,
@@ -279,7 +279,7 @@ def _write(answer: _Table, form: str, file: Path | None) -> None:
         raise Failure("parquet is not for a terminal", "add --output FILE", ExitCode.USAGE)
     else:
         pq.write_table(pa.table(answer.columns), file, compression="zstd")
-        say(f"{len(answer.rows())} rows in {file}")
+        say(f"{counted(len(answer.rows()), 'row')} in {file}")
 
 
 def _text_table(answer: _Table) -> TextTable:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UnsetType
 
-from albireo.cli.display import time_text
+from albireo.cli.display import counted, time_text
 from albireo.cli.pair.table import FOLLOWS, MemberRow, local_text, private_text, short, troubles, untrusted_text
 from albireo.model.status import NodeStatus
 
@@ -72,13 +72,13 @@ def page_of(status: StatusAnswer) -> StatusPage:
     is_safe, safe = _safety(status)
     cases, forced, present = status.cases, status.forced_items, status.sessions
     by_hand = f", {forced} forced (albireo forces)" if forced else ""
-    who = f"; {present} {'session' if present == 1 else 'sessions'} (albireo sessions list)" if present else ""
+    who = f"; {counted(present, 'session')} (albireo sessions list)" if present else ""
     return StatusPage(
         leads=_leads(status),
         is_safe=is_safe,
         safe=safe,
-        plant=f"{status.items} items, {status.bad_items} bad (albireo items){by_hand}; "
-        f"{cases.open} open alarms, {cases.unacked} not acknowledged (albireo cases list){who}",
+        plant=f"{counted(status.items, 'item')}, {status.bad_items} bad (albireo items){by_hand}; "
+        f"{counted(cases.open, 'open alarm')}, {cases.unacked} not acknowledged (albireo cases list){who}",
         wrong=tuple(_wrong(status)),
     )
 
@@ -126,7 +126,7 @@ def _wrong(status: StatusAnswer) -> Iterator[Trouble]:
     if status.actors is None:
         yield Trouble("the node's boot does not answer", "look at its log")
     for one in status.actors or ():
-        if one["state"] != "running":
+        if one["state"] != "running" and not (one["state"] == "starting" and not one["restarts"]):
             yield Trouble(f"{one['name']} is {one['state']}: {one['cause']}", "it is started again; its log says why")
     yield from _devices(status)
     if status.stats and status.stats["problem"]:

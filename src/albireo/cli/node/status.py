@@ -8,7 +8,7 @@ import click
 import msgspec
 from msgspec import UNSET
 
-from albireo.cli.display import time_text
+from albireo.cli.display import counted, time_text
 from albireo.cli.node.page import StatusAnswer, page_of
 from albireo.cli.output import Looks, Output, Shown, TextTable, watched
 from albireo.cli.pair.reach import REMOTE_S, ReachedMember, other_member, pair_of, untrusted
@@ -191,6 +191,7 @@ def actors_table(actors: Iterable[dict[str, Any]]) -> TextTable:
 def history_text(history: dict[str, Any]) -> str:
     """The stored history, in one line."""
     return (
-        f"history {history['rows']} rows in {history['files']} files, {history['hot_rows']} not sealed yet, "
-        f"{history['gaps']} gaps, complete to {time_text(history['complete_to_ns'])}"
+        f"history {counted(history['rows'], 'row')} in {counted(history['files'], 'file')}, "
+        f"{history['hot_rows']} not sealed yet, "
+        f"{counted(history['gaps'], 'gap')}, complete to {time_text(history['complete_to_ns'])}"
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from albireo.cli.display import counted
 from albireo.cli.output import ExitCode, Failure, Output, printed, say
 from albireo.cli.place import DIRECTORY, data_option, find_data
 from albireo.cli.target import Place, far_node, node_client
@@ -90,7 +91,7 @@ def new(
 
 def _told(survey: "Survey") -> str:
     """Result of the survey, in one line."""
-    text = f"{len(survey.guesses)} items out of {survey.requests} requests"
+    text = f"{counted(len(survey.guesses), 'item')} out of {counted(survey.requests, 'request')}"
     if survey.skipped:
         text += f"; {survey.skipped} addresses held nothing but zeros (--zeros keeps them)"
     if not survey.is_complete:
@@ -112,7 +113,7 @@ def check(file: Path) -> Output:
     adapters = sum(len(node.adapter) for node in loaded.topology.node)
     hashed = topology_hash(loaded)
     value = {"file": str(file), "valid": True, "hash": hashed, "nodes": items, "adapters": adapters}
-    counts = f"{len(items)} nodes, {adapters} adapters, {sum(items.values())} items"
+    counts = ", ".join(map(counted, (len(items), adapters, sum(items.values())), ("node", "adapter", "item")))
     return Output(value | {"mistakes": loaded.warnings}, f"{file}: good. {counts}, hash {hashed[:12]}.")
 
 

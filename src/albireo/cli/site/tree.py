@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.below.nodes import NodeTold, heard_text, missing_text, nodes_told, to_come_text
+from albireo.cli.display import counted
 from albireo.cli.node.page import StatusAnswer, page_of
 from albireo.codec.topology.changes import TopologyChange
 from albireo.codec.topology.meaning import topology_hash
@@ -98,7 +99,7 @@ class TreeShown(msgspec.Struct, frozen=True, kw_only=True):
 
     def lines(self) -> Iterator[str]:
         """The tree for people."""
-        yield f"{self.file}: {len(self.nodes)} nodes, hash {self.hash[:12]}"
+        yield f"{self.file}: {counted(len(self.nodes), 'node')}, hash {self.hash[:12]}"
         below: dict[str, list[NodeShown]] = {}
         for node in self.nodes:
             below.setdefault(node.parent, []).append(node)
@@ -219,7 +220,7 @@ def _title(node: NodeShown) -> str:
     if node.health.is_safe is not None:
         health += ", SAFE" if node.health.is_safe else ", NOT SAFE"
     label = f'  "{node.label}"' if node.label else ""
-    return f"{node.id}{label}  {node.kind}, {node.items} items; {health}"
+    return f"{node.id}{label}  {node.kind}, {counted(node.items, 'item')}; {health}"
 
 
 def _facts(node: NodeShown) -> Iterator[str]:
@@ -230,7 +231,7 @@ def _facts(node: NodeShown) -> Iterator[str]:
         yield f"voters {', '.join(node.voters)}"
     for one in node.adapters:
         url = f", {one.url}" if one.url else ""
-        yield f"adapter {one.name}  {one.kind}{url}, {one.items} items"
+        yield f"adapter {one.name}  {one.kind}{url}, {counted(one.items, 'item')}"
     yield from (f"face {one.name}  {one.kind}{f', {one.member}' * bool(one.member)}" for one in node.faces)
     if node.objects:
         yield f"objects {', '.join(node.objects)}"

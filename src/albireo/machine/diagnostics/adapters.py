@@ -6,7 +6,7 @@ An adapter that runs is heard at least every few seconds. What else it may be:
 
     loops            it began LOOP_STARTS times within LOOP_NS, heard or not
     dead             it was heard under this lead, and then not for SILENT_NS
-    never started    it was not heard for SILENT_NS since this node began to lead
+    never started    it was not heard for SILENT_NS since this node began to lead; for START_NS, while boot starts it
 
 Which of these a process is, and why it ended, boot knows: it is asked while something looks wrong (`asks_boot`).
 Without an answer the message says what CORE itself has seen.
@@ -29,6 +29,9 @@ from albireo.model.value import ValueType
 SILENT_NS: Final = 12 * SECOND
 """Time after which an adapter that says nothing counts as lost. One whose items all stand still says its diagnostics
 every 5 s, and one of these may be late or lost."""
+START_NS: Final = 30 * SECOND
+"""Time after which an adapter that boot has only begun to start counts as lost: on a busy machine Python alone takes
+some seconds."""
 TICK_NS: Final = SECOND
 """Time between two looks at who fell silent, and at what else nothing tells of."""
 LOOK_NS: Final = 8 * SECOND
@@ -96,8 +99,9 @@ class AdapterWatch:
         was_heard = self._registry.heard_at(name) is not None
         if self._silent_ns(name, now) < SILENT_NS and starts < LOOP_STARTS:
             return "" if was_heard else None
-        if not was_heard and actor is not None and actor.state == "waiting" and not actor.last_end:
-            return None  # It is not its turn yet: another part of the node takes its time.
+        if not was_heard and actor is not None and not actor.last_end:
+            if actor.state == "waiting" or (actor.state == "starting" and self._silent_ns(name, now) < START_NS):
+                return None  # It is not its turn yet, for another part of the node takes its time; or it takes its own.
         why = f": {actor.last_end}" if actor is not None and actor.last_end else ""
         if was_heard and max(starts, 0 if actor is None else actor.ends_lately) >= LOOP_STARTS:
             return f"restarts in a loop, at least {LOOP_STARTS} times a minute{why}"

@@ -38,6 +38,9 @@ DETAIL_CHARS_MAX: Final = 200
 """Most characters that are shown of what the other member says of a case."""
 
 
+PASSING_NS: Final = 10 * SECOND
+"""Time for which a member may be alone without an alarm after its start, or after the other one took its leave: members
+of a pair start and stop one after the other. A takeover is told at once."""
 REFUSED_MAX: Final = 256
 """Most kinds of refusals counted apart; further ones count as `other`."""
 
@@ -69,6 +72,8 @@ class MemberStatus:
         self._paths: list[Instant | None] = [None for _ in seats.peers[seats.member]]
         self._answered_at: Instant | None = None
         self._history = HistoryTold(own=CopyTold(), other=CopyTold())
+        self._began = Instant(0)
+        """When `figures` was asked first; 0: not yet."""
         self._said: MemberSaid | None = None
         """Last word of the other member about itself; None: none was heard in this run."""
 
@@ -139,14 +144,18 @@ class MemberStatus:
         epochs = [one.epoch for one in history.entries[-2:]]
         was_other = len(epochs) == 2 and epochs[0] % 2 == own.other  # An epoch's parity is its member.
         is_alone = holder is not None and holder.changes.confirmed == (own.index,)
+        is_taken_over = is_alone and was_other and granted == (own.index,)
+        self._began = self._began or now
+        has_left = member.peer.is_gone and now - member.peer.heard_at < PASSING_NS
+        is_passing = (has_left or now - self._began < PASSING_NS) and not is_taken_over
         shown = self._cases.keys() | self._unmeasured | _heard_cases(member).keys()
         self._unmeasured.clear()
         silent = sum(now - seen.at > VOTER_SILENT_NS for seen in self.voters.values())
         return PairFigures(
-            at_risk=float(is_alone),
-            other_lost=float(not member.peer.is_present(now, own.config)),
+            at_risk=float(is_alone and not is_passing),
+            other_lost=float(not is_passing and not member.peer.is_present(now, own.config)),
             voters_silent=float(silent),
-            taken_over=float(is_alone and was_other and granted == (own.index,)),
+            taken_over=float(is_taken_over),
             store_refused=float("store_refused" in shown),
             tail_quarantined=float("tail_quarantined" in shown),
             history_at_risk=float("history_at_risk" in shown),

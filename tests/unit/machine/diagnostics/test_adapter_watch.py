@@ -141,6 +141,8 @@ def test_an_adapter_whose_turn_has_not_come_is_no_case() -> None:
     assert lost(one) == []
     one.step(actor("starting"))
     goes_on(one, 1)
+    assert lost(one) == [], "a start on a busy machine is no loss"
+    goes_on(one, STEPS)
     assert [said for _, said, _ in lost(one)] == ["never started since this node leads"]
 
 

@@ -28,7 +28,7 @@ UNIT_MS = {"ms": 1, "s": 1_000, "h": 3_600_000}
 HI: dict[str, Any] = {"hi": 100.0, "hysteresis": 10.0}
 
 PASSED = (
-    "activation 1 of case 4 is not the present one: it became active for the 2. time (value 101.0), and is active, "
+    "activation 1 of case 4 is not the present one: it has become active 2 times (value 101.0), and is active, "
     "unacknowledged"
 )
 

@@ -386,8 +386,8 @@ def activation_passed(case: Case, asked: ActionAsked) -> Refusal | None:
     state = f"{'active' if case.is_active else 'normal again'}, {'acknowledged' if case.is_acked else 'unacknowledged'}"
     label = case_label(case.case_id, case.activations)
     return not_possible(
-        f"activation {seen} of case {case.case_id} is not the present one: it became active for the "
-        f"{case.activations}. time (value {case.value}), and is {state}",
+        f"activation {seen} of case {case.case_id} is not the present one: it has become active "
+        f"{case.activations} times (value {case.value}), and is {state}",
         f"look at it, then acknowledge {label}",
     )
 
