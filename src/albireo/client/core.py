@@ -22,7 +22,7 @@ from albireo.client.engine import Engine, EnginePart, log
 from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused
 from albireo.client.live import StateInbox, StateView, Watching
 from albireo.client.producer import Desk, ProducerPart
-from albireo.client.questions import NodeReply, Questions, Request, check_listens
+from albireo.client.questions import NodeReply, Questions, Request, check_listens, checked_s
 from albireo.client.topic_consumer import ConsumerFront, MessageReading
 from albireo.client.topic_line import TopicLine
 from albireo.client.topic_message import TopicMessage
@@ -71,11 +71,12 @@ class ClientCore:
             wait_s: time that an answer may take.
             name: who speaks, for the audit journal; None: the login name.
         Raises:
+            ValueError: `wait_s` is no time.
             TargetRefused: an endpoint or a directory can't be used.
             NodeUnreachable: it is a data directory, and no node has ever run there.
         """
         self.user = name or getpass.getuser()
-        self.wait_s = wait_s
+        self.wait_s = checked_s(wait_s)
         self.target = target
         self._numbers = itertools.count(1)
         self._unique = f"{self.user}-{secrets.token_hex(4)}"

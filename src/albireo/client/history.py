@@ -15,7 +15,7 @@ import msgspec
 from albireo.client.conversation import Conversation, request_of, understood
 from albireo.client.conversed import AnyClient, conversed
 from albireo.client.errors import AnswerNotUnderstood, ClientError, HistoryCutShort, NodeRefused
-from albireo.client.questions import NodeReply
+from albireo.client.questions import NodeReply, checked_s
 from albireo.codec.questions.history import (
     EVENTS_PIECE,
     GAPS_PIECE,
@@ -97,7 +97,7 @@ class HistoryClient(AnyClient):
             from_ns=wall_ns(start),
             to_ns=wall_ns(end),
             aggregate=aggregate,
-            bucket_ns=round(every_s * SECOND),
+            bucket_ns=round(checked_s(every_s) * SECOND),
             uncertain_is_good=uncertain_is_good,
             only_raw=only_raw,
             cursor=cursor,

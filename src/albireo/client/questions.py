@@ -33,6 +33,7 @@ from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.typed_number import shortened
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.directory import RunDirectory
 from albireo.runtime.errors import NodeSilent
@@ -49,14 +50,19 @@ TIME_S_MAX: Final = 1e9
 
 
 def milliseconds(seconds: float) -> int:
-    """A time of a question, as the node takes it.
+    """A time of a question, as the node takes it. Raises: as `checked_s`."""
+    return round(checked_s(seconds) * 1000)
+
+
+def checked_s(seconds: float) -> float:
+    """A time that a program gave.
 
     Raises:
         ValueError: it is no number, or so long that nobody could wait for it.
     """
-    if not abs(seconds) <= TIME_S_MAX:
-        raise ValueError(f"{seconds} is no time in seconds")
-    return round(seconds * 1000)
+    if not isinstance(seconds, int | float) or not abs(seconds) <= TIME_S_MAX:
+        raise ValueError(f"{shortened(repr(seconds))} is no time in seconds")
+    return seconds
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
