@@ -183,9 +183,7 @@ def _told(action: Action, place: Place, wanted: Sequence[Named], became: Sequenc
             lines += [
                 f"case {case_label(case['case_id'], case['activations'])}: {state_text(case)}" for case in changed
             ]
-    lines += (
-        [f"case {name}: not tried" for name in value["not_tried"]] or [] if names else ["no open case waits for it"]
-    )
+    lines += [f"case {name}: not tried" for name in value["not_tried"]] if names else ["no open case waits for it"]
     if not failures:
         return Output(value, lines)
     first, done = failures[0], len(became) - len(failures)

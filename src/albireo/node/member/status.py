@@ -146,8 +146,8 @@ class MemberStatus:
         is_alone = holder is not None and holder.changes.confirmed == (own.index,)
         is_taken_over = is_alone and was_other and granted == (own.index,)
         self._began = self._began or now
-        has_left = member.peer.is_gone and now - member.peer.heard_at < PASSING_NS
-        is_passing = (has_left or now - self._began < PASSING_NS) and not is_taken_over
+        has_left = holder is not None and holder.is_peer_leaving and now - member.peer.heard_at < PASSING_NS
+        is_passing = has_left or (now - self._began < PASSING_NS and not is_taken_over)
         shown = self._cases.keys() | self._unmeasured | _heard_cases(member).keys()
         self._unmeasured.clear()
         silent = sum(now - seen.at > VOTER_SILENT_NS for seen in self.voters.values())

@@ -12,10 +12,11 @@ from albireo.client import NodeRefused, connect
 from albireo.client.consumer import Delivered, Rewound
 from albireo.codec.record import Audited
 from albireo.log import OsFileSystem
-from albireo.model.instant import SECOND
+from albireo.model.instant import SECOND, Instant
 from albireo.node.core.actor import Core
 from albireo.node.member.audit_trail import audits_of
 from albireo.node.member.marks import Marks
+from albireo.node.member.member import PairMembership
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import ActorFailed
 from tests.parts.core_pair import Plant, aside, plant, until
@@ -251,5 +252,35 @@ def test_a_forced_promotion_is_on_record_told_to_readers_and_shown_until_somebod
                 await order(made, member, "pair_seen", user="ida")
             await until(lambda: item(backup, "history_at_risk") == 0.0, "somebody has looked")
             await until(lambda: item(backup, "tail_quarantined") == 0.0, "at both")
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+def test_neither_a_start_nor_the_orderly_leave_of_the_other_member_is_an_alarm_but_its_loss_is(tmp_path: Path) -> None:
+    def told(core: Core) -> tuple[float, float]:
+        figures = core._membership.figures()
+        assert figures is not None
+        return figures.at_risk, figures.other_lost
+
+    async def story() -> None:
+        async with plant(tmp_path) as made:
+            primary = made.cores[0]
+            await made.wait_for("solo", "")
+            assert told(primary) == (0.0, 0.0), "the other member has some seconds to come"
+            await made.start(1)
+            await made.wait_for("active", "ready")
+            membership = primary._membership
+            assert isinstance(membership, PairMembership)
+            membership._status._began = Instant(1)  # Its start is long ago.
+            await made.cores[1]._membership.stop()
+            await made.kill(1)
+            await made.wait_for("solo", "")
+            assert told(primary) == (0.0, 0.0), "it took its leave"
+            await made.start(1)
+            await made.wait_for("active", "ready")
+            await made.kill(1)
+            await made.wait_for("solo", "")
+            await until(lambda: told(primary) == (1.0, 1.0), "its loss is told at once")
 
     asyncio.run(story())
