@@ -141,8 +141,6 @@ def _confirm(client: Client, item: str, known: ItemReading, wanted: Value, selec
         raise Failure("nothing was written", f"albireo write {item} {value_text(wanted)}")
 
 
-
-
 def parsed(text: str, known: ItemReading) -> Value:
     """The value that `text` means for the item.
 
