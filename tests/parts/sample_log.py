@@ -11,8 +11,8 @@ from albireo.model.value import ItemId, Value, ValueType
 from tests.parts.alarm import WALL_0, batch_of
 
 TYPES = {1: ValueType.FLOAT64, 2: ValueType.FLOAT64, 3: ValueType.FLOAT64, 4: ValueType.INT64, 5: ValueType.BOOL}
-TYPES |= {6: ValueType.STRING, 7: ValueType.INT64}
-NAMES = {1: "plain", 2: "limits", 3: "rate", 4: "count", 5: "switch", 6: "text", 7: "p1/polls"}
+TYPES |= {6: ValueType.STRING, 7: ValueType.INT64, 8: ValueType.FLOAT64}
+NAMES = {1: "plain", 2: "limits", 3: "rate", 4: "count", 5: "switch", 6: "text", 7: "p1/polls", 8: "free"}
 ALARMS = {
     1: AlarmSettings(stale_s=2.0),
     2: AlarmSettings(hi=6.0, lo=2.0, hysteresis=1.0, on_delay_ms=300, stale_s=3.0, suppressed_by="switch"),

@@ -108,7 +108,9 @@ class SlowItem:
     ) -> None:
         self.alarm, self.counter_range = alarm, counter_range
         self.rules = {one: SlowRule(SlowChatter(*chatter)) for one in (*LIMITS, *WATCHED)}
-        self.now_ms = self.seen_at = at_ms
+        self.now_ms = self.known_at = at_ms
+        """`known_at`: when the last usable value came, or the time for one began anew."""
+        self.has_begun_anew = False
         self.live: PlainSample | None = None
         self.newest_ns: int | None = None
         self.late: tuple[int, int] | None = None
@@ -123,7 +125,7 @@ class SlowItem:
         self.now_ms = at_ms
 
     def _next_due(self) -> float:
-        stale = self.seen_at + self._stale_ms() if self._may_get_stale() else math.inf
+        stale = self.known_at + self._stale_ms() if self._may_get_stale() else math.inf
         rules = [min(one.due_at, one.fall_at, one.chatter.calm_at) for one in self.rules.values()]
         return min(stale, *rules)
 
@@ -131,11 +133,10 @@ class SlowItem:
         return math.inf if self.alarm.stale_s is None else math.ceil(self.alarm.stale_s * 1_000)
 
     def _may_get_stale(self) -> bool:
-        is_lost = self.live is not None and self.live.quality == q.BAD_NO_COMMUNICATION
-        return self.alarm.stale_s is not None and not is_lost and not self.rules[Condition.STALE].verdict
+        return self.alarm.stale_s is not None and not self.rules[Condition.STALE].verdict
 
     def _at(self, at_ms: int) -> None:
-        if self._may_get_stale() and self.seen_at + self._stale_ms() <= at_ms:
+        if self._may_get_stale() and self.known_at + self._stale_ms() <= at_ms:
             self.rules[Condition.STALE].say(True, self.alarm, at_ms)
         for rule in self.rules.values():
             if rule.fall_at <= at_ms:
@@ -174,9 +175,10 @@ class SlowItem:
         known_ns = self.newest_ns
         if not self._is_live(newest, at_ms):
             return
-        self.live, self.seen_at = newest, at_ms
-        self.rules[Condition.STALE].say(False, self.alarm, at_ms)
+        self.live = newest
         if newest.is_known:
+            self.known_at, self.has_begun_anew = at_ms, False
+            self.rules[Condition.STALE].say(False, self.alarm, at_ms)
             self._judge_limits(newest, at_ms)
             row = self._in_sequence(samples, newest, known_ns)
             self._judge_rate(row, at_ms)
@@ -186,6 +188,8 @@ class SlowItem:
                 if condition is not Condition.STALE:
                     rule.unknown()
             self.rules[Condition.FROZEN].same_since = at_ms
+            if newest.quality == q.BAD_WAITING_FOR_INITIAL_DATA and not self.has_begun_anew and self.alarm.stale_s:
+                self.known_at, self.has_begun_anew = at_ms, True
         self._told(at_ms)
 
     def _told(self, at_ms: int) -> None:

@@ -6,8 +6,8 @@ that has to be folded at once is folded without numpy, by the same rules (`fold_
 
 What one by one would do the same, and is checked for every row and frame
     log time     no deadline of a condition falls into the stretch, those included that its own samples set
-    conditions   the number is within its item's band, or NaN without a band; the item has no rate, can't
-                 be frozen, suppresses nothing and is not stale
+    conditions   the number is within its item's band, or NaN without a band and a stale rule; the item has no rate,
+                 can't be frozen, suppresses nothing, is not stale and did not begin anew
     DIM          the item is known, and of this type; the quality is not bad; the source time is not before that of the
                  item's last live sample, nor before that of its row before, and the item has no streak of late samples
 
@@ -29,7 +29,7 @@ from albireo.codec.frame import Frame, FrameHeader
 from albireo.codec.record import Stream
 from albireo.codec.samples import SampleStretch, decode_together
 from albireo.machine.fold.alarms.conditions import Conditions
-from albireo.machine.fold.alarms.rules import HAS_FROZEN, HAS_RATE, IS_STALE, IS_SUPPRESSOR
+from albireo.machine.fold.alarms.rules import HAS_FROZEN, HAS_RATE, IS_ANEW, IS_STALE, IS_SUPPRESSOR, STALE
 from albireo.machine.fold.columns import NEVER
 from albireo.machine.fold.items.dim import Dim
 from albireo.machine.fold.producers import Producers
@@ -46,7 +46,7 @@ FRAMES_LEAST: Final = 16
 """Fewest frames that are worth a try; a stretch that ended early is followed by a try of twice as many."""
 Rows = NDArray[np.intp]
 
-_JUDGED: Final = HAS_RATE | HAS_FROZEN | IS_SUPPRESSOR | IS_STALE
+_JUDGED: Final = HAS_RATE | HAS_FROZEN | IS_SUPPRESSOR | IS_STALE | IS_ANEW
 """Flags of items of which any sample may change a judgement."""
 _NOBODY: Final = 0
 """Producer id of CORE's own samples, which have no number."""
@@ -133,7 +133,7 @@ def _first(is_marked: NDArray[np.bool_], otherwise: int) -> int:
 
 def _is_timely(log_time: NDArray[np.int64], conditions: Conditions) -> NDArray[np.bool_]:
     """Mark frames up to whose log time no deadline comes, of those that are set and those that the first would set."""
-    due, own = conditions.deadline(), min(NEVER, int(log_time[0]) + conditions.shortest_stale)
+    due, own = conditions.deadline(), min(NEVER, int(log_time[0]) + conditions.stale.shortest)
     timely: NDArray[np.bool_] = log_time < (NEVER if due is None else due)
     timely[1:] &= log_time[1:] < own
     return timely
@@ -179,7 +179,8 @@ def _fits_conditions(batch: SampleBatch, index: Rows, conditions: Conditions) ->
     if not isinstance(batch.value, Strings):
         number = batch.value.astype(np.float64, copy=False)
         low, high = watched.low.take(index), watched.high.take(index)
-        fits &= ((number >= low) & (number <= high)) | (np.isnan(number) & (low == -np.inf) & (high == np.inf))
+        is_judged = (low != -np.inf) | (high != np.inf) | (watched.rule_of[index, STALE] >= 0)
+        fits &= ((number >= low) & (number <= high)) | (np.isnan(number) & ~is_judged)
     return fits
 
 

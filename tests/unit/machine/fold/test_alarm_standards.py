@@ -100,7 +100,9 @@ ROWS: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     "vendor_stale_holds_when_no_sample_came_for_its_time": (
         {"stale_s": 5.0}, "1 +4s 1 +5s 1", ["9 raised stale", "9 cleared stale"],
     ),
-    "vendor_stale_does_not_hold_for_a_device_out_of_reach": ({"stale_s": 5.0}, "1 +1s 0! +60s", []),
+    "vendor_stale_holds_when_no_usable_value_came_for_its_time": (
+        {"stale_s": 5.0}, "1 +4s 0! +1s 0! +1s 1", ["5 raised stale", "6 cleared stale"],
+    ),
     "vendor_frozen_holds_when_samples_tell_the_same_number_for_its_time": (
         {"frozen_s": 5.0}, "1 +2s 1 +3s 1 +1s 1.5", ["5 raised frozen", "6 cleared frozen"],
     ),

@@ -243,25 +243,90 @@ def test_stale_judges_strings_too() -> None:
     assert active(node) == set()
 
 
-def test_lost_device_is_not_stale_and_a_stale_item_that_is_lost_is_stale_no_more() -> None:
+BLIND: dict[str, tuple[Value, int]] = {
+    "the device refuses its address": (0.0, q.BAD_CONFIGURATION_ERROR),
+    "its unit is away": (0.0, q.BAD_NO_COMMUNICATION),
+    "its sensor says that it failed": (0.0, q.BAD_SENSOR_FAILURE),
+    "its sensor says that it has no number": (float("nan"), q.GOOD),
+    "its adapter waits for it": (0.0, q.BAD_WAITING_FOR_INITIAL_DATA),
+}
+
+
+@pytest.mark.parametrize(("value", "quality"), BLIND.values(), ids=BLIND)
+def test_samples_without_a_usable_value_do_not_keep_an_item_alive(value: Value, quality: int) -> None:
+    node = node_with(AlarmSettings(hi=10.0, stale_s=5.0), adapter="p1")
+    node.sample("a", 1.0)
+    for _ in range(10):
+        node.pass_time(1000)
+        node.sample("a", value, quality)
+    assert active(node) == {"stale"}
+    assert len(node.transitions) == 1
+    assert [case.value for case in node.open_cases()] == [None if value != value else 1.0], "the last one, as shown"
+    node.sample("a", 2.0)
+    assert active(node) == set()
+
+
+def test_samples_of_another_type_do_not_keep_an_item_alive() -> None:
     node = node_with(AlarmSettings(stale_s=5.0))
+    node.sample("a", 1.0)
+    for _ in range(5):
+        node.pass_time(1000)
+        node.append_batch(batch_of(ValueType.INT64, [(node.ids["a"], 7, 0, None)], node.wall_ns))
+    assert active(node) == {"stale"}
+
+
+LOST = AlarmSettings(off_normal=False, is_device_state=True)
+
+
+@pytest.mark.parametrize(
+    ("device", "adapter"), [("p1/connected", "p1"), ("p1/running", "core")], ids=["its device", "its process"]
+)
+def test_item_of_a_lost_adapter_is_told_by_its_case_and_has_its_time_anew_behind_it(device: str, adapter: str) -> None:
+    node = node_with(AlarmSettings(stale_s=5.0), adapter="p1")
+    node.declare(device, LOST, ValueType.BOOL, adapter=adapter)
+    node.sample("a", 1.0)
+    node.sample(device, False)
     node.sample("a", 0.0, q.BAD_NO_COMMUNICATION)
     node.pass_time(60_000)
-    assert active(node) == set()
-    node.sample("a", 1.0)
-    node.pass_time(5000)
-    assert active(node) == {"stale"}
-    node.sample("a", 0.0, q.BAD_NO_COMMUNICATION)
-    assert active(node) == set()
-
-
-def test_other_bad_quality_is_a_sign_of_life_and_does_get_stale() -> None:
-    node = node_with(AlarmSettings(stale_s=5.0))
-    node.sample("a", 0.0, q.BAD_SENSOR_FAILURE)
-    node.pass_time(4999)
+    assert active(node) == {"device_lost"}
+    node.sample(device, True)
+    node.pass_time(4_999)
     assert active(node) == set()
     node.pass_time(1)
     assert active(node) == {"stale"}
+    node.sample(device, False)
+    node.sample("a", 0.0, q.BAD_NO_COMMUNICATION)
+    assert active(node) == {"stale", "device_lost"}, "only a usable value ends it"
+
+
+def test_item_that_comes_while_its_adapter_is_lost_is_told_by_its_case_too() -> None:
+    node = AlarmNode(NEVER_CHATTER)
+    node.declare("p1/connected", LOST, ValueType.BOOL, adapter="p1")
+    node.sample("p1/connected", False)
+    node.declare("a", AlarmSettings(stale_s=5.0), adapter="p1")
+    node.pass_time(60_000)
+    assert active(node) == {"device_lost"}
+    node.retire("p1/connected")
+    node.pass_time(5_000)
+    assert active(node) == {"stale"}, "nobody tells it any more"
+
+
+def test_one_device_of_several_excuses_only_what_it_does_not_answer_for() -> None:
+    """A value that the device refuses is no matter of whether it is reached."""
+    node = node_with(AlarmSettings(stale_s=5.0), adapter="p1")
+    node.declare("p1/connected", LOST, ValueType.BOOL, adapter="p1")
+    node.sample("p1/connected", False)
+    node.sample("a", 0.0, q.BAD_CONFIGURATION_ERROR)
+    node.pass_time(5_000)
+    assert active(node) == {"stale", "device_lost"}
+
+
+def test_blind_items_cost_no_mark_at_each_sample() -> None:
+    node = node_with(AlarmSettings(stale_s=5.0), adapter="p1")
+    for _ in range(100):
+        node.sample("a", 0.0, q.BAD_SENSOR_FAILURE)
+        node.pass_time(1_000)
+    assert node.marks <= 2
 
 
 def test_diagnostics_of_an_adapter_neither_keep_its_items_alive_nor_wake_them() -> None:

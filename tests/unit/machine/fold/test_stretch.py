@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from albireo.codec import record, samples
-from albireo.codec.record import Stream
+from albireo.codec.record import ItemDeclared, Stream
 from albireo.machine.fold import stretch
 from albireo.machine.fold.folds import Folds
 from albireo.model import quality as q
 from albireo.model.instant import MS
-from albireo.model.value import Value, ValueType
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.value import ItemId, Value, ValueType
 from tests.parts.alarm import batch_of
 from tests.parts.sample_log import Log, begun
 
@@ -58,6 +59,7 @@ ALONE = {
     "below its limit": row(2, 1.0),
     "an item with a rate": row(3, 4.0),
     "no number, of an item with limits": row(2, float("nan")),
+    "no number, of an item that may become stale": row(1, float("nan")),
     "an item that can be frozen": lambda log: log.rows([(7, 4, 0, None)], ValueType.INT64, 1),
     "bad": row(1, 4.0, int(q.BAD)),
     "out of reach": row(1, 4.0, int(q.BAD_NO_COMMUNICATION)),
@@ -89,7 +91,7 @@ def test_late_row_ends_the_stretch_of_which_an_earlier_frame_made_it_late() -> N
 
 
 @pytest.mark.parametrize(
-    "tell", [row(1, float("nan")), row(2, 4.0, int(q.UNCERTAIN)), row(2, 6.0), lambda log: calm(log, 1)]
+    "tell", [row(8, float("nan")), row(2, 4.0, int(q.UNCERTAIN)), row(2, 6.0), lambda log: calm(log, 1)]
 )
 def test_stretch_goes_on_over_rows_that_change_no_judgement(tell: Callable[[Log], None]) -> None:
     log = begun()
@@ -112,12 +114,15 @@ def test_row_that_is_late_by_what_was_live_before_ends_the_stretch() -> None:
 
 
 def test_stretch_sets_the_time_at_which_its_items_are_stale_and_ends_before_it() -> None:
-    """No deadline is set before it: every item that may become stale is out of reach."""
+    """No deadline is set before it: every item is stale already, but for the first, whose device is lost."""
     log = begun()
-    for item_id in (1, 2, 4):
-        log.rows([(item_id, 4, int(q.BAD_NO_COMMUNICATION), None)], log_type(item_id), 1)
-    log.log_time_ms = 60_000
-    log.records(Stream.CONTROL, record.Marked())
+    lost = AlarmSettings(off_normal=False, is_device_state=True)
+    device = DataItem(name="p1/connected", value_type=ValueType.BOOL, adapter="p1", alarm=lost)
+    log.records(Stream.STATE, ItemDeclared(item_id=ItemId(9), node="root", item=device))
+    log.rows([(9, False, 0, None)], ValueType.BOOL, 1)
+    row(1, 4.0, int(q.BAD_NO_COMMUNICATION))(log)
+    for log.log_time_ms in (59_000, 60_000):  # The second ends the delay of one of them.
+        log.records(Stream.CONTROL, record.Marked())
     folds = Folds()
     for frame in log.frames:
         folds.replay(frame)
@@ -128,10 +133,6 @@ def test_stretch_sets_the_time_at_which_its_items_are_stale_and_ends_before_it()
         row(1, 4.0)(log)
     assert stretch.fold_front(log.frames[told:], folds.dim, folds.conditions, folds.producers) == 3
     assert folds.deadline() == 62_100 * MS
-
-
-def log_type(item_id: int) -> ValueType:
-    return ValueType.INT64 if item_id == 4 else FLOAT
 
 
 def test_highest_number_of_a_producer_counts_at_its_last_frame() -> None:

@@ -21,12 +21,11 @@ Rules of judgement
                          one another in a batch too. Between samples the value is taken as held: the verdict falls when
                          the mean rate since the sample before has fallen to the limit, and not before two samples more
                          should have come. Samples that are not later than the one before judge nothing.
-    stale                no sample of the item came for `stale_s` of log time.
+    stale                no usable value of the item came for `stale_s` of log time (`staleness`).
     frozen               samples came, and told the same number for `frozen_s` of log time. Judged when one comes: an
                          item that is silent is stale.
-    bad quality          the last judgement stays: nothing is raised, nothing cleared, a delay under way is dropped and
-                         begins anew with the next usable value, as the time of a number. NaN counts as bad.
-    Bad_NoCommunication  does not become stale: the device's own case tells it.
+    bad quality          the last judgement of a value stays: nothing is raised, nothing cleared, a delay under way is
+                         dropped and begins anew with the next usable value, as the time of a number. NaN counts as bad.
     forced               limits and off-normal by the forced value; rate and frozen stay as they were, stale ends.
     suppression          while the bool item `suppressed_by` is true, and neither bad, nor old, nor stale.
 
@@ -50,6 +49,7 @@ from albireo.machine.fold.alarms.rules import (
     FROZEN,
     HAS_FROZEN,
     HAS_RATE,
+    IS_ANEW,
     IS_FORCED,
     IS_STALE,
     IS_SUPPRESSOR,
@@ -74,6 +74,7 @@ from albireo.machine.fold.alarms.rules import (
     rate_verdicts,
     vacate,
 )
+from albireo.machine.fold.alarms.staleness import Staleness
 from albireo.machine.fold.columns import NEVER, Packed
 from albireo.machine.fold.items.dim import Dim, Fresh
 from albireo.model import quality as q
@@ -101,9 +102,7 @@ class Conditions:
         self.chatter = Chatter(self._config)
         self._due_at = NEVER
         self._fall_at = NEVER
-        self._stale_at = NEVER
-        self.shortest_stale = NEVER
-        """Shortest time without a sample that makes an item stale."""
+        self.stale = Staleness(dim, self.rules, self.watched)
         self.log_time = LogTime(0)
         """Log time of the frame that is being folded."""
         self.changes = 0
@@ -149,10 +148,12 @@ class Conditions:
         return SLOTS[int(self.rules.slot[row])]
 
     def value_at(self, row: int) -> Value | None:
-        """Value of the item at the last activation (stale: the last usable value); None: none, or a string."""
+        """Value of the item at the last activation (stale: the last that it shows); None: no number, or a string."""
         if self.rules.slot[row] == STALE:
             usable = self._dim.value_at(int(self.rules.item[row]))
-            return usable[:TEXT_CHARS_MAX] if isinstance(usable, str) else usable
+            if isinstance(usable, str):
+                return usable[:TEXT_CHARS_MAX]
+            return None if usable != usable else usable  # NaN
         value = float(self.rules.value[row])
         match self.item_at(row).item.value_type:
             case ValueType.FLOAT64:
@@ -166,7 +167,7 @@ class Conditions:
 
     def deadline(self) -> LogTime | None:
         """Log time at which a judgement may change although no sample comes."""
-        soonest = min(self._due_at, self._fall_at, self._stale_at, self.chatter.calm_at)
+        soonest = min(self._due_at, self._fall_at, self.stale.at, self.chatter.calm_at)
         return None if soonest == NEVER else LogTime(soonest)
 
     def fold_items(self, declared: Sequence[KnownItem], log_time: LogTime) -> None:
@@ -179,6 +180,7 @@ class Conditions:
             if index is not None:
                 self._fold_item(index, known, log_time)
         self._find_suppressors()
+        self.stale.find_lost(log_time)
         self.arm()
         if self._due_at <= log_time:
             self._settle(log_time, None)
@@ -200,6 +202,7 @@ class Conditions:
             elif row >= 0:
                 self._drop_rule(row)
         self._fold_flags(index, limits)
+        self.stale.declared(index, known)
         if settings.suppressed_by:
             self._suppressed_by[index] = f"{known.node}:{settings.suppressed_by}"
         else:
@@ -215,7 +218,9 @@ class Conditions:
         self.chatter.flips.clear(rows)
         for index in indexes:
             self._suppressed_by.pop(index, None)
+            self.stale.forgotten(index)
         self._find_suppressors()
+        self.stale.find_lost(self.log_time)
         self.arm()
         self.changes += 1
         return rows
@@ -258,7 +263,7 @@ class Conditions:
 
     def _fold_flags(self, index: int, limits: Collection[Condition]) -> None:
         flags = self.watched.flags
-        kept = int(flags[index]) & (IS_STALE | IS_SUPPRESSOR | IS_FORCED)
+        kept = int(flags[index]) & ~(HAS_RATE | HAS_FROZEN)
         rate, frozen = Condition.RATE in limits, Condition.FROZEN in limits
         flags[index] = kept | (HAS_RATE if rate else 0) | (HAS_FROZEN if frozen else 0)
 
@@ -272,12 +277,9 @@ class Conditions:
 
     def arm(self) -> None:
         """Find the next of each kind of deadline anew."""
-        rules, count = self.rules, self.rules.count
-        stale = (rules.slot[:count] == STALE) & rules.is_enabled[:count]
-        self.shortest_stale = int(rules.on[:count][stale].min()) if stale.any() else NEVER
-        self._due_at = int(rules.due.min())
-        self._fall_at = int(rules.fall_at.min())
-        self._stale_at = self._next_stale()
+        self._due_at = int(self.rules.due.min())
+        self._fall_at = int(self.rules.fall_at.min())
+        self.stale.arm()
         self.chatter.arm()
 
     def fold_samples(self, fresh: Fresh, log_time: LogTime) -> None:
@@ -285,44 +287,47 @@ class Conditions:
         index = fresh.index
         if not len(index):
             return
-        watched = self.watched
-        watched.seen[index] = log_time
-        self._stale_at = min(self._stale_at, log_time + self.shortest_stale)
+        watched, is_usable = self.watched, fresh.is_usable
         if fresh.value_type is not ValueType.STRING:
             number = fresh.number
             is_calm = (number >= watched.low.take(index)) & (number <= watched.high.take(index))
             if not is_calm.all():
-                is_none = np.isnan(number)
-                left = np.flatnonzero(~is_calm & fresh.is_usable & ~is_none)
+                is_usable = is_usable & ~np.isnan(number)
+                left = np.flatnonzero(~is_calm & is_usable)
                 self._judge_thresholds(index[left], number[left], log_time)
-                self._hold(index[is_none], log_time)
+        is_blind = not is_usable.all()
+        if not is_blind or is_usable.any():
+            self.fold_calm(index[is_usable] if is_blind else index, log_time, log_time)
         flags = watched.flags.take(index)
-        present = int(np.bitwise_or.reduce(flags))
-        if present:
-            self._fold_flagged(fresh, flags, present, log_time)
-        if not fresh.all_usable:
-            self._hold(index[~fresh.is_usable], log_time)
+        if flags.any():
+            self._fold_flagged(fresh, flags, is_usable, log_time)
+        if is_blind:
+            self._hold(index[~is_usable], log_time)
+            self.stale.blind(index[~is_usable], log_time)
         if self._due_at <= log_time:
             self._settle(log_time, None)
 
     def fold_calm(self, index: Rows | int, log_time: NDArray[np.int64] | int, first: int) -> None:
         """Fold rows with these log times, of which none is before `first` and none changes a judgement (`stretch`)."""
         self.watched.seen[index] = log_time
-        self._stale_at = min(self._stale_at, first + self.shortest_stale)
+        self.stale.at = min(self.stale.at, first + self.stale.shortest)
 
     def force(self, index: int, *, is_forced: bool) -> None:
         """Take an item as forced, or as measured again: the time in which it has to give a sample begins anew."""
         self.watched.flags[index] = self.watched.flags[index] & ~np.uint8(IS_FORCED) | (IS_FORCED if is_forced else 0)
         self.fold_calm(index, self.log_time, self.log_time)
 
-    def _fold_flagged(self, fresh: Fresh, flags: NDArray[np.uint8], present: int, log_time: LogTime) -> None:
+    def _fold_flagged(
+        self, fresh: Fresh, flags: NDArray[np.uint8], is_usable: NDArray[np.bool_], log_time: LogTime
+    ) -> None:
+        present = int(np.bitwise_or.reduce(flags))
         flags = np.where(flags & IS_FORCED, flags & ~np.uint8(HAS_RATE | HAS_FROZEN), flags)
         if present & HAS_RATE:
-            self._judge_rates(self._chain(fresh, flags & HAS_RATE != 0, RATE), log_time)
+            self._judge_rates(self._chain(fresh, is_usable & (flags & HAS_RATE != 0), RATE), log_time)
         if present & HAS_FROZEN:
-            self._judge_frozen(self._chain(fresh, flags & HAS_FROZEN != 0, FROZEN), log_time)
-        if present & IS_STALE:
-            self._refresh(fresh.index[flags & IS_STALE != 0], log_time)
+            self._judge_frozen(self._chain(fresh, is_usable & (flags & HAS_FROZEN != 0), FROZEN), log_time)
+        if present & (IS_STALE | IS_ANEW):
+            self._refresh(fresh.index[is_usable & (flags & (IS_STALE | IS_ANEW) != 0)], log_time)
         if present & IS_SUPPRESSOR:
             self.judge_suppression()
 
@@ -344,8 +349,8 @@ class Conditions:
             fold_bands(self.rules, self.watched, index)
 
     def _chain(self, fresh: Fresh, is_asked: NDArray[np.bool_], slot: int) -> Chain:
-        """Samples of the items that are asked for, and are known now, with the older ones of the batch before each."""
-        index, number, source_ns, starts = fresh.chained(is_asked & fresh.is_usable & ~np.isnan(fresh.number))
+        """Samples of the items that are asked for, with the older ones of the batch before each."""
+        index, number, source_ns, starts = fresh.chained(is_asked)
         return Chain(self.watched.rule_of[index, slot].astype(np.intp), number, source_ns, starts)
 
     def _judge_rates(self, chain: Chain, log_time: LogTime) -> None:
@@ -404,6 +409,8 @@ class Conditions:
         risen = rows[is_active]
         rules.value[risen] = live.number[rules.item[risen]]
         self.chatter.flipped(rows, is_active, log_time)
+        if (rules.slot[rows] == SLOT_OF[Condition.DEVICE_LOST]).any():
+            self.stale.find_lost(log_time)
         self._due_at = int(rules.due.min())
         self.changes += 1
 
@@ -413,7 +420,7 @@ class Conditions:
     def time_passed(self, log_time: LogTime, node_ns: WallTime) -> None:
         """End delays, find stale items and calm rules, up to the log time of a frame (its node time is `node_ns`)."""
         self.log_time = log_time
-        if log_time >= self._stale_at:
+        if log_time >= self.stale.at:
             self._find_stale(log_time)
         if log_time >= self._fall_at:
             rules = self.rules
@@ -426,29 +433,16 @@ class Conditions:
         if self.chatter.time_passed(log_time):
             self.changes += 1
 
-    def _stale_rules(self) -> tuple[Rows, NDArray[np.int64]]:
-        """Stale rules that may be raised, and the log time at which each will be if no sample comes."""
-        rules, count = self.rules, self.rules.count
-        rows = np.flatnonzero((rules.slot[:count] == STALE) & rules.is_enabled[:count] & ~rules.raw[:count])
-        rows = rows[self._dim.live.quality[rules.item[rows]] & _CODE != q.BAD_NO_COMMUNICATION]
-        rows = rows[self.watched.flags[rules.item[rows]] & IS_FORCED == 0]
-        return rows, self.watched.seen[rules.item[rows]] + rules.on[rows].astype(np.int64)
-
-    def _next_stale(self) -> int:
-        _, at = self._stale_rules()
-        return int(at.min()) if len(at) else NEVER
-
     def _find_stale(self, log_time: LogTime) -> None:
-        rows, at = self._stale_rules()
-        rows = rows[at <= log_time]
+        rows = self.stale.due(log_time)
         self._turn(rows, log_time)
         self.watched.flags[self.rules.item[rows]] |= IS_STALE
         self._freshness_changed(self.rules.item[rows])
-        self._stale_at = self._next_stale()
+        self.stale.arm()
 
     def _refresh(self, index: Rows, log_time: LogTime) -> None:
         """Take the stale items of `index` as alive again."""
-        self.watched.flags[index] &= ~np.uint8(IS_STALE)
+        self.watched.flags[index] &= ~np.uint8(IS_STALE | IS_ANEW)
         rows: Rows = self.watched.rule_of[index, STALE].astype(np.intp)
         self._turn(rows[self.rules.raw[rows]], log_time)
         self._freshness_changed(index)
@@ -490,6 +484,9 @@ class Conditions:
             if known.item.alarm is not None and known.item.alarm.suppressed_by
         }
         self._check()
+        for index, known in known_at:
+            if known.item_id:
+                self.stale.declared(index, known)
         self.arm()
         self.changes = 1
         return self
@@ -507,4 +504,3 @@ class Conditions:
 
 _SLICES: Final = 4
 """Slices of a snapshot: rules, watched items, flips, and `Rules.by_forced`."""
-_CODE: Final = np.uint32(0xFFFF_0000)

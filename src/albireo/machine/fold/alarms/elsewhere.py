@@ -22,7 +22,7 @@ import numpy as np
 from albireo.codec.slices import unsliced
 from albireo.machine.fold.alarms.cases import Cases
 from albireo.machine.fold.alarms.conditions import Conditions
-from albireo.machine.fold.alarms.rules import IS_STALE, SLOT_OF, fold_bands
+from albireo.machine.fold.alarms.rules import IS_ANEW, IS_STALE, SLOT_OF, fold_bands
 from albireo.machine.fold.columns import NEVER
 from albireo.machine.fold.items.dim import Dim
 from albireo.model import quality as q
@@ -71,13 +71,14 @@ class Elsewhere:
         rules.due[:] = rules.fall_at[:] = NEVER
         rules.before[:] = np.nan
         watched.seen[:] = log_time
-        watched.flags &= ~np.uint8(IS_STALE)
+        watched.flags &= ~np.uint8(IS_STALE | IS_ANEW)
         stale = np.flatnonzero(rules.judged & (rules.slot == _STALE))
         watched.flags[rules.item[stale]] |= IS_STALE
         by = watched.suppressor[suppressed]
         self._dim.live.number[by[by >= 0]] = 1.0  # The suppressor was on when last known; `has_value` stays as it is.
         fold_bands(conditions.rules, watched, np.arange(watched.count))
         conditions.judge_suppression()
+        conditions.stale.find_lost(log_time)
         conditions.arm()
         conditions.changes += 1
 

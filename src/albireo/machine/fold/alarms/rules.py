@@ -35,6 +35,10 @@ IS_SUPPRESSOR: Final = 2
 IS_STALE: Final = 4
 HAS_FROZEN: Final = 8
 IS_FORCED: Final = 16
+IS_ANEW: Final = 32
+"""Its stale time began anew, and no usable value came since."""
+IS_LOST: Final = 64
+"""A `device_lost` case tells of its adapter (items with a stale rule)."""
 
 
 Column1 = TypeVar("Column1", NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_])
@@ -128,7 +132,7 @@ class WatchedItems(GrowingColumns):
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     seen: NDArray[np.int64]
-    """Log time of the last live sample, or of the declaration."""
+    """Log time of the last usable value, or of the declaration, or at which the item's time began anew."""
     flags: NDArray[np.uint8]
     suppressor: NDArray[np.int32]
     """Dense index of the bool item that suppresses this one's alarms."""
