@@ -27,6 +27,7 @@ GOOD: Final[dict[str, Any]] = {
     "topology_hash": "",
     "items": 12,
     "bad_items": 0,
+    "bad": [],
     "nodes": {"below": 0, "silent": []},
     "forced_items": 0,
     "sessions": 0,

@@ -164,6 +164,20 @@ class CaseCounts(msgspec.Struct, frozen=True, kw_only=True):
     raised: int
 
 
+class BadItems(msgspec.Struct, frozen=True, kw_only=True):
+    """Items of one adapter that have no usable value, all for one reason."""
+
+    node: str
+    adapter: str
+    reason: str
+    """Quality; `NaN`: a number that is none."""
+    items: int
+    watched: int
+    """Number of those with a limit, of which no alarm can be judged."""
+    names: tuple[str, ...]
+    """Local names of some, watched ones first."""
+
+
 class CommitDelay(msgspec.Struct, frozen=True, kw_only=True):
     """Time from the acquisition of a sample to its commit, in ms; None: nothing was committed lately."""
 
@@ -246,6 +260,8 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Hash of the topology by which it runs; empty: without a file."""
     items: int
     bad_items: int
+    bad: tuple[BadItems, ...]
+    """Those that are watched, here and below, or long bad: 20 rows at most."""
     nodes: NodesStatus
     forced_items: int
     sessions: int

@@ -130,6 +130,34 @@ def test_each_thing_that_is_wrong_has_a_next_step(changes: dict[str, Any], text:
     assert text in lines[4]
 
 
+BLIND = {"node": "root", "adapter": "p1", "reason": "BadNoCommunication", "items": 2, "watched": 1, "names": ["co"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {},
+            "1 watched item of p1 without a usable value, not judged (BadNoCommunication): co, ...",
+        ),
+        ({"watched": 0}, "2 items of p1 without a usable value (BadNoCommunication): co, ...: its unit does not"),
+        ({"reason": "NaN"}, "(NaN): co, ...: the device says that it has no value"),
+        ({"node": "root/north"}, "1 watched item of root/north:p1 without a usable value"),
+    ],
+)
+def test_nothing_is_wrong_is_never_said_beside_a_watched_item_that_is_bad(changes: dict[str, Any], text: str) -> None:
+    lines = page_of(answer(node_status(bad=[BLIND | changes]))).lines()
+    assert lines[3] == "What is wrong, and what to do:"
+    assert text in lines[4]
+
+
+def test_items_of_a_device_that_does_not_answer_are_told_once() -> None:
+    wrong = page_of(
+        answer(node_status(adapters=[LOST], bad=[BLIND, BLIND | {"reason": "BadConfigurationError"}]))
+    ).wrong
+    assert ["does not answer" in one.what for one in wrong] == [True, False]
+
+
 def test_boot_is_not_missed_where_nobody_can_ask_it() -> None:
     assert page_of(answer(node_status(), actors=UNSET)).lines()[3:] == ["Nothing is wrong."]
 

@@ -22,6 +22,14 @@ _WORDS: Final = {
     "silent": "is not heard",
 }
 
+_NOT_REACHED: Final = frozenset({"BadNoCommunication", "BadWaitingForInitialData"})
+_REMEDIES: Final = {
+    "BadConfigurationError": "the device refuses the address: is its row in the item table right?",
+    "BadNoCommunication": "its unit does not answer: is it on, its number right?",
+    "BadSensorFailure": "the device says that it has no value: look at the sensor",
+    "NaN": "the device says that it has no value: look at the sensor",
+}
+
 
 class Trouble(msgspec.Struct, frozen=True):
     """One thing that is wrong, and the next step; the step is empty where the sentence has it."""
@@ -129,6 +137,7 @@ def _wrong(status: StatusAnswer) -> Iterator[Trouble]:
         if one["state"] != "running" and not (one["state"] == "starting" and not one["restarts"]):
             yield Trouble(f"{one['name']} is {one['state']}: {one['cause']}", "it is started again; its log says why")
     yield from _devices(status)
+    yield from _bad(status)
     if status.stats and status.stats["problem"]:
         yield Trouble(f"HISTORY IS AT RISK: {status.stats['problem']}")
     if status.superseded:
@@ -141,6 +150,21 @@ def _wrong(status: StatusAnswer) -> Iterator[Trouble]:
     if unacked := status.cases.unacked:
         alarms = "1 alarm is" if unacked == 1 else f"{unacked} alarms are"
         yield Trouble(f"{alarms} not acknowledged", "albireo cases list, then albireo cases ack NUMBER")
+
+
+def _bad(status: StatusAnswer) -> Iterator[Trouble]:
+    """Items without a usable value, but for those of an adapter or a device that is told already."""
+    is_led = status.role not in FOLLOWS
+    lost = {one.name for one in status.adapters if one.trouble or one.device is False or (is_led and not one.heard)}
+    for one in status.bad:
+        if one.node == status.node and one.adapter in lost and one.reason in _NOT_REACHED:
+            continue
+        node = "" if one.node == status.node else f"{one.node}:"
+        count = f"{one.watched} watched" if one.watched else f"{one.items}"
+        names = ", ".join(f"{node}{name}" for name in one.names) + (", ..." if one.items > len(one.names) else "")
+        blind = ", not judged" if one.watched else ""
+        what = f"{count} {'item' if count[0] == '1' else 'items'} of {node}{one.adapter} without a usable value{blind}"
+        yield Trouble(f"{what} ({one.reason}): {names}", _REMEDIES.get(one.reason, "albireo items shows more"))
 
 
 def _devices(status: StatusAnswer) -> Iterator[Trouble]:

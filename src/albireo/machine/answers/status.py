@@ -9,6 +9,7 @@ import msgspec
 from albireo.codec.questions.cases import FLOOD
 from albireo.codec.questions.kind import Nothing
 from albireo.codec.questions.node import STATUS
+from albireo.machine.answers.bad_items import bad_items
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.cases import CaseDesk
@@ -100,6 +101,7 @@ def status_of(
         topology_hash=root.config.topology_hash,
         items=len(folds.dim),
         bad_items=folds.dim.bad_count,
+        bad=bad_items(folds, (one.dim for one in tree.mirrors.values())),
         nodes=NodesStatus(below=len(tree.mirrors), silent=tuple(tree.silent()[:SILENT_TOLD])),
         forced_items=len(folds.of(Forces)),
         sessions=len(folds.of(SessionFold)),
