@@ -10,8 +10,8 @@ from albireo.codec.record import ItemDeclared
 from albireo.machine.fold import AlarmConfig, Conditions, Dim
 from albireo.model import quality as q
 from albireo.model.bounded import TEXT_CHARS_MAX
-from albireo.model.instant import MS
-from albireo.model.item import AlarmSettings, Condition, DataItem
+from albireo.model.instant import MS, LogTime, WallTime
+from albireo.model.item import AlarmSettings, Condition, DataItem, KnownItem
 from albireo.model.value import ItemId, Value, ValueType
 from tests.parts.alarm import WALL_0, AlarmNode, batch_of
 
@@ -658,3 +658,67 @@ def test_many_items_in_one_batch_are_judged_each_by_its_own_limits() -> None:
     )
     node.append_batch(batch_of(ValueType.FLOAT64, [(one, 150.5, 0, None) for one in range(1, count + 1)]))
     assert {one.item_id for one in node.open_cases()} == {one for one in range(1, 151) if one % 3}
+
+
+def case_times(node: AlarmNode) -> list[tuple[str, int]]:
+    """Cause of each transition, and the seconds at which it was by its own word."""
+    return [(str(one.cause), (one.case.changed_ns - WALL_0) // 1_000_000_000) for _, one in node.transitions]
+
+
+@pytest.mark.parametrize("changed", [None, AlarmSettings(hi=200.0)], ids=["taken out", "moved"])
+def test_case_that_changed_settings_end_is_cleared_at_the_change(changed: AlarmSettings | None) -> None:
+    node = node_with(AlarmSettings(hi=100.0))
+    node.pass_time(1_000)
+    node.sample("a", 150.0)
+    node.pass_time(9_000)
+    node.declare("a", changed)
+    assert case_times(node) == [("raised", 1), ("cleared", 10)]
+
+
+def test_stale_case_that_changed_settings_end_is_cleared_at_the_change() -> None:
+    node = node_with(AlarmSettings(stale_s=5.0))
+    node.pass_time(20_000)
+    node.declare("a", None)
+    assert case_times(node) == [("raised", 5), ("cleared", 20)]
+
+
+def test_new_limit_raises_nothing_before_it_was_set() -> None:
+    node = node_with(AlarmSettings(hi=200.0))
+    node.sample("a", 150.0)
+    node.pass_time(10_000)
+    node.declare("a", AlarmSettings(hi=100.0))
+    assert case_times(node) == [("raised", 10)]
+
+
+def test_sample_that_was_acquired_before_a_limit_was_set_raises_it_when_it_was_set() -> None:
+    """It waited in a queue meanwhile."""
+    node = node_with(AlarmSettings())
+    node.pass_time(10_000)
+    node.declare("a", AlarmSettings(hi=100.0))
+    node.pass_time(2_000)
+    item_id = node.ids["a"]
+    early_ns, late_ns = WALL_0 + 9_000_000_000, WALL_0 + 11_000_000_000
+    node.append_batch(batch_of(ValueType.FLOAT64, [(item_id, 150.0, 0, early_ns)], early_ns))
+    node.append_batch(batch_of(ValueType.FLOAT64, [(item_id, 50.0, 0, late_ns)], late_ns))
+    assert case_times(node) == [("raised", 10), ("cleared", 11)]
+
+
+def test_clock_that_was_ahead_as_a_limit_was_set_holds_no_later_time() -> None:
+    node = node_with(AlarmSettings())
+    dim, conditions = node.folds.dim, node.folds.conditions
+    item = DataItem(name="a", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=100.0))
+    dim.fold_item(KnownItem(item_id=ItemId(1), node="root", item=item), 2)
+    conditions.time_passed(LogTime(0), WallTime(WALL_0 + 10**18))
+    conditions.fold_items([dim.item_at(0)], LogTime(0))
+    node.pass_time(3_000)
+    node.sample("a", 150.0)
+    assert case_times(node) == [("raised", 3)]
+
+
+def test_case_that_was_held_by_chatter_is_cleared_when_it_is_calm() -> None:
+    node = AlarmNode(CHATTER)
+    node.declare("a", AlarmSettings(hi=10.0))
+    flap(node, 3, 2_000)
+    node.pass_time(180_000)
+    causes = case_times(node)
+    assert causes[-2:] == [("calmed", 185), ("cleared", 185)]

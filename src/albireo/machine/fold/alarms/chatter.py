@@ -69,17 +69,17 @@ class Chatter:
         self.calm_at = min(self.calm_at, log_time + self._calm_ns)
         return has_begun
 
-    def time_passed(self, log_time: LogTime) -> bool:
-        """True: at least one rule is calm again."""
+    def time_passed(self, log_time: LogTime) -> Rows:
+        """Rules that are calm again."""
         if log_time < self.calm_at:
-            return False
+            return np.zeros(0, np.intp)
         flips = self.flips
         calm = np.flatnonzero(flips.calm_at <= log_time)
         flips.is_chattering[calm] = False
         flips.calm_at[calm] = NEVER
         flips.times[calm] = OLDEST
         self.arm()
-        return bool(len(calm))
+        return calm
 
     def arm(self) -> None:
         self.calm_at = int(self.flips.calm_at.min())

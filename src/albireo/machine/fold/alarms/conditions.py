@@ -105,6 +105,8 @@ class Conditions:
         self.stale = Staleness(dim, self.rules, self.watched)
         self.log_time = LogTime(0)
         """Log time of the frame that is being folded."""
+        self.node_ns = WallTime(0)
+        """Its node time."""
         self.changes = 0
         """Grows with every change that `cases` must look at."""
 
@@ -183,7 +185,7 @@ class Conditions:
         self.stale.find_lost(log_time)
         self.arm()
         if self._due_at <= log_time:
-            self._settle(log_time, None)
+            self._settle(log_time, self.node_ns)
         self.changes += 1
 
     def _fold_item(self, index: int, known: KnownItem, log_time: LogTime) -> None:
@@ -236,16 +238,21 @@ class Conditions:
         sign, at = limit
         if slot == RATE and rules.raw[row] and rules.on[row] != at:
             rules.fall_at[row] = self.log_time  # The next sample judges by the new limit.
+        off = off_of(slot, at, self._dim.item_at(index).item)
+        if not rules.is_enabled[row] or (rules.on[row], rules.off[row]) != (at, off):
+            rules.at_ns[row] = self.node_ns
         rules.is_enabled[row] = True
         rules.sign[row] = sign
         rules.on[row] = at
-        rules.off[row] = off_of(slot, at, self._dim.item_at(index).item)
+        rules.off[row] = off
         rules.on_delay[row] = min(settings.on_delay_ms * MS, LONGEST_NS)
         rules.off_delay[row] = min(settings.off_delay_ms * MS, LONGEST_NS)
 
     def _drop_rule(self, row: int) -> None:
         """The settings no longer ask for this rule: it is normal at once. Its row stays, for the case it may have."""
         rules = self.rules
+        if rules.judged[row]:
+            rules.at_ns[row] = self.node_ns
         rules.is_enabled[row] = rules.raw[row] = rules.judged[row] = False
         rules.due[row] = rules.fall_at[row] = NEVER
         rules.before[row] = np.nan
@@ -397,14 +404,18 @@ class Conditions:
         self._due_at = min(self._due_at, int(due.min()))
 
     def _settle(self, log_time: LogTime, node_ns: WallTime | None) -> None:
-        """Make judgements of verdicts whose delay is over, at `node_ns` (None: at the time of the item's sample)."""
+        """Make judgements of verdicts whose delay is over, at `node_ns`; None: at the time of the item's sample.
+
+        That is not before the rule changed last: a sample may have waited while a limit was set. Nor is it after now.
+        """
         rules, live = self.rules, self._dim.live
         rows = np.flatnonzero(rules.due <= log_time)
         items = rules.item[rows]
         is_active = rules.judged[rows] = rules.raw[rows]
         rules.due[rows] = NEVER
         fold_bands(rules, self.watched, items.astype(np.intp))
-        rules.at_ns[rows] = live.node_ns[items] if node_ns is None else node_ns
+        sampled_ns = np.minimum(np.maximum(live.node_ns[items], rules.at_ns[rows]), self.node_ns)
+        rules.at_ns[rows] = sampled_ns if node_ns is None else node_ns
         rules.note_forced(rows, self.watched.flags[items], live.quality[items])
         risen = rows[is_active]
         rules.value[risen] = live.number[rules.item[risen]]
@@ -419,7 +430,7 @@ class Conditions:
 
     def time_passed(self, log_time: LogTime, node_ns: WallTime) -> None:
         """End delays, find stale items and calm rules, up to the log time of a frame (its node time is `node_ns`)."""
-        self.log_time = log_time
+        self.log_time, self.node_ns = log_time, node_ns
         if log_time >= self.stale.at:
             self._find_stale(log_time)
         if log_time >= self._fall_at:
@@ -430,7 +441,8 @@ class Conditions:
             self._turn(fallen[rules.raw[fallen]], log_time)
         if log_time >= self._due_at:
             self._settle(log_time, node_ns)
-        if self.chatter.time_passed(log_time):
+        if len(calm := self.chatter.time_passed(log_time)):
+            self.rules.at_ns[calm] = node_ns  # A case that was held active ends now.
             self.changes += 1
 
     def _find_stale(self, log_time: LogTime) -> None:

@@ -84,7 +84,7 @@ class Rules(GrowingColumns):
     due: NDArray[np.int64]
     """Log time at which `raw` becomes the judgement."""
     at_ns: NDArray[np.int64]
-    """Node wall time of the last change of judgement."""
+    """Node wall time of the last change of judgement or limit."""
     value: NDArray[np.float64]
     """Item's value at the last activation."""
     before: NDArray[np.float64]
