@@ -6,6 +6,7 @@ from typing import Any, Final, TypeVar
 
 from albireo.model import quality
 from albireo.model.case import Shelving
+from albireo.model.instant import MS, SECOND
 from albireo.model.value import Value, number_text
 
 HIGH: Final = 600
@@ -24,12 +25,14 @@ def value_text(value: Value | None, unit: str = "") -> str:
     return f"{text} {unit}" if unit else text
 
 
+def moment_text(wall_ns: int) -> str:
+    """UTC, rounded down to the millisecond; also of a device whose clock begins at 1970."""
+    return f"{datetime.fromtimestamp(wall_ns // SECOND, UTC):%Y-%m-%d %H:%M:%S}.{wall_ns // MS % 1000:03d}"
+
+
 def time_text(wall_ns: int) -> str:
-    """UTC to the millisecond; a dash for a time that never was."""
-    if wall_ns <= 0:
-        return "-"
-    moment = datetime.fromtimestamp(wall_ns / 1e9, UTC)
-    return moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{wall_ns // 1_000_000 % 1000:03d}"
+    """As `moment_text`; a dash for a time that never was, which is 0."""
+    return moment_text(wall_ns) if wall_ns else "-"
 
 
 def not_heard_text(since_ns: int | None) -> str:
@@ -58,7 +61,7 @@ def where_listed(item: str) -> str:
 
 def clock_text(wall_ns: int) -> str:
     """Time of the day, UTC; a dash for a time that never was."""
-    return datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%H:%M:%S") if wall_ns > 0 else "-"
+    return datetime.fromtimestamp(wall_ns // SECOND, UTC).strftime("%H:%M:%S") if wall_ns else "-"
 
 
 def quality_text(code: int) -> str:

@@ -174,7 +174,7 @@ class NameTaken(ClientError):
 
     def __init__(self, name: str, by: Successor) -> None:
         since = (
-            f" since {datetime.fromtimestamp(by.since_ns / SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC" if by.since_ns else ""
+            f" since {datetime.fromtimestamp(by.since_ns // SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC" if by.since_ns else ""
         )
         super().__init__(
             f"producer {name!r} is superseded: life {by.producer_id} (run {by.run}) has the name{since}",

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import Logged
-from albireo.model.instant import SECOND, Duration, Instant, WallTime
+from albireo.model.instant import MS, SECOND, Duration, Instant, WallTime
 from albireo.runtime.mailbox import Mailbox, Overflow
 
 LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
@@ -65,7 +65,7 @@ def render_text(line: Logged) -> str:
 def render_time(at_ns: int) -> str:
     """ISO 8601, UTC, milliseconds; a time outside the calendar as its number."""
     try:
-        return datetime.fromtimestamp(at_ns / SECOND, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return f"{datetime.fromtimestamp(at_ns // SECOND, UTC):%Y-%m-%dT%H:%M:%S}.{at_ns // MS % 1000:03d}Z"
     except (ValueError, OverflowError, OSError):
         return str(at_ns)
 

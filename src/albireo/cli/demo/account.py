@@ -218,7 +218,7 @@ def stood_by(log: Path, since_ns: int) -> bool:
 
     A member does so when another one leads, and for a moment when its own lease ran out.
     """
-    since = datetime.fromtimestamp(since_ns / SECOND, UTC)
+    since = datetime.fromtimestamp(since_ns // SECOND, UTC)
     try:
         lines = log.read_bytes().splitlines()
     except FileNotFoundError:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from albireo.cli.display import HIGH, is_diagnostic, not_heard_text, state_text, time_text, value_text
+from albireo.cli.display import HIGH, is_diagnostic, moment_text, not_heard_text, state_text, value_text
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed
 from albireo.cli.target import Place, failure_of, node_client, place_option, user_option
 from albireo.cli.timespan import SecondsType
@@ -56,7 +56,7 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place) -> Ou
             case["condition"],
             state_text(case) + not_heard_text(case["stale_since_ns"]),
             value_text(case.get("value")),
-            time_text(case["raised_ns"]),
+            moment_text(case["raised_ns"]),
             case["activations"],
             case["message"],
         )

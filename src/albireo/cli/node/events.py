@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from albireo.cli.display import time_text, value_text, who_text
+from albireo.cli.display import moment_text, value_text, who_text
 from albireo.cli.node.far_history import (
     as_far_as_it_came,
     cut_failure,
@@ -106,7 +106,7 @@ def _told(rows: _Rows, names: Mapping[int, str]) -> _Rows:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return time_text(row["at_ns"]), row["kind"], _what(row), who_text(row["user"], row["principal"]), _detail(row)
+    return moment_text(row["at_ns"]), row["kind"], _what(row), who_text(row["user"], row["principal"]), _detail(row)
 
 
 def _what(row: dict[str, Any]) -> str:

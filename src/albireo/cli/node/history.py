@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from click.core import ParameterSource
 
-from albireo.cli.display import counted, quality_text, time_text, value_text
+from albireo.cli.display import counted, moment_text, quality_text, value_text
 from albireo.cli.node.far_history import (
     as_far_as_it_came,
     complete_to_ns,
@@ -203,7 +203,7 @@ def _since_its_begin(reader: StoredHistory, item_id: int, span: TimeRange, every
 
 def _begun(span: TimeRange, first_ns: int, every_ns: int) -> TimeRange:
     from_ns = span.from_ns + (first_ns - span.from_ns) // every_ns * every_ns
-    say(f"the first value ever stored is of {time_text(first_ns)}")
+    say(f"the first value ever stored is of {moment_text(first_ns)}")
     return TimeRange(from_ns, span.to_ns)
 
 
@@ -287,7 +287,7 @@ def _text_table(answer: _Table) -> TextTable:
     shown: dict[str, Sequence[object]] = {}
     for name, column in answer.columns.items():
         if name in ("start_ns", "source_ns"):
-            shown["from (UTC)" if name == "start_ns" else "source time (UTC)"] = [time_text(one) for one in column]
+            shown["from (UTC)" if name == "start_ns" else "source time (UTC)"] = [moment_text(one) for one in column]
         elif name == "value":
             shown["value"] = [value_text(one, unit) for one in column]
         elif name == "quality" and "aggregate" in answer.about:

@@ -8,6 +8,7 @@ import msgspec
 
 from albireo.cli.display import (
     is_diagnostic,
+    moment_text,
     natural,
     not_heard_text,
     of_plant,
@@ -74,7 +75,8 @@ def _table(rows: list[dict[str, Any]]) -> TextTable:
             row["name"],
             value_text(row["value"], row["unit"]),
             row["quality_name"],
-            time_text(row["source_ns"]) + not_heard_text(row["stale_since_ns"]),
+            (time_text if row["value"] is None else moment_text)(row["source_ns"])
+            + not_heard_text(row["stale_since_ns"]),
         )
         for row in rows
     )

@@ -142,7 +142,7 @@ def rotate(finish: bool, cancel: bool, directory: Path | None, data: Path | None
 
 
 def day(at_ns: int) -> str:
-    return datetime.fromtimestamp(at_ns / NS, UTC).strftime("%Y-%m-%d %H:%M")
+    return datetime.fromtimestamp(at_ns // NS, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def pair_of(pair: KeyPair) -> dict[str, object]:
