@@ -230,7 +230,7 @@ class Retired(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     since_ns: int
-    """Wall time of the merge."""
+    """Boot clock at the merge."""
 
 
 class Hole(msgspec.Struct, frozen=True, kw_only=True):

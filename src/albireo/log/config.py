@@ -54,7 +54,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     quarantine_bytes_max: int = 4096 * MIB
     """Bytes of all cuts on the disk. A cut that is larger alone is kept until the next one comes."""
     quarantine_days_max: int = 90
-    """Age of a cut in days, by the wall clock."""
+    """Age of a cut in days of log time."""
     handles_max: int = 16
     """Sealed segments kept open for readers."""
     tail_bytes_max: int = 32 * MIB

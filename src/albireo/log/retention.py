@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -24,6 +25,9 @@ from albireo.log.segment.table import SegmentTable
 from albireo.log.store.snapshots import Snapshot, SnapshotName, Snapshots
 from albireo.log.store.store import Store
 from albireo.model.position import Position
+
+PRUNED_MAX: Final = 64
+"""Most segments that go at once: whatever was meant by it can be stopped still."""
 
 
 class PrunedSegment(msgspec.Struct, frozen=True):
@@ -89,7 +93,10 @@ class LogRetention:
         """As `Log.prune`."""
         segments = self._table.segments
         # The last committed frame stays: the next snapshot is named after it, and chain and log time go on from it.
-        count = prunable(segments, min(wanted_from - 1, self._snapshots.oldest_sequence(), committed_sequence - 1))
+        count = min(
+            PRUNED_MAX,
+            prunable(segments, min(wanted_from - 1, self._snapshots.oldest_sequence(), committed_sequence - 1)),
+        )
         if not count:
             return []
         gone = segments[:count]

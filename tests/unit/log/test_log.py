@@ -20,6 +20,7 @@ from albireo.log import (
     StoreIdentity,
     StoreLocked,
     WrongStore,
+    retention,
 )
 from albireo.log.files import IOV_MAX
 from albireo.log.log import Log
@@ -649,6 +650,15 @@ def test_segments_go_from_the_oldest_when_nothing_in_them_is_wanted(world: World
     world.open()
     world.check_nothing_lost()
     assert world.log.begin_sequence == gone[-1].last_sequence + 1
+
+
+def test_a_bounded_number_of_segments_goes_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "PRUNED_MAX", 2)
+    for _ in range(8):
+        _durable(world, 3000, 3000)
+    _snapshot(world)
+    gone = [len(world.log.prune(world.log.end.sequence + 1)) for _ in range(2)]
+    assert gone == [2, 2]
 
 
 def test_nothing_goes_above_the_older_snapshot(world: World) -> None:

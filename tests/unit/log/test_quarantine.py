@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from albireo.log import LogConfig
 from albireo.log.config import DAY_NS, MIB
-from albireo.log.store.quarantine import Quarantine, Quarantined, Trimmer
+from albireo.log.store.quarantine import TRIMMED_MAX, Quarantine, Quarantined, Trimmer
 from albireo.sim.engine.disk import PowerCut, SimDisk
 from tests.parts.log import DIRECTORY, QUARANTINE, SMALL, World
 
@@ -28,7 +28,8 @@ class Shelf:
     disk: SimDisk
     quarantine: Quarantine
 
-    def put(self, first: int, size_bytes: int, when_ns: int) -> str:
+    def put(self, first: int, size_bytes: int, when_ns: int, seen_at: int | None = None) -> str:
+        """`seen_at`: log time, here that of the wall clock if it is left out."""
         name = f"{first:020d}-0-{first:04x}.cut"
         self.quarantine.keep(name, [bytes(size_bytes)])
         note = Quarantined(
@@ -39,6 +40,7 @@ class Shelf:
             when_ns=when_ns,
             why="test",
             files=(name,),
+            seen_at=when_ns if seen_at is None else seen_at,
         )
         self.quarantine.note(note)
         return note.name
@@ -49,8 +51,9 @@ class Shelf:
     def files(self) -> set[str]:
         return {path.name for path in self.disk.paths(QUARANTINE)}
 
-    def trim(self, config: LogConfig, wall_ns: int = WALL) -> list[tuple[str, str]]:
-        return [(gone.what.name, gone.because) for gone in self.quarantine.trim(config, wall_ns)]
+    def trim(self, config: LogConfig, wall_ns: int = WALL, log_time: int | None = None) -> list[tuple[str, str]]:
+        trimmed = self.quarantine.trim(config, wall_ns, wall_ns if log_time is None else log_time)
+        return [(gone.what.name, gone.because) for gone in trimmed]
 
 
 @pytest.fixture
@@ -99,6 +102,36 @@ def test_what_came_without_a_time_is_as_old_as_it_was_first_seen(shelf: Shelf) -
     assert len(shelf.names()) == 3
     assert len(shelf.trim(limits(days=7), WALL + 8 * DAY_NS)) == 2
     assert len(shelf.names()) == 1
+
+
+def test_a_wall_clock_that_jumps_makes_nothing_old_and_what_is_new_not_the_oldest(shelf: Shelf) -> None:
+    first = shelf.put(1, 10, WALL, seen_at=0)
+    assert shelf.trim(limits(days=7), log_time=DAY_NS) == []
+    ahead = shelf.put(2, 10, WALL + 366 * DAY_NS, seen_at=0)
+    assert shelf.trim(limits(days=7), WALL + 366 * DAY_NS, DAY_NS + 1) == []
+    behind = shelf.put(3, 10, WALL - 366 * DAY_NS, seen_at=0)
+    assert shelf.trim(limits(days=7), WALL - 366 * DAY_NS, DAY_NS + 2) == []
+    assert shelf.trim(limits(count=1), WALL, DAY_NS + 3) == [(one, "more than 1 are kept") for one in (first, ahead)]
+    assert shelf.names() == [behind]
+
+
+def test_a_log_of_an_earlier_log_time_lets_a_cut_have_its_whole_age_anew(shelf: Shelf) -> None:
+    shelf.put(1, 10, WALL, seen_at=100 * DAY_NS)
+    shelf.put(2, 10, WALL, seen_at=100 * DAY_NS)
+    assert shelf.trim(limits(days=7), WALL, DAY_NS) == []
+    assert shelf.trim(limits(days=7), WALL, 8 * DAY_NS) == []
+    assert len(shelf.trim(limits(days=7), WALL, 8 * DAY_NS + 1)) == 1
+
+
+def test_one_call_deletes_a_bounded_number(shelf: Shelf) -> None:
+    for number in range(1, TRIMMED_MAX + 4):
+        shelf.put(number, 10, WALL)
+    trimmer = Trimmer(shelf.quarantine, limits(count=1), lambda task: task())
+    gone = []
+    for _ in range(2):
+        trimmer.trim(WALL, WALL)
+        gone.append(len(trimmer.let_go()))
+    assert gone == [TRIMMED_MAX, 2]
 
 
 def test_a_note_names_nothing_outside(shelf: Shelf) -> None:
@@ -165,10 +198,10 @@ def test_a_disk_that_refuses_is_told_of(shelf: Shelf) -> None:
     newest = shelf.put(2, 10, WALL + 1)
     trimmer = Trimmer(shelf.quarantine, limits(count=1), lambda task: task())
     shelf.disk.refuse = lambda operation, path: errno.EIO if operation == "unlink" else 0
-    trimmer.trim(WALL)
+    trimmer.trim(WALL, WALL)
     assert trimmer.let_go() == [] and "error" in trimmer.trouble
     shelf.disk.refuse = lambda operation, path: 0
-    trimmer.trim(WALL)
+    trimmer.trim(WALL, WALL)
     assert len(trimmer.let_go()) == 1 and not trimmer.trouble
     assert shelf.names() == [newest]
 
@@ -182,7 +215,7 @@ def test_a_log_keeps_its_last_cuts() -> None:
     ends = [one.header.last_sequence for one in world.written]
     for number, end in enumerate(reversed(ends[3:8])):
         world.log.cut_to(end, why=f"cut {number}", node_ns=WALL + number)
-    world.log.trimmer.trim(WALL + 10)
+    world.log.trimmer.trim(WALL + 10, 10)
     assert [gone.what.why for gone in world.log.trimmer.let_go()] == ["cut 0", "cut 1", "cut 2"]
     assert world.log.trimmer.let_go() == []
     assert [one.why for one in sorted(world.log.quarantine(), key=lambda one: one.when_ns)] == ["cut 3", "cut 4"]

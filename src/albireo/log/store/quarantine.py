@@ -6,15 +6,18 @@
     *.snapshot                                      damaged, or of another log
 
 The log never reads these files again. `trim` deletes the oldest cuts when there are too many, when they have too many
-bytes, or when they are too old; never the newest one, which nobody may have seen yet. People delete by `delete`.
+bytes, or when they are too old by log time; never the newest one, which nobody may have seen yet. People delete by
+`delete`.
 
-Recovery has no clock, so its notes have no time; they get the time at which `trim` first sees them.
+Recovery has no clock, so its notes have no time; they get the time at which `trim` first sees them. Their order and age
+are by the log time of that moment: a wall clock may jump, and a cut of today would go before those of last year.
 """
 
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +28,8 @@ from albireo.log.files import Buffer, FileSystem, opened, read_file, write_aside
 
 NOTE: Final = ".note"
 NOTE_BYTES_MAX: Final = 1024 * 1024
+TRIMMED_MAX: Final = 64
+"""Most cuts that one call deletes."""
 _UNNOTED: Final = "no note: a copy made for a cut that did not come to pass, or older than notes"
 
 
@@ -41,6 +46,8 @@ class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time, Unix ns; 0: not known."""
     why: str
     files: tuple[str, ...]
+    seen_at: int = 0
+    """Log time at which `trim` first saw it, by which its age counts; 0: it did not yet."""
 
 
 class LetGo(msgspec.Struct, frozen=True):
@@ -81,22 +88,23 @@ class Quarantine:
                     self._files.unlink(self.directory / name)
         self._files.sync_directory(self.directory)
 
-    def trim(self, config: LogConfig, wall_ns: int) -> Iterator[LetGo]:
+    def trim(self, config: LogConfig, wall_ns: int, log_time: int) -> Iterator[LetGo]:
         """Delete the oldest beyond the bounds of `config`, one at each step. Raises OSError."""
-        kept = sorted((self._dated(one, wall_ns) for one in self.listing()), key=lambda one: (one.when_ns, one.name))
+        dated = [self._dated(one, wall_ns, log_time) for one in self.listing()]
+        kept = sorted(dated, key=lambda one: (one.seen_at, one.when_ns, one.name))
         sizes = [self._bytes_of(one) for one in kept]
         for index, oldest in enumerate(kept[:-1]):
-            because = _too_much(len(kept) - index, sum(sizes[index:]), wall_ns - oldest.when_ns, config)
+            because = _too_much(len(kept) - index, sum(sizes[index:]), log_time - oldest.seen_at, config)
             if not because:
                 return
             self.delete(oldest)
             yield LetGo(oldest, because)
 
-    def _dated(self, one: Quarantined, wall_ns: int) -> Quarantined:
-        if one.when_ns:
+    def _dated(self, one: Quarantined, wall_ns: int, log_time: int) -> Quarantined:
+        if one.when_ns and 0 < one.seen_at <= log_time:  # A log that was replaced may be of an earlier log time.
             return one
         name = one.name if one.name.endswith(NOTE) else f"{one.name}{NOTE}"
-        dated = msgspec.structs.replace(one, name=name, when_ns=wall_ns)
+        dated = msgspec.structs.replace(one, name=name, when_ns=one.when_ns or wall_ns, seen_at=max(1, log_time))
         self.note(dated)
         return dated
 
@@ -142,18 +150,18 @@ class Trimmer:
         self.trouble = ""
         """Why the last deletion failed, or empty."""
 
-    def trim(self, wall_ns: int) -> None:
+    def trim(self, wall_ns: int, log_time: int) -> None:
         """Have the housekeeper trim soon."""
-        self._do(partial(self._trim, wall_ns))
+        self._do(partial(self._trim, wall_ns, log_time))
 
     def let_go(self) -> list[LetGo]:
         """Cuts deleted since the last call."""
         return [self._gone.popleft() for _ in range(len(self._gone))]
 
-    def _trim(self, wall_ns: int) -> None:
+    def _trim(self, wall_ns: int, log_time: int) -> None:
         self.trouble = ""
         try:
-            self._gone.extend(self._quarantine.trim(self._config, wall_ns))
+            self._gone.extend(islice(self._quarantine.trim(self._config, wall_ns, log_time), TRIMMED_MAX))
         except OSError as error:
             self.trouble = str(error.strerror or error)
 

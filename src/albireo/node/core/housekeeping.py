@@ -14,6 +14,7 @@ import msgspec
 from albireo.codec.message import MessagesTold
 from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
 from albireo.log.log import Log
+from albireo.log.retention import PRUNED_MAX
 from albireo.log.store.quarantine import Trimmer
 from albireo.machine.fold.folds import Folds, joined
 from albireo.machine.kernel.events import ActorsTold, Measured, TopologyTold
@@ -126,7 +127,7 @@ class Housekeeping:
             self._prune_at = Instant(now + min(PRUNE_NS, self._retention.snapshot_every_s * SECOND))
             self._prune(size_bytes)
             for log in self._logs():
-                log.trimmer.trim(self._actor.wall_ns())
+                log.trimmer.trim(self._actor.wall_ns(), self._log.log_time)
         self._scrub()
         for log in self._logs():
             self._tell_let_go(log.trimmer)
@@ -178,7 +179,7 @@ class Housekeeping:
         if first > end:
             return 0.0
         try:
-            age_ns = max(0, self._actor.wall_ns() - self._log.header_at(first).node_ns)
+            age_ns = self._log.log_time - self._log.header_at(first).log_time_ms * MS
         except (Corrupted, ReadFailed):
             age_ns = 0
         size = size_bytes * (end + 1 - first) / (end + 1 - begin) / bytes_max
@@ -227,16 +228,22 @@ class Housekeeping:
             self._actor.log.error("log_corrupt", first=damage.first_sequence, last=damage.last_sequence)
 
     def _prune(self, size_bytes: int) -> None:
-        """Let go of segments that every follower has or may not hold, and that are old, or too much."""
+        """Let go of segments that every follower has or may not hold, and that are old, or too much.
+
+        Ages are log time: a wall clock that jumps makes nothing old, nor does the time for which the node was down.
+        """
         retention = self._retention
         begin, end = self._log.begin_sequence, self._log.committed.sequence
-        cut = self._first_since(self._actor.wall_ns() - round(retention.keep_h * 3600 * SECOND))
+        cut = self._first_since(round(retention.keep_h * 3600 * SECOND))
         if size_bytes > retention.bytes_max:
             cut = max(cut, begin + (end - begin) * (size_bytes - retention.bytes_max) // size_bytes)
         lagging = self._membership.wanted_from()
         if lagging is not None and size_bytes <= retention.bytes_max:
             cut = min(cut, lagging + 1)
-        for segment in self._log.prune(min(cut, *(self._held_from(one, size_bytes) for one in retention.named))):
+        gone = self._log.prune(min(cut, *(self._held_from(one, size_bytes) for one in retention.named)))
+        if len(gone) == PRUNED_MAX:
+            self._prune_at = self._at  # There may be more.
+        for segment in gone:
             self._actor.log.info("segment_pruned", last=segment.last_sequence)
         if self._private is not None and (count := self._private.prune()):
             self._actor.log.info("private_segments_pruned", count=count)
@@ -246,13 +253,14 @@ class Housekeeping:
         begin, end = self._log.begin_sequence, self._log.committed.sequence
         held = self._root.feeds.leader.wanted_from(one.name) + 1
         if one.days is not None:
-            held = max(held, self._first_since(self._actor.wall_ns() - round(one.days * DAY_NS)))
+            held = max(held, self._first_since(round(one.days * DAY_NS)))
         if one.bytes_max is not None and size_bytes > one.bytes_max:
             held = max(held, begin + (end - begin) * (size_bytes - one.bytes_max) // size_bytes)
         return held
 
-    def _first_since(self, wall_ns: int) -> int:
-        """First sequence appended at or after `wall_ns`, by bisection: node time rises with the sequence, nearly."""
+    def _first_since(self, age_ns: int) -> int:
+        """First sequence that is no older, by bisection: log time rises with the sequence."""
+        since_ms = (self._log.log_time - age_ns) // MS
         low, high = self._log.begin_sequence, self._log.committed.sequence + 1
         while low < high:
             middle = (low + high) // 2
@@ -260,7 +268,7 @@ class Housekeeping:
                 header = self._log.header_at(middle)
             except (Corrupted, ReadFailed):
                 return self._log.begin_sequence  # Keep everything: damage is no reason to delete.
-            if header.node_ns < wall_ns:
+            if header.log_time_ms < since_ms:
                 low = header.last_sequence + 1
             else:
                 high = header.first_sequence

@@ -362,13 +362,13 @@ class Historian:
     def _seal(self) -> None:
         content = self._hot.content()
         log_id, history = self._follower.log_id.hex(), self._follower.history.entries
-        wall_ns = self._actor.wall_ns()
+        now_ns = self._actor.now()
         below = self._below.begin_seal(self._taken)
         self._pace.started()
 
         def work() -> Manifest:
-            below.write(wall_ns)
-            return self._store.seal(content, log_id, wall_ns, history)  # Last: the log lets go of what it says.
+            below.write(now_ns)
+            return self._store.seal(content, log_id, now_ns, history)  # Last: the log lets go of what it says.
 
         self._threads.write(work, lambda out: self._sealed(content, below, out))
 

@@ -157,13 +157,13 @@ class Filling:
                 self.refuse(reason)
 
     def _list(self, effect: KeepGroup | EndHole) -> None:
-        wall_ns = self._actor.wall_ns()
+        now_ns = self._actor.now()
 
         def work() -> None:
             if isinstance(effect, KeepGroup):
-                self._work.keep(effect, wall_ns)
+                self._work.keep(effect, now_ns)
             else:
-                self._work.end(effect, wall_ns)
+                self._work.end(effect, now_ns)
 
         def done(outcome: Exception | None) -> None:
             if outcome is None:

@@ -89,7 +89,7 @@ class CopyWork:
             return
         self._made += take(self._store, self._aside, effect.entry, effect.hole, self._abandon)
 
-    def keep(self, effect: KeepGroup, wall_ns: int) -> None:
+    def keep(self, effect: KeepGroup, now_ns: int) -> None:
         """List the files made.
 
         Raises:
@@ -98,17 +98,17 @@ class CopyWork:
         """
         made, self._made = self._made, []
         items, self._items = self._items, None
-        self._store.fill(effect.hole, [effect.after], made, wall_ns, items)
+        self._store.fill(effect.hole, [effect.after], made, now_ns, items)
         self._remove_aside()
 
-    def end(self, effect: EndHole, wall_ns: int) -> None:
+    def end(self, effect: EndHole, now_ns: int) -> None:
         """List the rest of the hole in its place.
 
         Raises:
             OSError: of the disk; the hole is still there.
             HoleGone: the log went another way meanwhile.
         """
-        self._store.fill(effect.hole, effect.left, (), wall_ns)
+        self._store.fill(effect.hole, effect.left, (), now_ns)
 
     def forget(self) -> None:
         """Remove the files made of this group."""

@@ -73,13 +73,13 @@ class Merges:
         if isinstance(outcome, Exception):
             self._failed(store, plan, outcome)
             return
-        inputs, wall_ns = merging.inputs_listed(store, plan), self._actor.wall_ns()
+        inputs, now_ns = merging.inputs_listed(store, plan), self._actor.now()
         if {entry.path for entry in plan.inputs} - {entry.path for entry in inputs}:
             store.discard(outcome)  # The log went another way meanwhile.
             self._failed(store, plan, MergeAbandoned())
             return
         self._threads.write(
-            lambda: store.replace(inputs, outcome, wall_ns),
+            lambda: store.replace(inputs, outcome, now_ns),
             lambda result: self._replaced(store, plan, result),
         )
 

@@ -356,6 +356,19 @@ def test_replaced_files_stay_for_a_while_and_then_go(tmp_path: Path) -> None:
     assert len(reader(store).items()) == 4
 
 
+def test_replaced_files_have_their_whole_time_again_when_the_machine_was_started(tmp_path: Path) -> None:
+    """Their time is by the boot clock, which a wall clock that jumps leaves alone, and which begins anew then."""
+    log, day_up = MemoryLog(), 86_400 * SECOND
+    names = []
+    for at, now_ns in enumerate([day_up, day_up + 1, 10, 11 + RETIRED_GRACE_NS]):
+        log.records(Stream.STATE, [declared(f"i{at}", at + 1)], DAY_ZERO)
+        store = sealed(tmp_path, log, now_ns)
+        names.append(store.manifest.of_kind(FileKind.ITEMS)[0].path)
+        if now_ns == 10:
+            assert all((store.root / name).exists() for name in names)
+    assert [(store.root / name).exists() for name in names] == [False, False, True, True]
+
+
 def test_a_tier_is_merged_when_it_is_full() -> None:
     files = [entry(FileKind.SAMPLES, first) for first in range(1, TIER)]
     assert merge_plan(files, 0) is None

@@ -31,7 +31,7 @@ class OriginSeal(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     enclosed: Enclosed
     epochs: tuple[EpochEntry, ...]
 
-    def write(self, wall_ns: int) -> None:
+    def write(self, now_ns: int) -> None:
         """Make it durable.
 
         Raises:
@@ -40,8 +40,8 @@ class OriginSeal(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         store, log_id = self.origin.store, self.origin.folder.log_id.hex()
         if store.manifest.generation == 0:
             start = msgspec.structs.replace(self.enclosed, upto=BEGINNING)
-            store.establish(log_id, start, wall_ns)
-        store.seal(self.content, log_id, wall_ns, self.epochs, self.enclosed)
+            store.establish(log_id, start, now_ns)
+        store.seal(self.content, log_id, now_ns, self.epochs, self.enclosed)
 
 
 class OriginHistory:

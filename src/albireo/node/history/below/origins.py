@@ -37,14 +37,14 @@ class BelowSeal(msgspec.Struct, frozen=True, eq=False):
     seals: Sequence[OriginSeal]
     done: list[OriginSeal]
 
-    def write(self, wall_ns: int) -> None:
+    def write(self, now_ns: int) -> None:
         """Make them durable, one after another.
 
         Raises:
             OSError: of the disk; those in `done` are durable all the same.
         """
         for one in self.seals:
-            one.write(wall_ns)
+            one.write(now_ns)
             self.done.append(one)
 
 

@@ -65,6 +65,8 @@ FOLDER: Final = "history"
 RETIRED_GRACE_NS: Final = 600 * SECOND
 """Time for which a replaced file stays for readers of an older manifest; a query or a Spark job must not take longer
 to open its files."""
+REMOVED_MAX: Final = 256
+"""Most replaced files that go with one manifest."""
 
 
 class OpenReport(msgspec.Struct, frozen=True):
@@ -128,7 +130,7 @@ class HistoryStore:
             problem = ""  # A node's first start.
         return store, OpenReport(leftovers, problem, quarantine)
 
-    def establish(self, log_id: str, enclosed: Enclosed, wall_ns: int) -> None:
+    def establish(self, log_id: str, enclosed: Enclosed, now_ns: int) -> None:
         """Make the folder of a node below, with a manifest that lists nothing: a file without one would be a damage.
 
         Raises:
@@ -136,13 +138,13 @@ class HistoryStore:
         """
         self._files.make_directory(self.root)
         sync_names(self._files, self.root)
-        self._replace_manifest(msgspec.structs.replace(self.manifest, log_id=log_id, enclosed=enclosed), [], wall_ns)
+        self._replace_manifest(msgspec.structs.replace(self.manifest, log_id=log_id, enclosed=enclosed), [], now_ns)
 
     def seal(
         self,
         content: HotContent,
         log_id: str,
-        wall_ns: int,
+        now_ns: int,
         history: tuple[EpochEntry, ...] = (),
         enclosed: Enclosed | None = None,
     ) -> Manifest:
@@ -151,7 +153,7 @@ class HistoryStore:
         Args:
             log_id: hexadecimal id of the log that `content` came from.
             history: its epoch history.
-            wall_ns: now, to let go of files that were replaced long ago.
+            now_ns: boot clock, to let go of files that were replaced long ago.
             enclosed: of the history of a node below, where in the log above `content` came from.
 
         Raises:
@@ -163,7 +165,7 @@ class HistoryStore:
         entries: list[FileEntry] = []
         cutter = BranchCutter(self.root, self._files, self.make_folder, next(self.numbers))
         try:
-            self._begin(wall_ns)
+            self._begin(now_ns)
             for entry in chain(self._write_content(content, declared), self._write_gaps(holes)):
                 entries.append(msgspec.structs.replace(entry, log_id=log_id))  # noqa: PERF401  # Kept when it fails.
             cut = self._cut(cutter, content.forks)
@@ -180,20 +182,20 @@ class HistoryStore:
             history=history,
             complete_to_ns=content.complete_to_ns,
             files=(*(entry for entry in manifest.files if entry not in gone), *entries),
-            retired=(*manifest.retired, *(Retired(path=entry.path, since_ns=wall_ns) for entry in gone)),
+            retired=(*manifest.retired, *(Retired(path=entry.path, since_ns=now_ns) for entry in gone)),
             holes=(*left, *holes),
             cut_off=(*manifest.cut_off, *cut.dead),
             filled=manifest.filled + bool(cut.gone or cut_gaps),
             enclosed=enclosed,
         )
-        self._replace_manifest(changed, [*entries, *cut.dead], wall_ns)
+        self._replace_manifest(changed, [*entries, *cut.dead], now_ns)
         self.declared = declared
         return self.manifest
 
-    def _begin(self, wall_ns: int) -> None:
+    def _begin(self, now_ns: int) -> None:
         """Have a manifest before the first file: one that no manifest ever listed is a damage to whoever finds it."""
         if not self.manifest.generation:
-            self._replace_manifest(self.manifest, [], wall_ns)
+            self._replace_manifest(self.manifest, [], now_ns)
 
     def _cut(self, cutter: BranchCutter, forks: Sequence[int]) -> CutFiles:
         """Take the rows of branches that the log left out of the files. Gaps of holes are no records of a log."""
@@ -202,7 +204,7 @@ class HistoryStore:
         of_holes = {hole.gap for hole in self.manifest.holes}
         return cutter.cut([one for one in self.manifest.files if one.path not in of_holes], min(forks))
 
-    def replace(self, inputs: Sequence[FileEntry], outputs: Sequence[FileEntry], wall_ns: int) -> Manifest:
+    def replace(self, inputs: Sequence[FileEntry], outputs: Sequence[FileEntry], now_ns: int) -> Manifest:
         """List `outputs` (already durable) instead of `inputs`.
 
         Raises:
@@ -213,13 +215,13 @@ class HistoryStore:
         if not gone <= {entry.path for entry in self.manifest.files}:
             self.discard(outputs)
             raise MergeAbandoned
-        retired = (Retired(path=entry.path, since_ns=wall_ns) for entry in inputs)
+        retired = (Retired(path=entry.path, since_ns=now_ns) for entry in inputs)
         changed = msgspec.structs.replace(
             self.manifest,
             files=(*(entry for entry in self.manifest.files if entry.path not in gone), *outputs),
             retired=(*self.manifest.retired, *retired),
         )
-        self._replace_manifest(changed, outputs, wall_ns)
+        self._replace_manifest(changed, outputs, now_ns)
         return self.manifest
 
     def fill(
@@ -227,7 +229,7 @@ class HistoryStore:
         hole: Hole,
         left: Sequence[Hole],
         made: Sequence[FileEntry],
-        wall_ns: int,
+        now_ns: int,
         past: DeclaredItems | None = None,
     ) -> Manifest:
         """List files of records in `hole`, and the rest of it in its place.
@@ -262,11 +264,11 @@ class HistoryStore:
         changed = msgspec.structs.replace(
             manifest,
             files=(*(entry for entry in manifest.files if entry.path not in gone), *entries),
-            retired=(*manifest.retired, *(Retired(path=path, since_ns=wall_ns) for path in gone)),
+            retired=(*manifest.retired, *(Retired(path=path, since_ns=now_ns) for path in gone)),
             holes=(*others, *holes),
             filled=manifest.filled + bool(entries or gone),
         )
-        self._replace_manifest(changed, entries, wall_ns)
+        self._replace_manifest(changed, entries, now_ns)
         self.declared = declared
         return self.manifest
 
@@ -359,18 +361,21 @@ class HistoryStore:
         self.make_folder(self.root / items_path(generation))
         return write_items(self.root, self._files, declared, self.manifest.node, generation)
 
-    def _replace_manifest(self, changed: Manifest, made: Sequence[FileEntry], wall_ns: int) -> None:
+    def _replace_manifest(self, changed: Manifest, made: Sequence[FileEntry], now_ns: int) -> None:
         """Replace the manifest by `changed`, then remove files that it and the previous one no longer need.
 
         Args:
             made: files that only `changed` lists; removed if it can't be written.
         """
         live = {entry.path for entry in self.manifest.files}
-        old = [one for one in changed.retired if wall_ns - one.since_ns > RETIRED_GRACE_NS and one.path not in live]
+        # The boot clock of before the machine started may be ahead of this one: these count from here on.
+        retired = [Retired(path=one.path, since_ns=min(one.since_ns, now_ns)) for one in changed.retired]
+        old = [one for one in retired if now_ns - one.since_ns > RETIRED_GRACE_NS and one.path not in live]
+        old = old[:REMOVED_MAX]
         newest = msgspec.structs.replace(
             changed,
             generation=next(self.numbers),
-            retired=tuple(one for one in changed.retired if one not in old),
+            retired=tuple(one for one in retired if one not in old),
         )
         try:
             if self.manifest.log_id:  # One of no log lists nothing: who fell back to it would forget all files.
