@@ -208,16 +208,18 @@ def _appended(files: FileSystem, table: Path, before: TableState, entry: bytes) 
     return version
 
 
-def tended(files: FileSystem, table: Path, work: Path) -> None:
+def tended(files: FileSystem, table: Path, work: Path, *, lets_go: bool) -> None:
     """Removes files of the table that nobody needs any more, and from time to time shortens its log.
 
     Args:
         work: a folder on the table's file system, which is made and removed.
+        lets_go: the wall clock tells how old a file is.
     """
     opened_now = opened_table(table)
     if opened_now is not None and opened_now.version() % CHECKPOINT_EVERY == 0 and opened_now.version():
         _checkpointed(files, table, work)
-    cleaned(table)
+    if lets_go:
+        cleaned(table)
 
 
 def _checkpointed(files: FileSystem, table: Path, work: Path) -> None:

@@ -41,6 +41,8 @@ WATERMARK_KEY: Final = "albireo"
 COMMITS_LOOKED_AT: Final = 50
 """Newest commits searched for a watermark; what others do to a table comes without one."""
 OLD_FILES_KEPT: Final = timedelta(hours=24)
+CLEANED_MAX: Final = 4_096
+"""Most files that go with one run."""
 """A reader of an older version of a table has this long before its files are removed."""
 
 
@@ -202,7 +204,7 @@ def cleaned(table: Path) -> None:
         return
     hours = int(OLD_FILES_KEPT.total_seconds() // 3600)
     # Only asked: delta-rs would note in the log what it removes, and not sync that.
-    for old in opened.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True):
+    for old in opened.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)[:CLEANED_MAX]:
         with contextlib.suppress(OSError):  # The next run finds it again; this one has done its work.
             (table / unquote(old)).unlink()
 

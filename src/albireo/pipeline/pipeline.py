@@ -28,7 +28,7 @@ from albireo.pipeline.config import SHORT_ROWS_MAX, SparkConfig, spark_config
 from albireo.pipeline.delta import StagedFile, TableState, Watermark
 from albireo.pipeline.errors import OutputBusy, OutputUnusable, PipelineError
 from albireo.pipeline.plan import LateRows, WorkPlan, base_of, is_known, news, open_from_ns, plan, with_partials
-from albireo.pipeline.runs import RUNS, RunsTable, number_of, read_runs, staged_runs
+from albireo.pipeline.runs import RUNS, RunsTable, RunTime, number_of, read_runs, staged_runs
 from albireo.pipeline.session import spark_session
 from albireo.pipeline.source import HistoryFolder, named_failures, read_manifest
 from albireo.pipeline.staging import StagingWork, stage_all
@@ -202,12 +202,12 @@ def _brought_up_to_date(begun: _Begun, out: Path, spark: "_Spark", steps: _Steps
 
 def _committed(begun: _Begun, todo: WorkPlan, out: Path, staged: dict[str, list[StagedFile]]) -> dict[str, int]:
     """Commits each table, and at last which of their versions belong together; returns the rows of each."""
-    files, now_ns = TableFiles(), time.time_ns()
+    files, now = TableFiles(), RunTime.now()
     committed: dict[str, tuple[int, int]] = {}
     for table in tables.TABLES:
         path, before = _table_path(out, table), begun.states[table.name]
         change = _change(begun, todo, table, staged.get(table.name, []))
-        version = commit(files, path, before, change, now_ns // 1_000_000)
+        version = commit(files, path, before, change, now.wall_ns // 1_000_000)
         committed[table.name] = (version, before.rows if version == before.version else change.rows_after(before))
     rows = staged_runs(
         out / "staging" / RUNS.name,
@@ -215,13 +215,13 @@ def _committed(begun: _Begun, todo: WorkPlan, out: Path, staged: dict[str, list[
         begun.run,
         committed,
         todo.mark,
-        now_ns,
+        now,
         is_everything=todo.is_everything,
     )
     change = msgspec.structs.replace(_change(begun, todo, RUNS, rows), replaced=None)
-    commit(files, _table_path(out, RUNS), begun.runs.state, change, now_ns // 1_000_000)
+    commit(files, _table_path(out, RUNS), begun.runs.state, change, now.wall_ns // 1_000_000)
     for table in (*tables.TABLES, RUNS):
-        tended(files, _table_path(out, table), out / "staging" / "tended")
+        tended(files, _table_path(out, table), out / "staging" / "tended", lets_go=now.tells_age(begun.runs.rows))
     return {name: count for name, (_, count) in committed.items()}
 
 

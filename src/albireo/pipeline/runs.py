@@ -5,6 +5,7 @@ the versions of one run from here. A run that is not here was ended between two 
 input and its number, and leaves alone what that one committed, or it has another input and a number of its own.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -22,15 +23,39 @@ RUNS: Final = LakeTable(
     name="_runs",
     columns="""
         run bigint, table string, version bigint, rows bigint, is_everything boolean, epoch bigint, sequence bigint,
-        complete_to_ns bigint, committed_ns bigint, start timestamp, mark string
+        complete_to_ns bigint, committed_ns bigint, boot_ns bigint, boot string, start timestamp, mark string
     """,
 )
 """One table in one run. version: the one that belongs to the run; rows: of it; start: `committed_ns`, wall time;
-epoch, sequence, complete_to_ns: how far the history was taken in; mark: all that is remembered of it, JSON."""
+boot_ns, boot: boot clock at it, and id of that start of the machine; epoch, sequence, complete_to_ns: how far the
+history was taken in; mark: all that is remembered of it, JSON."""
 RUNS_KEPT: Final = 100
 """Runs told of; files of old versions stay for a day, so older runs are a chronicle only."""
 
+AGE_NS: Final = 86_400 * 10**9
+"""Time for which the wall clock has to go as the boot clock does before it tells the age of a file."""
+JUMP_NS: Final = 60 * 10**9
+
 Row = dict[str, Any]
+
+
+class RunTime(msgspec.Struct, frozen=True):
+    """When a run is committed, by both clocks."""
+
+    wall_ns: int
+    boot_ns: int
+    boot: str
+
+    @classmethod
+    def now(cls) -> "RunTime":
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return cls(time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME), boot)
+
+    def tells_age(self, rows: Sequence[Row]) -> bool:
+        """False: the wall clock jumped since one of these runs, within the last day."""
+        mine = [row for row in rows if row["boot"] == self.boot and self.boot_ns - row["boot_ns"] <= AGE_NS]
+        offset = self.wall_ns - self.boot_ns
+        return all(abs(row["committed_ns"] - row["boot_ns"] - offset) < JUMP_NS for row in mine)
 
 
 class RunsTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +118,7 @@ def staged_runs(
     run: int,
     committed: Mapping[str, tuple[int, int]],
     mark: Watermark,
-    now_ns: int,
+    now: RunTime,
     *,
     is_everything: bool,
 ) -> list[StagedFile]:
@@ -108,8 +133,10 @@ def staged_runs(
         "epoch": mark.epoch,
         "sequence": mark.sequence,
         "complete_to_ns": mark.complete_to_ns,
-        "committed_ns": now_ns,
-        "start": now_ns // 1000,
+        "committed_ns": now.wall_ns,
+        "boot_ns": now.boot_ns,
+        "boot": now.boot,
+        "start": now.wall_ns // 1000,
         "mark": msgspec.json.encode(mark).decode(),
     }
     new = [known | {"table": name, "version": version, "rows": rows} for name, (version, rows) in committed.items()]

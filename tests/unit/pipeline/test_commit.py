@@ -227,7 +227,7 @@ def test_old_files_stay_for_a_day_and_the_log_gets_a_checkpoint(tmp_path: Path) 
         files = staged(tmp_path / f"staged-{run}", "2026-03-01", [float(run)])
         now_ms = real_ms() - (2 * DAY_MS if run == 1 else 0)
         version = commit(TableFiles(), table, read_state(table), change(run + 1, files, from_day="0"), now_ms)
-        tended(TableFiles(), table, tmp_path / "tended")
+        tended(TableFiles(), table, tmp_path / "tended", lets_go=True)
     assert version == CHECKPOINT_EVERY + 1
     log = table / "_delta_log"
     assert (log / "_last_checkpoint").exists()
