@@ -64,7 +64,7 @@ class AlarmSettings(
     rate_per_s: float | None = None
     """Largest change per second between two samples, either way."""
     stale_s: float | None = None
-    """Longest time without a sample."""
+    """Longest time without a usable value."""
     frozen_s: float | None = None
     """Longest time for which samples may tell the same number."""
     off_normal: bool | None = None

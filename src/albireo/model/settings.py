@@ -69,7 +69,7 @@ class LogSettings(Config, frozen=True):
     scrub_mib_per_s: Annotated[float, Meta(ge=0, le=1_024)] = 4.0
     """Speed of the scrub, the slow check of sealed segments; 0 switches it off."""
     keep_h: Annotated[float, Meta(ge=0, le=87_600)] = 24.0
-    """Time that records stay in the log after the history has them; records that it or a snapshot lacks stay anyway."""
+    """Log time for which records stay once the history has them; records that it or a snapshot lacks stay anyway."""
     bytes_max_mib: Annotated[int, Meta(ge=16, le=16_777_216)] = 65_536
     """Size of the whole log; above it the oldest records that the history has go before their time."""
     quarantine_count_max: Annotated[int, Meta(ge=1, le=10_000)] = 32
@@ -77,7 +77,7 @@ class LogSettings(Config, frozen=True):
     quarantine_mib_max: Annotated[int, Meta(ge=0, le=16_777_216)] = 4_096
     """Size of all cuts on the disk."""
     quarantine_days_max: Annotated[int, Meta(ge=1, le=36_500)] = 90
-    """Age of a cut, by the wall clock."""
+    """Age of a cut, in days of log time."""
 
     def __post_init__(self) -> None:
         if self.bytes_max_mib < 4 * self.segment_mib:

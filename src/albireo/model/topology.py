@@ -235,7 +235,7 @@ class UplinkSettings(Config, frozen=True):
     hold_gib: Annotated[float, Meta(ge=0, le=1_048_576)] = 8.0
     """Size up to which records that the parent lacks stay in the log, whatever `[log]` says; 0 keeps nothing for it."""
     hold_days: Annotated[float, Meta(ge=0, le=3_650)] = 30.0
-    """Age up to which they stay; beyond either limit the parent takes the files of the history, or has a gap."""
+    """Log time for which they stay; beyond either limit the parent takes the files of the history, or has a gap."""
     rate_mib_per_s: Annotated[float, Meta(ge=0, le=1_024)] = 0.0
     """Most of what lies behind that is sent upward per second; 0: as fast as the parent takes it. Live values are not
     counted: they go first."""
