@@ -85,6 +85,7 @@ from albireo.model.settings import AlarmConfig
 from albireo.model.value import Value, ValueType
 
 Rows = NDArray[np.intp]
+Marks = NDArray[np.bool_]
 
 
 class Conditions:
@@ -103,10 +104,8 @@ class Conditions:
         self._due_at = NEVER
         self._fall_at = NEVER
         self.stale = Staleness(dim, self.rules, self.watched)
-        self.log_time = LogTime(0)
-        """Log time of the frame that is being folded."""
-        self.node_ns = WallTime(0)
-        """Its node time."""
+        self.log_time, self.node_ns = LogTime(0), WallTime(0)
+        """Log time and node time of the frame that is being folded."""
         self.changes = 0
         """Grows with every change that `cases` must look at."""
 
@@ -150,12 +149,10 @@ class Conditions:
         return SLOTS[int(self.rules.slot[row])]
 
     def value_at(self, row: int) -> Value | None:
-        """Value of the item at the last activation (stale: the last that it shows); None: no number, or a string."""
+        """Value of the item at the last activation (stale: the last that it shows); None: none, or a string."""
         if self.rules.slot[row] == STALE:
             usable = self._dim.value_at(int(self.rules.item[row]))
-            if isinstance(usable, str):
-                return usable[:TEXT_CHARS_MAX]
-            return None if usable != usable else usable  # NaN
+            return usable[:TEXT_CHARS_MAX] if isinstance(usable, str) else usable
         value = float(self.rules.value[row])
         match self.item_at(row).item.value_type:
             case ValueType.FLOAT64:
@@ -251,8 +248,7 @@ class Conditions:
     def _drop_rule(self, row: int) -> None:
         """The settings no longer ask for this rule: it is normal at once. Its row stays, for the case it may have."""
         rules = self.rules
-        if rules.judged[row]:
-            rules.at_ns[row] = self.node_ns
+        rules.at_ns[row] = self.node_ns if rules.judged[row] else rules.at_ns[row]
         rules.is_enabled[row] = rules.raw[row] = rules.judged[row] = False
         rules.due[row] = rules.fall_at[row] = NEVER
         rules.before[row] = np.nan
@@ -324,9 +320,7 @@ class Conditions:
         self.watched.flags[index] = self.watched.flags[index] & ~np.uint8(IS_FORCED) | (IS_FORCED if is_forced else 0)
         self.fold_calm(index, self.log_time, self.log_time)
 
-    def _fold_flagged(
-        self, fresh: Fresh, flags: NDArray[np.uint8], is_usable: NDArray[np.bool_], log_time: LogTime
-    ) -> None:
+    def _fold_flagged(self, fresh: Fresh, flags: NDArray[np.uint8], is_usable: Marks, log_time: LogTime) -> None:
         present = int(np.bitwise_or.reduce(flags))
         flags = np.where(flags & IS_FORCED, flags & ~np.uint8(HAS_RATE | HAS_FROZEN), flags)
         if present & HAS_RATE:
@@ -355,7 +349,7 @@ class Conditions:
             self._turn(flips, log_time)
             fold_bands(self.rules, self.watched, index)
 
-    def _chain(self, fresh: Fresh, is_asked: NDArray[np.bool_], slot: int) -> Chain:
+    def _chain(self, fresh: Fresh, is_asked: Marks, slot: int) -> Chain:
         """Samples of the items that are asked for, with the older ones of the batch before each."""
         index, number, source_ns, starts = fresh.chained(is_asked)
         return Chain(self.watched.rule_of[index, slot].astype(np.intp), number, source_ns, starts)
@@ -404,16 +398,14 @@ class Conditions:
         self._due_at = min(self._due_at, int(due.min()))
 
     def _settle(self, log_time: LogTime, node_ns: WallTime | None) -> None:
-        """Make judgements of verdicts whose delay is over, at `node_ns`; None: at the time of the item's sample.
-
-        That is not before the rule changed last: a sample may have waited while a limit was set. Nor is it after now.
-        """
+        """Make judgements of verdicts whose delay is over, at `node_ns` (None: at the time of the item's sample)."""
         rules, live = self.rules, self._dim.live
         rows = np.flatnonzero(rules.due <= log_time)
         items = rules.item[rows]
         is_active = rules.judged[rows] = rules.raw[rows]
         rules.due[rows] = NEVER
         fold_bands(rules, self.watched, items.astype(np.intp))
+        # Not before a limit was set, while which a sample may have waited, and not after now.
         sampled_ns = np.minimum(np.maximum(live.node_ns[items], rules.at_ns[rows]), self.node_ns)
         rules.at_ns[rows] = sampled_ns if node_ns is None else node_ns
         rules.note_forced(rows, self.watched.flags[items], live.quality[items])
@@ -497,8 +489,7 @@ class Conditions:
         }
         self._check()
         for index, known in known_at:
-            if known.item_id:
-                self.stale.declared(index, known)
+            self.stale.declared(index, known)
         self.arm()
         self.changes = 1
         return self

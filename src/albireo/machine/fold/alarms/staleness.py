@@ -39,7 +39,7 @@ class Staleness:
 
     def declared(self, index: int, known: KnownItem) -> None:
         """Take an item as it is declared now, behind its rules; `find_lost` follows."""
-        if self._watched.rule_of[index, STALE] >= 0:
+        if known.item_id and self._watched.rule_of[index, STALE] >= 0:
             self._adapter[index] = known.item.adapter
 
     def forgotten(self, index: int) -> None:
@@ -53,7 +53,7 @@ class Staleness:
         # CORE tells of the process of an adapter itself, as `<adapter>/running`.
         names = {name for one in telling for name in (one.adapter, one.name.removesuffix("/running"))}
         is_lost = np.zeros(len(watched.flags), np.bool_)
-        is_lost[[index for index, name in self._adapter.items() if name in names]] = bool(names)
+        is_lost[[index for index, name in self._adapter.items() if name in names] if names else []] = True
         back = np.flatnonzero((watched.flags & IS_LOST != 0) & ~is_lost)
         watched.flags &= ~np.uint8(IS_LOST)
         watched.flags[is_lost] |= IS_LOST
