@@ -311,7 +311,7 @@ def sealed_world(world: World) -> None:
             whole = history.intervals(item_id, REACHED, 2 * TIME_LIMIT_NS, AggregateSettings())
             raw = history.intervals(item_id, REACHED, 2 * TIME_LIMIT_NS, AggregateSettings(), only_raw=True)
             assert whole.rows.tolist() == raw.rows.tolist()
-            history.at(item_id, MINUTE, 10 * SECOND, AggregateSettings(), is_stepped=False)
+            history.at(item_id, MINUTE, 10 * SECOND, AggregateSettings())
             history.raw([item_id], EVER)
             history.last(item_id, TIME_LIMIT_NS)
             history.last(item_id, DAY_ZERO)

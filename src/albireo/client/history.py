@@ -34,6 +34,8 @@ from albireo.model.refusal import kind_of_code
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from albireo.codec.item_kinds import ItemKinds
+
 PieceT = TypeVar("PieceT", bound=PieceQuestion)
 
 TRIES_MAX: Final = 10
@@ -71,8 +73,10 @@ class HistoryClient(AnyClient):
         limit: int | None = None,
         told: ToldRows | None = None,
         node: str = "",
+        wide: bool = False,
+        raw: bool = False,
     ) -> Conversation["pa.Table"]:
-        """Stored and recent values as an Arrow table; `to_pandas()` makes a DataFrame of it.
+        """Stored and recent values as an Arrow table (client.readable); `to_pandas()` makes a DataFrame of it.
 
         Args:
             items: full or local names, or ids.
@@ -86,6 +90,8 @@ class HistoryClient(AnyClient):
             limit: most rows, the first ones of the answer; None: all of it.
             told: is called with the number of rows so far, after each piece.
             node: node below whose history is asked, when ids or local names are given; full names say it themselves.
+            wide: a row for each time and a column for each item, instead of a row for each value.
+            raw: the columns as they are stored and sent: ids, codes, nanoseconds (docs/node-protocol.md).
         Raises:
             NodeRefused: there is no such item, or the range is none.
             HistoryCutShort: some of it came, and then nobody answered.
@@ -103,7 +109,8 @@ class HistoryClient(AnyClient):
             cursor=cursor,
             node=node,
         )
-        return pieces(HISTORY_PIECE, asked, limit, told)
+        answer = pieces(HISTORY_PIECE, asked, limit, told)
+        return answer if raw else _readable(answer, aggregate, is_wide=wide)
 
     @conversed
     def events(
@@ -194,6 +201,25 @@ def pieces(
             return _joined(tables, complete_to_ns)
 
 
+def _readable(answer: Conversation["pa.Table"], aggregate: Aggregate, *, is_wide: bool) -> Conversation["pa.Table"]:
+    from albireo.client import readable
+
+    def read(table: "pa.Table") -> "pa.Table":
+        kinds = items_of(table)
+        try:
+            found = readable.typed(table, kinds, aggregate)
+        except ValueError as error:
+            raise AnswerNotUnderstood(HISTORY_PIECE.name, str(error)) from error
+        shown = readable.readable(readable.wide(found, kinds, aggregate) if is_wide else found)
+        return shown.replace_schema_metadata(table.schema.metadata)
+
+    try:
+        return read((yield from answer))
+    except HistoryCutShort as cut:
+        cut.table = read(cut.table)
+        raise
+
+
 def _piece(kind: QuestionKind[PieceT, Any], asked: PieceT) -> Conversation[NodeReply]:
     """One piece, asked for again while what is wrong may pass."""
     for tries in range(TRIES_MAX):
@@ -218,5 +244,22 @@ def _table(what: str, raw: Sequence[bytes | memoryview]) -> "pa.Table":
 def _joined(tables: Sequence["pa.Table"], complete_to_ns: int) -> "pa.Table":
     import pyarrow as pa
 
-    whole = pa.concat_tables(tables)
-    return whole.replace_schema_metadata({**(whole.schema.metadata or {}), b"complete_to_ns": b"%d" % complete_to_ns})
+    from albireo.codec.item_kinds import metadata_of
+
+    items = {one.item_id: one for table in tables for one in items_of(table)}
+    known = {b"complete_to_ns": b"%d" % complete_to_ns, **metadata_of(list(items.values()))}
+    return pa.concat_tables(tables).replace_schema_metadata(known)
+
+
+def items_of(table: "pa.Table") -> list["ItemKinds"]:
+    """The items that an answer names.
+
+    Raises:
+        AnswerNotUnderstood: what it says of them is no such thing.
+    """
+    from albireo.codec.item_kinds import kinds_in
+
+    try:
+        return kinds_in(table.schema.metadata)
+    except msgspec.DecodeError as error:
+        raise AnswerNotUnderstood(HISTORY_PIECE.name, str(error)) from error

@@ -32,6 +32,7 @@ BAD_SENSOR_FAILURE: Final = Quality(0x808C_0000)
 BAD_OUT_OF_SERVICE: Final = Quality(0x808D_0000)
 BAD_NO_DATA: Final = Quality(0x809B_0000)
 BAD_DATA_LOST: Final = Quality(0x809D_0000)
+BAD_AGGREGATE_INVALID_INPUTS: Final = Quality(0x80D6_0000)
 
 # Historian bits (Part 11, 6.3.1): info type DataValue plus what kind of value this is.
 CALCULATED: Final = 0x0401

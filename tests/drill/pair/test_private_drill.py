@@ -78,7 +78,7 @@ def recorded(pair: Pair, member: str) -> tuple[list[int], int]:
             " AND value_i64 > 0 ORDER BY epoch, sequence"
         )
         gaps = found.rows("SELECT sum(lost) AS lost FROM gaps WHERE reason = 'not_replicated'")
-    return values["value_i64"], int(gaps["lost"][0] or 0)
+    return values.to_pydict()["value_i64"], int(gaps.to_pydict()["lost"][0] or 0)
 
 
 def test_each_history_has_what_its_member_took(pair: Pair) -> None:

@@ -101,7 +101,7 @@ def stored(pair: Pair, member: str, upto: int) -> dict[str, list[Any]]:
     gaps = f"SELECT source, from_ns, to_ns, sequence FROM gaps WHERE sequence <= {upto} ORDER BY sequence"
     with sql.connect(pair.data(member)) as database:
         found = {name: database.rows(sql) for name, sql in (("samples", by_item), ("events", events), ("gaps", gaps))}
-    return {f"{table}.{name}": column for table, columns in found.items() for name, column in columns.items()}
+    return {f"{table}.{name}": column for table, rows in found.items() for name, column in rows.to_pydict().items()}
 
 
 def copied(pair: Pair, member: str) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def test_no_text_of_others_steers_the_terminal_or_a_spreadsheet(tmp_path: Path) 
         assert not set(printed) & {"\x1b", "\x9b", "\u202e", "\r"}
     file = tmp_path / "out.csv"
     asked(history, tmp_path, "mode", "--aggregate", "raw", "--format", "csv", "--output", str(file), *RANGE)
-    written = [row[1] for row in csv.reader(io.StringIO(file.read_bytes().decode(), newline=""))][1:]
+    written = [row[2] for row in csv.reader(io.StringIO(file.read_bytes().decode(), newline=""))][1:]
     assert written == [HOSTILE, "'=1+1", "'+1", "'-1", "'@SUM(A1)", "plain"]
     answered = rows_of(asked(history, tmp_path, "mode", "--aggregate", "raw", *RANGE, "--json"))
     assert [row["value"] for row in answered] == texts

@@ -43,7 +43,16 @@ def test_rows_aggregates_and_events_come_as_arrow_tables(tmp_path: Path) -> None
         lone.produce(DESK, ROWS)
         with connected(lone) as client:
             wait_for(len(ROWS), lambda: client.history("co", DAY_ZERO, END))
-            table = client.history("co", DAY_ZERO, END)
+            shown = client.history("co", DAY_ZERO, END)
+            frame = shown.to_pandas()
+            assert list(frame.columns) == ["time", "item", "value", "unit", "quality"]
+            assert (str(frame["time"].dtype), str(frame["value"].dtype)) == ("datetime64[us, UTC]", "float64")
+            assert frame.iloc[7].tolist() == [frame["time"][7], f"{NODE}:co", 7.0, "", "Good"]
+            assert frame["time"][7].value == DAY_ZERO + 7 * SECOND
+            assert client.history("co", 0, 1).schema.equals(shown.schema), "empty, it has the same types"
+            columns = client.history(["co"], DAY_ZERO, END, wide=True).schema.names
+            assert columns == ["time", f"{NODE}:co", f"{NODE}:co:quality"]
+            table = client.history("co", DAY_ZERO, END, raw=True)
             assert table.column("value_f64").to_pylist() == [row[2] for row in ROWS]
             assert table.column("source_ns").to_pylist() == [row[1] for row in ROWS]
             assert b"complete_to_ns" in table.schema.metadata
@@ -51,7 +60,7 @@ def test_rows_aggregates_and_events_come_as_arrow_tables(tmp_path: Path) -> None
             assert minutes.column("value").to_pylist()[:2] == [59.0, 119.0]
             assert minutes.to_pandas()["rows"].sum() == len(ROWS)
             last = client.history("co", DAY_ZERO, END, aggregate="last", every_s=1000)
-            assert last.column("value_f64").to_pylist() == [999.0, 1999.0]
+            assert last.column("value").to_pylist() == [999.0, 1999.0]
             events = client.events(0)
             assert len(events) >= 1 and "kind" in events.schema.names
             with pytest.raises(NodeRefused, match="nothing"):
@@ -59,7 +68,8 @@ def test_rows_aggregates_and_events_come_as_arrow_tables(tmp_path: Path) -> None
 
     async def asynchronous(lone: LoneNode) -> None:
         async with await aconnect(lone.endpoint, keys=lone.keys[DESK], timeout_s=PATIENCE_S) as client:
-            assert len(await client.history("co", DAY_ZERO, END)) == len(ROWS)
+            frame = (await client.history("co", DAY_ZERO, END)).to_pandas()
+            assert (len(frame), frame["quality"].unique().tolist()) == (len(ROWS), ["Good"])
             assert len(await client.events(0)) >= 1
 
     async def world() -> None:

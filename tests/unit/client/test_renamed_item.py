@@ -32,7 +32,7 @@ def test_a_renamed_item_has_its_history_under_the_new_name(tmp_path: Path) -> No
                 with client.producer("meter", [item]) as producer:
                     producer.offer([msgspec.structs.replace(batch(value), source_ns=now + value, node_ns=now)])
             wait_for(3, lambda: client.history("counted", 0))
-            assert client.history("counted", 0).column("value_i64").to_pylist() == [1, 2, 3]
+            assert client.history("counted", 0).column("value").to_pylist() == [1, 2, 3]
             with pytest.raises(NodeRefused, match=ITEM.name):
                 client.history(ITEM.name, 0)
 

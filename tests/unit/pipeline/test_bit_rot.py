@@ -78,7 +78,7 @@ def test_sql_names_a_flipped_bit_too(tmp_path: Path) -> None:
     (entry,) = store.manifest.of_kind(FileKind.SAMPLES)
     flipped(store.root / entry.path, store.root / entry.path, entry.size_bytes // 2, 3)
     with Database(store.root) as database:
-        assert database.rows("SELECT count(*) AS n FROM gaps") == {"n": [3]}
+        assert database.rows("SELECT count(*) AS n FROM gaps").to_pydict() == {"n": [3]}
         with pytest.raises(HistoryDamaged, match="samples"):
             database.rows("SELECT sum(value_f64) FROM Samples")
 

@@ -18,7 +18,6 @@ from albireo.cli.output import ExitCode, Failure, progress
 from albireo.client import Client, HistoryCutShort
 from albireo.client.history import ToldRows
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
-from albireo.model.value import ValueType
 from albireo.node.history.errors import UnknownItem
 from albireo.node.history.query import TimeRange
 
@@ -31,7 +30,6 @@ class FarItem(NamedTuple):
     item_id: int
     name: str
     unit: str
-    value_type: ValueType
 
 
 def far_item(client: Client, name: str) -> FarItem:
@@ -50,7 +48,7 @@ def far_item(client: Client, name: str) -> FarItem:
     if len(found) != 1:
         raise UnknownItem(name)
     (one,) = found
-    return FarItem(far_node(client, one.name), one.item_id, one.name, one.item.unit, one.item.value_type)
+    return FarItem(far_node(client, one.name), one.item_id, one.name, one.item.unit)
 
 
 def far_node(client: Client, name: str) -> str:
@@ -62,7 +60,7 @@ def far_node(client: Client, name: str) -> str:
 def _item_below(client: Client, name: str) -> FarItem:
     """An item of a node below, as the history of the node that is asked knows it."""
     known = msgspec.convert(client.ask("history_item", of="history", name=name), _ItemTold)
-    return FarItem(known.node, known.item_id, f"{known.node}:{known.name}", known.unit, ValueType(known.value_type))
+    return FarItem(known.node, known.item_id, f"{known.node}:{known.name}", known.unit)
 
 
 class _ItemTold(msgspec.Struct, kw_only=True):
@@ -70,7 +68,6 @@ class _ItemTold(msgspec.Struct, kw_only=True):
     item_id: int
     name: str
     unit: str
-    value_type: int
 
 
 def far_names(client: Client, rows: list[dict[str, Any]], node: str = "") -> dict[int, str]:
@@ -90,7 +87,7 @@ def far_names(client: Client, rows: list[dict[str, Any]], node: str = "") -> dic
 
 def first_row_ns(client: Client, item: FarItem, span: TimeRange) -> int | None:
     """Source time of the first row ever stored, if it lies in the range."""
-    first = client.history(item.item_id, -TIME_LIMIT_NS, span.to_ns, limit=1, node=item.node)
+    first = client.history(item.item_id, -TIME_LIMIT_NS, span.to_ns, limit=1, node=item.node, raw=True)
     source_ns: int | None = first.column("source_ns").to_pylist()[0] if len(first) else None
     return source_ns if source_ns is not None and source_ns >= span.from_ns else None
 

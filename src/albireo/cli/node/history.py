@@ -1,4 +1,4 @@
-"""`albireo history`: stored values of an item, raw or per interval; SQL over the files.
+"""`albireo history`: stored values of items, raw or per interval; SQL over the files.
 
 On its machine the files of a node are read, whether it runs or not; a node elsewhere is asked (far_history.py).
 """
@@ -7,11 +7,15 @@ import contextlib
 import csv
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from click.core import ParameterSource
 
@@ -29,40 +33,39 @@ from albireo.cli.place import FILE
 from albireo.cli.safe_text import cell_text
 from albireo.cli.target import FarNode, Place, node_client, place_option, refused, seal_here
 from albireo.cli.timespan import DURATION, TIME
-from albireo.client import HistoryCutShort
+from albireo.client import HistoryCutShort, readable
+from albireo.client.history import items_of
+from albireo.codec.item_kinds import ItemKinds
+from albireo.model import quality
 from albireo.model.instant import SECOND
-from albireo.model.value import Value, ValueType
+from albireo.model.refusal import RefusalCode
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError, HistoryRefused, QueryRefused
 from albireo.node.history.per_interval import AGGREGATES, RAW, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
-from albireo.node.history.rows import value_type_of
 from albireo.node.history.sql import connect
 
 RAW_ROWS_MAX: Final = 1_000_000
+_FILES: Final = ("csv", "parquet")
 
 
 @click.command("history")
-@click.argument("item", required=False)
+@click.argument("items", metavar="[ITEM]...", nargs=-1)
 @click.option("--from", "from_ns", type=TIME, default="-1h", show_default=True, help="Start: ISO time, -2h, now.")
 @click.option("--to", "to_ns", type=TIME, default="now", show_default=True, help="End (not included).")
 @click.option("--every", "every_ns", type=DURATION, default="1m", show_default=True, help="Interval: 10s, 1m, 1h, 1d.")
 @click.option("--aggregate", type=click.Choice(AGGREGATES), default="average", show_default=True)
-@click.option("--format", "form", type=click.Choice(["table", "csv", "json", "parquet"]), default="table")
+@click.option("--format", "form", type=click.Choice(["table", "json", *_FILES]), default="table")
 @click.option("--output", type=FILE, help="File to write; needed for parquet.")
+@click.option("--wide", is_flag=True, help="CSV and Parquet: a row for each time, a column for each item.")
+@click.option("--raw", is_flag=True, help="CSV and Parquet: nanoseconds and codes instead of times and words.")
 @click.option("--uncertain-is-good", is_flag=True, help="Use uncertain values too (TreatUncertainAsBad = false).")
 @click.option("--only-raw", is_flag=True, help="Compute from raw rows even where stored sums would do.")
-@click.option("--sql", default=None, help="A query over samples, partials, gaps, events, items (needs duckdb).")
+@click.option("--sql", default=None, help="A query over samples, readings, partials, gaps, events, items (duckdb).")
 @place_option
 @printed
-def command(
-    item: str | None,
-    sql: str | None,
-    place: Place,
-    form: str,
-    **options: Any,
-) -> Output:
-    """Values of ITEM (a full name such as root:co_1, or co_1), time-weighted per interval.
+def command(items: tuple[str, ...], sql: str | None, place: Place, form: str, **options: Any) -> Output:
+    """Values of each ITEM (a full name such as root:co_1, or co_1), time-weighted per interval.
 
     At a node above, root/north:co_1 is an item of the node root/north below it; north:co_1 will do if no other node is
     called so.
@@ -71,9 +74,12 @@ def command(
     whole multiples of their length, UTC: minutes on the minute, days at midnight.
 
     Every value has a quality: with the defaults Good means that all of the interval was good, Bad that nothing was.
+    Each value has the type and the unit of its own time. An average, minimum or maximum over several is none.
     """
     if form == "json":
         ask_for_json()
+    if (options["wide"] or options["raw"]) and (sql is not None or form not in _FILES):
+        raise Failure("--wide and --raw are of CSV and Parquet", "add --format csv or parquet", ExitCode.USAGE)
     is_chosen = click.get_current_context().get_parameter_source("from_ns") is not ParameterSource.DEFAULT
     question = {"is_chosen": is_chosen, **{name: options[name] for name in _QUESTION}}
     if question["aggregate"] != RAW:
@@ -81,53 +87,127 @@ def command(
     try:
         if sql is not None:
             answer = _asked_in_sql(place, sql)
-        elif item is None:
+        elif not items:
             raise Failure("which item?", "albireo history ITEM, or --sql QUERY", ExitCode.USAGE)
-        elif isinstance(place, FarNode):
-            answer = _asked_far(place, item, **question)
         else:
-            answer = _asked_here(place, item, **question)
+            answer = _joined(place, items, question)
+        return _output(answer, form, options)
     except HistoryRefused as error:
         raise refused(error.refusal) from error
-    except (HistoryError, ValueError) as error:
+    except (HistoryError, ValueError, OverflowError, pa.ArrowException) as error:
         raise Failure(str(error)) from error
-    return _output(answer, form, options["output"])
 
 
 _QUESTION: Final = ("from_ns", "to_ns", "every_ns", "aggregate", "uncertain_is_good", "only_raw")
 
 
-class _Table:
-    """An answer: columns of equal length, and what it is an answer to."""
+class _Part(msgspec.Struct, frozen=True, eq=False):
+    """An answer about one item."""
 
-    def __init__(
-        self, about: dict[str, Any], columns: dict[str, list[Any]], cut: HistoryCutShort | None = None
-    ) -> None:
-        """`cut`: why it ended before its end."""
-        self.about = about
-        self.columns = columns
-        self.cut = cut
+    about: dict[str, Any]
+    table: pa.Table
+    """Rows as a history gives them."""
+    kinds: ItemKinds
+    cut: HistoryCutShort | None = None
+    """Why it ended before its end."""
 
+    @property
     def goes_on_ns(self) -> int:
         """Time from which on rows are missing, if it was cut."""
-        if starts := self.columns.get("start_ns"):
-            return int(starts[-1] + self.about["every_ns"])
-        times = self.columns.get("source_ns") or [self.about["from_ns"]]
-        return int(times[-1])
+        name = "start_ns" if "start_ns" in self.table.column_names else "source_ns"
+        if not len(self.table):
+            return int(self.about["from_ns"])
+        last: int = self.table[name][-1].as_py()
+        return last + (self.about["every_ns"] if name == "start_ns" else 0)
+
+
+class _Table(msgspec.Struct, frozen=True, eq=False):
+    """An answer: its rows, and what it is an answer to."""
+
+    about: dict[str, Any]
+    table: pa.Table
+    """Typed rows (client.readable), or those of a query."""
+    kinds: Sequence[ItemKinds] = ()
+    cut: _Part | None = None
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns in Python's objects. A value of whatever type stands in `value`."""
+        found = {name: _objects(self.table[name]) for name in self.table.column_names}
+        typed = [
+            found.pop(name) for name in list(found) if self.kinds and name.startswith("value_") and name[6:] in _WORDS
+        ]
+        if typed:
+            found["value"] = [next((one for one in row if one is not None), None) for row in zip(*typed, strict=True)]
+        if len(self.kinds) == 1:
+            del found["item"]
+        first = [name for name in ("start_ns", "source_ns", "item", "value") if self.kinds and name in found]
+        return {name: found[name] for name in dict.fromkeys([*first, *found])}
 
     def plain(self) -> dict[str, Any]:
         """The answer as JSON has it."""
-        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows()]
-        for row in rows:
-            if isinstance(row.get("quality"), int):
-                row["quality_name"] = quality_text(row["quality"])
-        return self.about | {"rows": rows}
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        return list(zip(*self.columns.values(), strict=True))
+        columns = self.columns()
+        if self.kinds:
+            columns["quality_name"] = [quality_text(one) for one in columns["quality"]]
+        return self.about | {
+            "rows": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        }
 
 
-def _asked_here(data: Path, name: str, **options: Any) -> _Table:
+_WORDS: Final = ("float", "int", "bool", "text")
+
+
+def _objects(column: "pa.ChunkedArray[Any]") -> list[Any]:
+    kind = column.type
+    if pa.types.is_timestamp(kind):  # Arrow would look the zone up in a list that not every machine has; it is UTC.
+        moments: list[Any] = column.cast(pa.timestamp("us"), safe=False).to_pylist()
+        return [one and one.replace(tzinfo=UTC) for one in moments] if kind.tz else moments
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        return [None if one is None else int(one) for one in column.to_pylist()]
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def _joined(place: Place, names: Sequence[str], question: dict[str, Any]) -> _Table:
+    """The answers about several items as one, up to the first that was cut short."""
+    parts: dict[str, _Part] = {}
+    rows = 0
+    for name in dict.fromkeys(names):
+        part = (
+            _asked_far(place, name, **question) if isinstance(place, FarNode) else _asked_here(place, name, **question)
+        )
+        parts[part.kinds.name] = part
+        rows += len(part.table)
+        if rows > RAW_ROWS_MAX:
+            raise QueryRefused(f"more than {RAW_ROWS_MAX} rows", "ask for a shorter range", RefusalCode.TOO_MUCH)
+        if part.cut is not None:
+            break
+    # Ids are a node's own, and the items may be of several.
+    kinds = [msgspec.structs.replace(one.kinds, item_id=at) for at, one in enumerate(parts.values())]
+    tables = [
+        one.table.set_column(one.table.column_names.index("item_id"), "item_id", pa.array(np.full(len(one.table), at)))
+        for at, one in enumerate(parts.values())
+    ]
+    about = [one.about for one in parts.values()]
+    typed = readable.typed(pa.concat_tables(tables), kinds, question["aggregate"])
+    cut = next((one for one in parts.values() if one.cut is not None), None)
+    _say_kinds(typed, kinds)
+    return _Table(about[0] if len(about) == 1 else {"items": about}, typed, kinds, cut)
+
+
+def _say_kinds(table: pa.Table, kinds: Sequence[ItemKinds]) -> None:
+    """Say of which items the answer has values of several kinds."""
+    for one in kinds:
+        if len(one.types) > 1:
+            rows = table.filter(pc.equal(table["item"], pa.scalar(one.name)))
+            is_torn = quality.BAD_AGGREGATE_INVALID_INPUTS in rows["quality"].unique().to_pylist()
+            if is_torn or len(rows["unit"].unique()) > 1:
+                told = ", then ".join(
+                    f"{readable.word(kind)} [{unit}]" for kind, unit in zip(one.types, one.units, strict=True)
+                )
+                say(f"{one.name} was {told}: values are told as they were then, and no number is made of both")
+
+
+def _asked_here(data: Path, name: str, **options: Any) -> _Part:
     access = HistoryAccess(data, name.rpartition(":")[0])
     item: Any = access.item(name)
     reader = access.reader([item["item_id"]])
@@ -139,13 +219,13 @@ def _asked_here(data: Path, name: str, **options: Any) -> _Table:
         "complete_to_ns": reader.complete_to_ns,
         "gaps": _of_item(reader.gaps(span, item["item_id"]), item["item_id"]),
     }
-    answer = _Table(about, _columns(_stored_table(reader, item, span, options), value_type_of(item), options))
+    table = _stored_table(reader, item, span, options)
     if not access.is_live:
         say("the node does not run: what is stored in files is shown")
-    return answer
+    return _Part(about, table, reader.declared().kinds(item["item_id"]))
 
 
-def _asked_far(place: FarNode, name: str, **options: Any) -> _Table:
+def _asked_far(place: FarNode, name: str, **options: Any) -> _Part:
     span = TimeRange(options["from_ns"], options["to_ns"])
     every_ns = options["every_ns"]
     if options["aggregate"] != RAW:
@@ -168,13 +248,13 @@ def _asked_far(place: FarNode, name: str, **options: Any) -> _Table:
                 limit=RAW_ROWS_MAX + 1 if options["aggregate"] == RAW else None,
                 told=told,
                 node=item.node,
+                raw=True,
             ),
         )
-    if len(table) > RAW_ROWS_MAX:
-        raise QueryRefused(f"more than {RAW_ROWS_MAX} rows; ask for a shorter range")
     about = _about(item.name, item.unit, span, options)
     about |= {"complete_to_ns": complete_to_ns(table), "gaps": _of_item(gaps, item.item_id)}
-    return _Table(about, _columns(table, item.value_type, options), cut)
+    (kinds,) = items_of(table)
+    return _Part(about, table, kinds, cut)
 
 
 def _about(item: str, unit: str, span: TimeRange, options: dict[str, Any]) -> dict[str, Any]:
@@ -219,42 +299,16 @@ def _stored_table(reader: StoredHistory, item: Any, span: TimeRange, options: di
     return interval_table(reader, item, span, wanted)
 
 
-def _columns(table: pa.Table, value_type: ValueType, options: dict[str, Any]) -> dict[str, list[Any]]:
-    """The columns that are shown."""
-    match options["aggregate"]:
-        case "raw":
-            return _raw_columns(table, value_type)
-        case "last":
-            return {"start_ns": table.column("start_ns").to_pylist(), **_raw_columns(table, value_type)}
-        case _:
-            return table.select([name for name in table.column_names if name != "item_id"]).to_pydict()
-
-
-def _raw_columns(table: pa.Table, value_type: ValueType) -> dict[str, list[Any]]:
-    return {
-        "source_ns": table.column("source_ns").to_pylist(),
-        "value": [_value(row, value_type) for row in table.select(["value_f64", "value_i64", "value_str"]).to_pylist()],
-        "quality": table.column("quality").to_pylist(),
-        "sequence": table.column("sequence").to_pylist(),
-    }
-
-
-def _value(row: dict[str, Any], value_type: ValueType) -> Value | None:
-    value: Value | None = next((one for one in row.values() if one is not None), None)
-    return bool(value) if value_type is ValueType.BOOL and value is not None else value
-
-
 def _asked_in_sql(place: Place, sql: str) -> _Table:
     if isinstance(place, FarNode):
         remedy = "run it there with --data DIR; or fetch values: albireo history ITEM --format parquet --output FILE"
         raise Failure("--sql reads the files of a node, so it runs on its machine only", remedy, ExitCode.USAGE)
     seal_here(place)
     with connect(place) as database:
-        table = database.rows(sql)
-    return _Table({"sql": sql}, table)
+        return _Table({"sql": sql}, database.rows(sql))
 
 
-def _output(answer: _Table, form: str, file: Path | None) -> Output:
+def _output(answer: _Table, form: str, options: dict[str, Any]) -> Output:
     value: dict[str, Any] = {}
     text: TextTable | tuple[()] = ()
     if json_asked():
@@ -262,36 +316,50 @@ def _output(answer: _Table, form: str, file: Path | None) -> Output:
     elif form == "table":
         text = _text_table(answer)
     else:
-        _write(answer, form, file)
-    failure = None if answer.cut is None else cut_failure(answer.cut, answer.goes_on_ns(), value)
+        _write(answer, form, options)
+    cut = answer.cut
+    failure = None if cut is None or cut.cut is None else cut_failure(cut.cut, cut.goes_on_ns, value)
     return Output(value, text, failure=failure)
 
 
-def _write(answer: _Table, form: str, file: Path | None) -> None:
+def _write(answer: _Table, form: str, options: dict[str, Any]) -> None:
     """Write it as CSV, to standard output if no file is named, or as Parquet."""
+    file: Path | None = options["output"]
+    table = readable.wide(answer.table, answer.kinds, options["aggregate"]) if options["wide"] else answer.table
+    if answer.kinds and not options["raw"]:
+        table = readable.readable(table)
     if form == "csv":
         with file.open("w", newline="", encoding="utf-8") if file else contextlib.nullcontext(sys.stdout) as stream:
             writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(answer.columns)
+            writer.writerow(table.column_names)
             is_shown = file is None and sys.stdout.isatty()
-            writer.writerows([cell_text(one, is_shown=is_shown) for one in row] for row in answer.rows())
+            rows = zip(*(_objects(column) for column in table.columns), strict=True)
+            writer.writerows([_csv_cell(one, is_shown=is_shown) for one in row] for row in rows)
     elif file is None:
         raise Failure("parquet is not for a terminal", "add --output FILE", ExitCode.USAGE)
     else:
-        pq.write_table(pa.table(answer.columns), file, compression="zstd")
-        say(f"{counted(len(answer.rows()), 'row')} in {file}")
+        pq.write_table(table, file, compression="zstd")
+        say(f"{counted(len(table), 'row')} in {file}")
+
+
+def _csv_cell(value: object, *, is_shown: bool) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds")
+    return cell_text(value, is_shown=is_shown)
 
 
 def _text_table(answer: _Table) -> TextTable:
-    unit = answer.about.get("unit", "")
     shown: dict[str, Sequence[object]] = {}
-    for name, column in answer.columns.items():
+    columns = answer.columns()
+    if not answer.kinds:
+        return TextTable(list(columns), zip(*columns.values(), strict=True))
+    for name, column in columns.items():
         if name in ("start_ns", "source_ns"):
             shown["from (UTC)" if name == "start_ns" else "source time (UTC)"] = [moment_text(one) for one in column]
         elif name == "value":
-            shown["value"] = [value_text(one, unit) for one in column]
-        elif name == "quality" and "aggregate" in answer.about:
-            shown["quality"] = [quality_text(one) for one in column]
-        elif not name.endswith("_ns") or "sql" in answer.about:
+            shown[name] = [value_text(one, unit) for one, unit in zip(column, columns["unit"], strict=True)]
+        elif name == "quality":
+            shown[name] = [quality_text(one) for one in column]
+        elif name != "unit" and not name.endswith("_ns"):
             shown[name] = column
-    return TextTable(list(shown), zip(*shown.values(), strict=True), title=str(answer.about.get("item", "")))
+    return TextTable(list(shown), zip(*shown.values(), strict=True), title=answer.about.get("item", ""))

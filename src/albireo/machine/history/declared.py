@@ -2,7 +2,8 @@
 
 A version begins when CORE appended the declaration, and ends with the next one of the item, or when the item was
 forgotten. So what a gap or a hold asks - whose item was it then, how soon was it stale - has the answer of that time,
-whatever was declared since.
+whatever was declared since. Which version a sample is of is told by sequences of the log (`kinds`), not by times: a
+program may have any clock.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,23 +11,25 @@ from typing import Final
 
 import numpy as np
 
+from albireo.codec.item_kinds import ItemKinds
 from albireo.machine.history.trace import PLAIN_HOLDS, Holds, hold_limit_ns
 from albireo.model.bounded import INT64_MAX
 from albireo.model.instant import SECOND
 from albireo.model.item import KnownItem
+from albireo.model.value import ValueType
 
 Row = dict[str, object]
 STALE_NS_MAX: Final = 2**62
 """Longest stale time that is stored; no hold is as long."""
 VERSIONS_MAX: Final = 100
 """Most versions kept of one item; the oldest are left out then."""
-_MOMENTS: Final = ("valid_from_ns", "valid_to_ns")
+_MOMENTS: Final = ("valid_from_ns", "valid_to_ns", "sequence")
 WHOLE_NODE: Final = ("core", "history")
 """Sources whose gaps without items touch every item of the node."""
 
 
-def item_row(known: KnownItem, valid_from_ns: int | None = None) -> Row:
-    """A declaration as a row of codec.history.ITEMS. `valid_from_ns` None: nobody knows since when."""
+def item_row(known: KnownItem, valid_from_ns: int | None = None, sequence: int = 0) -> Row:
+    """A declaration as a row of codec.history.ITEMS. `valid_from_ns` None, `sequence` 0: nobody knows since when."""
     alarm = known.item.alarm
     stale_s = None if alarm is None else alarm.stale_s
     return {
@@ -40,6 +43,7 @@ def item_row(known: KnownItem, valid_from_ns: int | None = None) -> Row:
         "stale_ns": None if stale_s is None else int(min(stale_s * SECOND, STALE_NS_MAX)),
         "valid_from_ns": valid_from_ns,
         "valid_to_ns": None,
+        "sequence": sequence,
     }
 
 
@@ -119,6 +123,23 @@ class DeclaredItems:
             np.array([hold_limit_ns(_optional(row["stale_ns"])) for row in versions], np.int64),
         )
 
+    def kinds(self, item_id: int) -> ItemKinds:
+        """Types and units of the item's values; of one that nobody declared: numbers without a unit."""
+        versions = self.versions.get(item_id, ())
+        found = [
+            row
+            for before, row in zip((None, *versions), versions, strict=False)
+            if before is None or _is_other(before, row)
+        ]
+        last = versions[-1] if versions else None
+        return ItemKinds(
+            item_id=item_id,
+            name=f"{last['node']}:{last['name']}" if last else str(item_id),
+            declared=tuple(_number(row["sequence"], 0) for row in found) or (0,),
+            types=tuple(ValueType(_number(row["value_type"], 0)) for row in found) or (ValueType.FLOAT64,),
+            units=tuple(str(row["unit"]) for row in found) or ("",),
+        )
+
 
 def end_row(item_id: int, at_ns: int) -> Row:
     """The item was forgotten."""
@@ -160,6 +181,11 @@ def _joined(past: tuple[Row, ...], known: tuple[Row, ...], before_ns: int) -> tu
 
 def _content(row: Row) -> Row:
     return {name: value for name, value in row.items() if name not in _MOMENTS}
+
+
+def _is_other(before: Row, row: Row) -> bool:
+    """Whether values of the two versions are not of one kind."""
+    return (before["value_type"], before["unit"]) != (row["value_type"], row["unit"])
 
 
 def _is_in_force(row: Row, adapter: str) -> bool:

@@ -25,6 +25,7 @@ from albireo.machine.history.aggregate import (
     Rows,
     extremes,
     float_sums,
+    severity,
     sums,
 )
 from albireo.machine.history.trace import (
@@ -52,6 +53,7 @@ class Weights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     bad_ns: Ints
     start_value: Floats
     """Value that holds at the start of the interval for more than an instant, if usable; else NaN."""
+    is_held: NDArray[np.bool_]
     last_value: Floats
     last_quality: Ints
     last_ns: Ints
@@ -77,6 +79,8 @@ class Intervals(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     maximum_ns: Ints
     start_value: Floats
     """Value that holds at the start of the interval for more than an instant, if usable; else NaN."""
+    is_held: NDArray[np.bool_]
+    """Whether such a value holds there, be it a number or a text."""
     last_value: Floats
     """Value that holds at the end of the interval, NaN where none does; its quality and time follow."""
     last_quality: Ints
@@ -121,6 +125,7 @@ def weigh(trace: Trace, edges: Ints, settings: AggregateSettings) -> Weights:
         uncertain_ns=durations[q.UNCERTAIN_CLASS],
         bad_ns=durations[q.BAD_CLASS],
         start_value=np.where(is_usable, carried.value, np.nan),
+        is_held=is_usable,
         last_value=last_value,
         last_quality=last_quality,
         last_ns=last_ns,
@@ -233,6 +238,44 @@ def qualities(intervals: Intervals, settings: AggregateSettings, width_ns: int) 
     return quality
 
 
+def kinds_of(
+    rows: Rows, kind: NDArray[np.intp], intervals: Intervals, settings: AggregateSettings
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Kind of the last usable value of each interval, and whether values of several kinds took part in it.
+
+    Args:
+        rows: the rows that the intervals were made of, from the one that holds at their start on.
+        kind: that of each row (codec.item_kinds).
+    """
+    is_usable = severity(rows.quality) <= settings.usable_max
+    ns, kind = rows.source_ns[is_usable], kind[is_usable]
+    count = len(intervals)
+    if len(ns) == 0:
+        return np.zeros(count, np.intp), np.zeros(count, np.bool_)
+    at = np.searchsorted(ns, intervals.edges)
+    first, last = at[:-1] - intervals.is_held, np.maximum(at[1:] - 1, 0)
+    changes = np.append(0, np.cumsum(kind[1:] != kind[:-1]))
+    return kind[last], (first < last) & (changes[last] > changes[np.clip(first, 0, len(ns) - 1)])
+
+
+def steps(
+    rows: Rows, kind: NDArray[np.intp], at_ns: Ints, settings: AggregateSettings, is_number: NDArray[np.bool_]
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Kind of the usable value before each time, and whether no line leads from it to the next one.
+
+    Args:
+        rows, kind: as in `kinds_of`.
+        is_number: whether lines lead between values of each kind.
+    """
+    is_usable = severity(rows.quality) <= settings.usable_max
+    ns, kind = rows.source_ns[is_usable], kind[is_usable]
+    if len(ns) == 0:
+        return np.zeros(len(at_ns), np.intp), np.ones(len(at_ns), np.bool_)
+    before = np.maximum(np.searchsorted(ns, at_ns, side="right") - 1, 0)
+    after = np.minimum(before + 1, len(ns) - 1)
+    return kind[before], ~is_number[kind[before]] | (kind[after] != kind[before])
+
+
 class _Carried(msgspec.Struct, frozen=True, eq=False):
     """Value that holds over from before each interval, and for how long."""
 
@@ -320,6 +363,7 @@ def _assembled(
         maximum=maximum,
         maximum_ns=maximum_ns,
         start_value=weights.start_value,
+        is_held=weights.is_held,
         last_value=weights.last_value,
         last_quality=weights.last_quality,
         last_ns=weights.last_ns,

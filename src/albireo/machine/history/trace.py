@@ -160,10 +160,12 @@ def _limited(trace: Trace, holds: Holds) -> Trace:
     return _insert(trace, over + 1, trace.ns[over] + limit[over], NOTHING, int(q.BAD_NO_DATA))
 
 
-def interpolated(trace: Trace, at_ns: Ints, settings: AggregateSettings, *, is_stepped: bool) -> tuple[Floats, Ints]:
+def interpolated(
+    trace: Trace, at_ns: Ints, settings: AggregateSettings, *, is_stepped: NDArray[np.bool_] | bool
+) -> tuple[Floats, Ints]:
     """Value and StatusCode at each of `at_ns` (Part 13, 5.4.3.4, 3.1.8).
 
-    Usable rows on both sides: on the line between them, or the earlier one if `is_stepped`; Uncertain_DataSubNormal
+    Usable rows on both sides: on the line between them, or the earlier one where `is_stepped`; Uncertain_DataSubNormal
     when rows that are not usable lie between. Only an earlier one: it is extrapolated as a step, uncertain. A hole is
     not bridged: from it to the next usable row there is no data.
     """
@@ -187,14 +189,14 @@ def interpolated(trace: Trace, at_ns: Ints, settings: AggregateSettings, *, is_s
     exact = trace.ns[before] == target
     is_cut = (holes[here[found] + 1] > holes[before]) & ~exact
     span = np.where(has_after, trace.ns[after] - trace.ns[before], 1)
+    is_stepped = np.broadcast_to(is_stepped, at_ns.shape)[found]
     share = (target - trace.ns[before]) / np.maximum(span, 1)
     is_held = exact | is_stepped | ~has_after | crosses
     with np.errstate(over="ignore", invalid="ignore"):
         sloped = trace.value[before] + share * (trace.value[after] - trace.value[before])
     value[found] = np.where(is_cut, np.nan, np.where(is_held, trace.value[before], sloped))
     is_clean = (trace.classes[before] == q.GOOD_CLASS) & (exact | ((after == before + 1) & has_after & ~crosses))
-    if is_stepped:
-        is_clean |= (trace.classes[before] == q.GOOD_CLASS) & (here[found] == before)
+    is_clean |= is_stepped & (trace.classes[before] == q.GOOD_CLASS) & (here[found] == before)
     computed = np.where(is_clean, int(q.GOOD), int(q.UNCERTAIN_DATA_SUB_NORMAL)) | np.where(exact, 0, q.INTERPOLATED)
     quality[found] = np.where(is_cut, int(q.BAD_NO_DATA), computed)
     return value, quality

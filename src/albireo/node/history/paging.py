@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from albireo.codec.history import DAY_NS, EVENTS, SAMPLES, FileKind, Manifest
+from albireo.codec.item_kinds import metadata_of
 from albireo.codec.questions.history import (
     PIECE_ROWS_MAX,
     AnyPieceQuestion,
@@ -158,8 +158,12 @@ class PagedHistory:
                 break
         else:
             place = (ids[ITEMS_AT_ONCE], *first) if len(ids) > ITEMS_AT_ONCE else None
-        table = pa.concat_tables(tables)
+        table = self._with_kinds(pa.concat_tables(tables), ids[:ITEMS_AT_ONCE])
         return self._cut(reader, table, cursor.RAW, place, ("item_id", *_SAMPLE_KEYS))
+
+    def _with_kinds(self, table: pa.Table, looked_at: Sequence[int]) -> pa.Table:
+        """The table with the kinds of the items that its piece looks at, of those without a row too."""
+        return table.replace_schema_metadata(metadata_of([self._declared.kinds(one) for one in looked_at]))
 
     def _streaks_of(self, reader: StoredHistory, item_id: int, from_ns: int, to_ns: int) -> Iterator[Streak]:
         keys = _SAMPLE_KEYS[:2]  # Files are sorted by these.
@@ -209,7 +213,8 @@ class PagedHistory:
             rows_left -= count
             if end < span.to_ns:
                 at.insert(0, (one, end))
-        return self._cut_intervals(reader, pa.concat_tables(tables), at[0] if at else None, wanted)
+        table = self._with_kinds(pa.concat_tables(tables), ids[:SPANS_AT_ONCE])
+        return self._cut_intervals(reader, table, at[0] if at else None, wanted)
 
     def _some_intervals(
         self, reader: StoredHistory, item_id: int, span: TimeRange, wanted: Aggregation, rows_max: int
@@ -229,7 +234,7 @@ class PagedHistory:
                     raise
                 count //= 2
                 continue
-            return _with_item(table, item_id), end, count
+            return table, end, count
 
     def _cut_intervals(
         self, reader: StoredHistory, table: pa.Table, place: Place | None, wanted: Aggregation
@@ -283,13 +288,6 @@ def _span(from_ns: int, to_ns: int) -> TimeRange:
     if low >= high:
         raise QueryRefused("a range must end after it begins")
     return TimeRange(low, high)
-
-
-def _with_item(table: pa.Table, item_id: int) -> pa.Table:
-    """The table with a column of the item's id, if it has none."""
-    if "item_id" in table.column_names:
-        return table
-    return table.add_column(0, "item_id", pa.array(np.full(len(table), item_id, np.int64)))
 
 
 def _gap_place(row: Row) -> Place:

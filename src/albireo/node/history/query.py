@@ -31,11 +31,12 @@ from albireo.machine.history.aggregate import (
     partials_of,
 )
 from albireo.machine.history.declared import DeclaredItems, Row
-from albireo.machine.history.intervals import Intervals, intervals_of_partials, intervals_of_rows
+from albireo.machine.history.intervals import Intervals, intervals_of_partials, intervals_of_rows, steps
 from albireo.machine.history.trace import AggregateSettings, held_until, interpolated, trace_of_rows, with_holes
 from albireo.model import quality as q
 from albireo.model.refusal import RefusalCode
 from albireo.model.tree.node_names import nodes_meant
+from albireo.model.value import ValueType
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import parquet
 from albireo.node.history.files.gaps import GapIndex
@@ -123,28 +124,25 @@ class StoredHistory:
             rows_max: most raw rows of one read; below RAW_ROWS_MAX they are counted before they are read.
         """
         self._root = root
-        self._manifest = manifest
+        self.manifest = manifest
         self._hot = newest or HotRows()
         self._declared = declared
-        self._items: Mapping[int, Row] | None = None
         self._rows_max = rows_max
         self._gaps: GapIndex | None = None
 
     @property
     def complete_to_ns(self) -> int:
         """Node time up to which every record of the node is seen."""
-        return self._known_to_ns()
+        return max(self.manifest.complete_to_ns, self._hot.known_to_ns)
 
     def items(self) -> Mapping[int, Row]:
         """Last rows of codec.history.ITEMS by item id."""
-        if self._items is None:
-            self._items = self.declared().items
-        return self._items
+        return self.declared().items
 
     def declared(self) -> DeclaredItems:
         """The items with their versions."""
         if self._declared is None:
-            entries = self._manifest.of_kind(FileKind.ITEMS)
+            entries = self.manifest.of_kind(FileKind.ITEMS)
             rows = parquet.read(self._root, entries, ITEMS.names).to_pylist() if entries else []
             self._declared = DeclaredItems.of_rows(rows).with_news(self._hot.items)
         return self._declared
@@ -200,7 +198,7 @@ class StoredHistory:
     def events(self, span: TimeRange) -> pa.Table:
         """Rows of codec.history.EVENTS in the range of `at_ns`, by sequence."""
         tables = [self.hot_events()]
-        entries = self._manifest.overlapping(FileKind.EVENTS, span.from_ns, span.to_ns)
+        entries = self.manifest.overlapping(FileKind.EVENTS, span.from_ns, span.to_ns)
         if entries:
             tables.append(parquet.read(self._root, entries, EVENTS.names))
         within = (pc.field("at_ns") >= span.from_ns) & (pc.field("at_ns") < span.to_ns)
@@ -229,7 +227,7 @@ class StoredHistory:
             QueryRefused: too many intervals or rows.
         """
         edges, holes = span.edges(every_ns), self._holes(item_id, span)
-        known_to_ns, limits = self._known_to_ns(), self.declared().holds(item_id)
+        known_to_ns, limits = self.complete_to_ns, self.declared().holds(item_id)
         if only_raw or every_ns < BUCKET_NS:
             return self._from_raw(item_id, edges, settings, holes, with_extremes)
         before = self._partials_before(item_id, span)
@@ -247,17 +245,18 @@ class StoredHistory:
         return found if with_extremes else without_extremes(found)
 
     def at(
-        self, item_id: int, span: TimeRange, every_ns: int, settings: AggregateSettings, *, is_stepped: bool
-    ) -> tuple[Ints, Floats, Ints]:
-        """Interpolated values at the start of each interval: times, values (float64), StatusCodes."""
+        self, item_id: int, span: TimeRange, every_ns: int, settings: AggregateSettings
+    ) -> tuple[Ints, Floats, Ints, NDArray[np.intp]]:
+        """Interpolated values at the start of each interval: times, values (float64), StatusCodes, kinds."""
         times = span.edges(every_ns)[:-1]
-        rows = self._rows(item_id, self._between_usable(item_id, span, settings))
+        rows = self.rows(item_id, self._between_usable(item_id, span, settings))
+        kinds = self.declared().kinds(item_id)
+        kind, is_stepped = steps(rows, kinds.at(rows.sequence), times, settings, kinds.is_of(ValueType.FLOAT64))
         # A row is a value at its own time, wherever that lies.
-        known_to_ns = max([self._known_to_ns(), *rows.source_ns[-1:].tolist()])
-        limits = self.declared().holds(item_id)
-        trace = with_holes(trace_of_rows(rows), self._holes(item_id, span), known_to_ns, limits)
-        value, quality = interpolated(trace, times, settings, is_stepped=is_stepped)
-        return times, value, quality
+        known_to_ns = max([self.complete_to_ns, *rows.source_ns[-1:].tolist()])
+        holes, limits = self._holes(item_id, span), self.declared().holds(item_id)
+        trace = with_holes(trace_of_rows(rows), holes, known_to_ns, limits)
+        return times, *interpolated(trace, times, settings, is_stepped=is_stepped), kind
 
     def last_rows(self, item_id: int, span: TimeRange, every_ns: int) -> tuple[Ints, pa.Table]:
         """The row that holds at the end of each interval, as stored, so of any value type.
@@ -273,7 +272,7 @@ class StoredHistory:
         index = np.searchsorted(times, edges[1:], side="left") - 1
         if len(times) == 0:
             return edges[:0], table
-        holes, known_to_ns = self._holes(item_id, span), self._known_to_ns()
+        holes, known_to_ns = self._holes(item_id, span), self.complete_to_ns
         row = np.maximum(index, 0)
         row_ns, is_usable = times[row], parquet.ints(table, "quality")[row] < q.BAD
         until = held_until(row_ns, is_usable, holes, self.declared().holds(item_id))
@@ -281,15 +280,12 @@ class StoredHistory:
         is_held = (index >= 0) & is_known & (until >= np.minimum(edges[1:], np.maximum(known_to_ns, row_ns)))
         return edges[:-1][is_held], table.take(index[is_held])
 
-    def _known_to_ns(self) -> int:
-        return max(self._manifest.complete_to_ns, self._hot.known_to_ns)
-
     def _samples(self, item_ids: Sequence[int], span: TimeRange, columns: Sequence[str]) -> list[pa.Table]:
         """Rows in sorted pieces: one of each item and file, and one of the hot tail."""
         if self._rows_max < RAW_ROWS_MAX and span.to_ns - span.from_ns > BUCKET_NS:
             self._check_count(item_ids, span)
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "source_ns", span.from_ns, span.to_ns)
-        entries = self._manifest.overlapping(FileKind.SAMPLES, span.from_ns, span.to_ns)
+        entries = self.manifest.overlapping(FileKind.SAMPLES, span.from_ns, span.to_ns)
         pieces = parquet.read_items(self._root, entries, columns, wanted)
         newest = self.hot_samples(wanted.item_ids, span)
         return [*pieces, newest.select(list(columns))] if len(newest) else pieces
@@ -298,7 +294,7 @@ class StoredHistory:
         """Refuse to read too many rows; the stored partials say how many there are in each minute."""
         first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
         wanted = parquet.Wanted(tuple(sorted(set(item_ids))), "bucket_ns", first, span.to_ns)
-        entries = self._manifest.overlapping(FileKind.PARTIALS, first, span.to_ns)
+        entries = self.manifest.overlapping(FileKind.PARTIALS, first, span.to_ns)
         pieces = parquet.read_items(self._root, entries, ("rows",), wanted)
         count = sum(int(parquet.ints(piece, "rows").sum()) for piece in pieces)
         if count > self._rows_max:
@@ -311,6 +307,11 @@ class StoredHistory:
         within = (pc.field("source_ns") >= span.from_ns) & (pc.field("source_ns") < span.to_ns)
         return self._hot.samples.filter(within & pc.field("item_id").isin(list(item_ids)))
 
+    def rows(self, item_id: int, span: TimeRange) -> Rows:
+        """The numbers of an item's rows with their sequences, in order."""
+        columns = (*_NUMBER_COLUMNS, *_ORDER_COLUMNS)
+        return parquet.rows_from(in_order(self._samples([item_id], span, columns), columns), item_id)
+
     def _rows(self, item_id: int, span: TimeRange) -> Rows:
         """The numbers of an item's rows, in order."""
         pieces = self._samples([item_id], span, _NUMBER_COLUMNS)
@@ -319,8 +320,7 @@ class StoredHistory:
             raise TooManyRows(count, RAW_ROWS_MAX)
         if pieces and follow_each_other(pieces, ("source_ns",)):
             return parquet.rows_from(pa.concat_tables(pieces), item_id)
-        columns = (*_NUMBER_COLUMNS, *_ORDER_COLUMNS)
-        return parquet.rows_from(in_order(self._samples([item_id], span, columns), columns), item_id)
+        return self.rows(item_id, span)
 
     def _from_raw(
         self, item_id: int, edges: Ints, settings: AggregateSettings, holes: Ints, with_extremes: bool
@@ -331,7 +331,7 @@ class StoredHistory:
             edges,
             settings,
             hole_ns=holes.tolist(),
-            known_to_ns=self._known_to_ns(),
+            known_to_ns=self.complete_to_ns,
             holds=self.declared().holds(item_id),
             with_extremes=with_extremes,
         )
@@ -365,7 +365,7 @@ class StoredHistory:
         first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
         wide = TimeRange(first, span.to_ns)
         wanted = parquet.Wanted((item_id,), "bucket_ns", first, span.to_ns)
-        entries = self._manifest.overlapping(FileKind.PARTIALS, wide.from_ns, wide.to_ns)
+        entries = self.manifest.overlapping(FileKind.PARTIALS, wide.from_ns, wide.to_ns)
         columns = _SUM_COLUMNS + (_EXTREME_COLUMNS if with_extremes else ())
         pieces = parquet.read_items(self._root, entries, columns, wanted)
         parts = [parquet.partials_from(pa.concat_tables(pieces))] if pieces else []
@@ -393,7 +393,7 @@ class StoredHistory:
                 for start, end in ranges_of(dirty.bucket_ns)
             ]
         )
-        end = min(self._known_to_ns(), TIME_LIMIT_NS)
+        end = min(self.complete_to_ns, TIME_LIMIT_NS)
         # Behind the end of what is known each instant stands alone, so that nothing is held in between.
         cuts = np.concatenate([edges, holes + 1, rows.source_ns[rows.source_ns > end], [end + 1]])
         return with_minutes_of(rows, partials.take(~is_dirty), dirty.bucket_ns, np.unique(cuts))
@@ -401,7 +401,7 @@ class StoredHistory:
     def _row_before(self, item_id: int, before_ns: int) -> int | None:
         """Source time of the item's newest row before a time."""
         best = self._hot_extreme(item_id, pc.field("source_ns") < before_ns, is_last=True)
-        entries = [one for one in self._manifest.of_kind(FileKind.PARTIALS) if one.min_source_ns < before_ns]
+        entries = [one for one in self.manifest.of_kind(FileKind.PARTIALS) if one.min_source_ns < before_ns]
         entries.sort(key=lambda one: -one.max_source_ns)
         for group in growing(entries):
             if best is not None and best >= min(before_ns - 1, max(one.max_source_ns for one in group)):
@@ -417,7 +417,7 @@ class StoredHistory:
     def row_after(self, item_id: int, from_ns: int) -> int | None:
         """Source time of the item's oldest row at or after a time."""
         best = self._hot_extreme(item_id, pc.field("source_ns") >= from_ns, is_last=False)
-        entries = [one for one in self._manifest.of_kind(FileKind.PARTIALS) if one.max_source_ns >= from_ns]
+        entries = [one for one in self.manifest.of_kind(FileKind.PARTIALS) if one.max_source_ns >= from_ns]
         entries.sort(key=lambda one: one.min_source_ns)
         for group in growing(entries):
             if best is not None and best <= max(from_ns, min(one.min_source_ns for one in group)):
@@ -455,7 +455,7 @@ class StoredHistory:
 
     def _gap_index(self) -> GapIndex:
         if self._gaps is None:
-            entries = self._manifest.of_kind(FileKind.GAPS)
+            entries = self.manifest.of_kind(FileKind.GAPS)
             stored = parquet.read(self._root, entries, GAPS.names) if entries else GAPS.empty_table()
             self._gaps = GapIndex(stored, self._hot.gaps, self.declared())
         return self._gaps

@@ -1,12 +1,16 @@
 """SQL over the stored history with DuckDB: for ad-hoc questions, and the oracle of the tests. Optional (ADR-0061).
 
 Views: samples, partials, gaps, events, items, with the columns of codec.history plus `node` and `day` of the file's
-folder. Only sealed rows are seen.
+folder; `readings`: samples with name, type, unit and description of their time. Only sealed rows are seen.
 """
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
+
+import pyarrow as pa
 
 from albireo.codec.history import SCHEMAS, FileKind
 from albireo.model.refusal import RefusalCode
@@ -15,6 +19,13 @@ from albireo.node.history.files.intact import check_whole
 from albireo.node.history.files.store import FOLDER, read_manifest
 
 ROWS_MAX: Final = 1_000_000
+_READINGS: Final = """
+CREATE VIEW readings AS SELECT s.*, i.name, i.value_type, i.unit, i.description FROM samples AS s ASOF LEFT JOIN (
+    SELECT * REPLACE (if(row_number() OVER (PARTITION BY item_id ORDER BY sequence) = 1, 0, sequence) AS sequence)
+    FROM items
+) AS i ON s.item_id = i.item_id AND s.sequence > i.sequence
+"""
+"""The first declaration of an item counts before it, too."""
 
 
 class Database:
@@ -25,49 +36,65 @@ class Database:
             import duckdb
         except ImportError as error:
             raise QueryRefused("SQL needs duckdb", "pip install 'albireo[sql]'") from error
-        self._errors = (duckdb.Error,)
+        self._error: type[Exception] = duckdb.Error
         manifest = read_manifest(root)
-        self._connection = duckdb.connect()
+        # Neither names of Python nor the zone of the machine mean anything in a query.
+        self._connection = duckdb.connect(config={"python_enable_replacements": False})
+        self._connection.execute("SET TimeZone = 'UTC'")
         self._root = root
+        self._folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        self._own = f"/proc/self/fd/{self._folder}"
+        """The history's folder by its descriptor: DuckDB would take its path for a pattern (`x*`), or for partitions
+        (`a=b`)."""
         self._unchecked = {kind: manifest.of_kind(kind) for kind in FileKind}
         """Files whose checksum was not looked at yet; DuckDB looks at none."""
-        for kind in FileKind:
-            paths = [str(root / entry.path) for entry in manifest.of_kind(kind)]
-            columns = ", ".join(SCHEMAS[kind].names)
-            source = f"read_parquet({paths!r}, hive_partitioning = true)" if paths else self._nothing(kind)
-            more = "" if kind is FileKind.ITEMS or not paths else ", replace(node, '~', '/') AS node, day"
-            self._connection.execute(f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM {source}")
+        try:
+            for kind in FileKind:
+                self._connection.execute(self._view(kind, [entry.path for entry in manifest.of_kind(kind)]))
+            self._connection.execute(_READINGS)
+        except self._error as error:
+            self._check(" ".join(FileKind))
+            raise self._refused(error) from error
+
+    def _view(self, kind: FileKind, files: Sequence[str]) -> str:
+        columns = ", ".join(SCHEMAS[kind].names)
+        if not files:  # An empty table of the right types stands for it.
+            self._connection.register(f"no_{kind}", SCHEMAS[kind].empty_table())
+            return f"CREATE VIEW {kind} AS SELECT {columns} FROM no_{kind}"
+        more = "" if kind is FileKind.ITEMS else ", replace(node, '~', '/') AS node, day"
+        paths = [f"{self._own}/{path}" for path in files]
+        return f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM read_parquet({paths!r}, hive_partitioning = true)"
+
+    def _refused(self, error: Exception) -> QueryRefused:
+        return QueryRefused(str(error).replace(self._own, str(self._root)))
 
     def _check(self, sql: str) -> None:
         """Compare the files of each kind that the query may read with their checksums, once."""
-        for kind in [one for one in self._unchecked if one in sql.lower()]:
+        asked = sql.lower() + (_READINGS if "readings" in sql.lower() else "")
+        for kind in [one for one in self._unchecked if one in asked]:
             for entry in self._unchecked.pop(kind):
-                check_whole(self._root / entry.path, entry)
+                try:
+                    check_whole(self._root / entry.path, entry)
+                except OSError as error:
+                    raise HistoryDamaged(entry.path, error.strerror or "can't be read") from error
 
-    def _nothing(self, kind: FileKind) -> str:
-        """Register an empty table of the right types; returns its name."""
-        self._connection.register(f"no_{kind}", SCHEMAS[kind].empty_table())
-        return f"no_{kind}"
-
-    def rows(self, sql: str) -> dict[str, list[Any]]:
-        """The columns of an answer by name.
+    def rows(self, sql: str) -> pa.Table:
+        """The answer. Of several columns of one name the later ones have a number behind it.
 
         Raises:
-            QueryRefused: DuckDB refuses it, or it has more than ROWS_MAX rows.
-            HistoryDamaged: a file can't be read.
+            QueryRefused: DuckDB refuses it, in its own words, or it has more than ROWS_MAX rows.
+            HistoryDamaged: a file is not as it was written.
         """
         self._check(sql)
         try:
-            answer = self._connection.execute(sql)
-            names = [column[0] for column in answer.description or ()]
-            rows = answer.fetchmany(ROWS_MAX + 1)
-        except self._errors as error:
-            if type(error).__name__ in ("IOException", "InvalidInputException"):
-                raise HistoryDamaged("history", str(error)) from error
-            raise QueryRefused(str(error)) from error
-        if len(rows) > ROWS_MAX:
+            answer = self._connection.sql(sql)
+            table = pa.table({}) if answer is None else answer.limit(ROWS_MAX + 1).to_arrow_table()
+        except self._error as error:
+            raise self._refused(error) from error
+        if len(table) > ROWS_MAX:
             raise QueryRefused(f"more than {ROWS_MAX} rows", "add a LIMIT", RefusalCode.TOO_MUCH)
-        return {name: [row[index] for row in rows] for index, name in enumerate(names)}
+        told = [one.with_type(pa.string()) if pa.types.is_null(one.type) else one for one in table.schema]
+        return table.cast(pa.schema(told))  # No reader takes a column of which nobody knows the type.
 
     def __enter__(self) -> Self:
         return self
@@ -76,6 +103,7 @@ class Database:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._connection.close()
+        os.close(self._folder)
 
 
 def connect(data: Path) -> Database:

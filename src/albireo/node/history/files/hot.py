@@ -151,6 +151,8 @@ class HotTail:
         """Chunks that were cut by a fork, with what they were: a seal may be writing them."""
         self._cut_holes: list[tuple[Hole, Hole]] = []
         """The same of holes."""
+        self._lost_to = 0
+        """Last of the records that the log had let go of: declarations among them count from there on."""
         self._gap_elsewhere: Row | None = None
         """Last of the gaps, while it can still grow: nobody has seen it, and no sample and no gap came since."""
 
@@ -215,7 +217,8 @@ class HotTail:
                 case ItemDeclared(node=node) if not is_node(node):
                     self.not_readable(header, "node is no name that a folder can have", index)
                 case ItemDeclared(item_id=item_id, node=node, item=item):
-                    self._item_news([item_row(KnownItem(item_id=item_id, node=node, item=item), header.node_ns)])
+                    known = KnownItem(item_id=item_id, node=node, item=item)
+                    self._item_news([item_row(known, header.node_ns, header.first_sequence + index)])
                 case ItemForgotten(item_ids=item_ids):
                     self._item_news([end_row(one, header.node_ns) for one in item_ids])
                 case _:
@@ -248,7 +251,9 @@ class HotTail:
         """Add items as CORE knows them; the log has pruned their declarations."""
         self._fold_items()
         since = dict.fromkeys(self._declared.versions, self.complete_to_ns)
-        self._item_news([item_row(one, since.get(one.item_id)) for one in items])
+        self._item_news(
+            [item_row(one, since.get(one.item_id), self._lost_to if one.item_id in since else 0) for one in items]
+        )
         self.rows += len(items)
         self.size_bytes += ROW_BYTES * len(items)
 
@@ -258,6 +263,7 @@ class HotTail:
         Args:
             first_sequence: of the hole; None: it begins behind the last record taken.
         """
+        self._lost_to = last_sequence
         hole = Hole(
             first_sequence=self.position.sequence + 1 if first_sequence is None else first_sequence,
             last_sequence=last_sequence,
