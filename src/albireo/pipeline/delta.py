@@ -33,7 +33,7 @@ from pyspark.sql.types import StructType
 from albireo.codec.history import Hole
 from albireo.pipeline.errors import OutputUnusable
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Grows when a table's meaning changes: an older table is then built anew from the whole history."""
 APPLICATION: Final = "albireo"
 """Name under which a table's log has the number of the last run that it took in."""

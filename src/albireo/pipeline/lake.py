@@ -43,6 +43,8 @@ class Lake(msgspec.Struct, frozen=True, kw_only=True):
     directory: Path
     from_day: str
     items: dict[int, Row]
+    units: dict[tuple[int, int], str]
+    """Units by item and declaration: its sequence, 0 for the first one."""
     availability: pa.Table
     hours: pa.Table
     gaps: list[Row]
@@ -52,6 +54,9 @@ class Lake(msgspec.Struct, frozen=True, kw_only=True):
     actors: list[Row]
     standing: list[Row]
     chatter: list[Row]
+
+    def unit(self, item_id: int, declared: int) -> str:
+        return self.units.get((item_id, declared), "")
 
     def name(self, item_id: int) -> str:
         known = self.items.get(item_id)
@@ -74,10 +79,14 @@ def opened_lake(directory: Path, complete_to_ns: int) -> Lake:
         found: list[Row] = whole(table).to_pylist()
         return sorted(found, key=lambda row: row[by], reverse=last_first)
 
+    versions = rows(tables.ITEMS_SCD, "sequence")
+    units = {(row["item_id"], row["sequence"]): row["unit"] for row in versions}
+    units |= {(row["item_id"], 0): row["unit"] for row in reversed(versions)}
     return Lake(
         directory=directory,
         from_day=from_day,
         items={row["item_id"]: row for row in rows(tables.ITEMS, "item_id")},
+        units=units,
         availability=whole(tables.AVAILABILITY),
         hours=whole(tables.ROLLUP_1H, _HOUR_COLUMNS),
         gaps=rows(tables.GAPS, "from_ns", last_first=True),
@@ -106,12 +115,12 @@ def interesting_items(lake: Lake) -> list[int]:
     return list(dict.fromkeys([*alarming[: TRENDS_MAX // 2], *by_movement]))[:TRENDS_MAX]
 
 
-def trend_rows(lake: Lake, item_ids: Sequence[int]) -> tuple[str, dict[int, list[Row]]]:
-    """Rows of the finest rollup that is not too fine, by item.
+def trend_rows(lake: Lake, item_ids: Sequence[int]) -> tuple[str, dict[tuple[int, int], list[Row]]]:
+    """Rows of the finest rollup that is not too fine, by item and declaration.
 
     The hours, which are here already, say how many rows the finer ones have at most: what is too fine is not read.
     """
-    columns = ["item_id", "bucket_ns", "average", "minimum", "maximum", "quality"]
+    columns = ["item_id", "bucket_ns", "average", "minimum", "maximum", "quality", "declared"]
     wanted = [("item_id", "in", list(item_ids)), ("day", ">=", lake.from_day)]
     said, found = "per hour", None
     for table, words, count in _candidates(lake, item_ids):
@@ -120,11 +129,14 @@ def trend_rows(lake: Lake, item_ids: Sequence[int]) -> tuple[str, dict[int, list
             found = _read(lake.directory, table, columns, wanted) if item_ids else None
         if found is not None and found.num_rows:
             break
-    rows: dict[int, list[Row]] = {}
+    rows: dict[tuple[int, int], list[Row]] = {}
+    last: dict[int, int] = {}
     known = [] if found is None else found.to_pylist()
     for row in sorted(known, key=lambda one: one["bucket_ns"])[-POINTS_MAX * len(item_ids) :]:
-        rows.setdefault(row["item_id"], []).append(row | {"is_good": q.is_good(row["quality"])})
-    return said, {item_id: thinned(one) for item_id, one in rows.items()}
+        item_id = row["item_id"]
+        last[item_id] = last.get(item_id, 0) if row["declared"] is None else row["declared"]
+        rows.setdefault((item_id, last[item_id]), []).append(row | {"is_good": q.is_good(row["quality"])})
+    return said, {kind: thinned(one) for kind, one in rows.items()}
 
 
 def _candidates(lake: Lake, item_ids: Sequence[int]) -> list[tuple[tables.LakeTable, str, int]]:

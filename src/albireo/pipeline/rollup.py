@@ -28,7 +28,6 @@ from pyspark.sql import functions as F
 
 from albireo.codec.history import NO_ITEM
 from albireo.machine.history.declared import WHOLE_NODE
-from albireo.machine.history.trace import HOLD_NS
 from albireo.model import quality as q
 from albireo.pipeline.tables import LakeTable, bounded, conforming, day, floored, timestamp
 
@@ -48,6 +47,7 @@ _INSIDE: Final = (
     "total",
 )
 _AT_END: Final = ("end_ns", "end_value", "end_quality", "end_i64", "is_end_hole")
+_OF_ONE_KIND: Final = ("integral", "total", "average", "minimum", "maximum", "minimum_i64", "maximum_i64")
 _EXACT: Final = ("value_i64", "first_i64", "minimum_i64", "maximum_i64")
 """Integers of the size of EXACT_BELOW or above; null elsewhere."""
 
@@ -61,7 +61,7 @@ def points_of_samples(samples: DataFrame) -> DataFrame:
     number = F.coalesce(F.col("value_f64"), F.col("value_i64").cast("double"))
     is_large = (F.col("value_i64") >= EXACT_BELOW) | (F.col("value_i64") <= -EXACT_BELOW)
     is_broken = F.coalesce(F.isnan("value_f64") | (F.abs("value_f64") == float("inf")), F.lit(False))
-    is_bad = is_broken | (_class(F.col("quality")) == q.BAD_CLASS)
+    is_bad = is_broken | (class_of(F.col("quality")) == q.BAD_CLASS)
     ns = bounded(F.col("source_ns"))
     return samples.select(
         "item_id",
@@ -72,10 +72,11 @@ def points_of_samples(samples: DataFrame) -> DataFrame:
         "epoch",
         "sequence",
         F.when(~is_bad, number).alias("value"),
-        F.when(is_broken & (_class(F.col("quality")) < q.BAD_CLASS), F.lit(int(q.BAD)).cast("bigint"))
+        F.when(is_broken & (class_of(F.col("quality")) < q.BAD_CLASS), F.lit(int(q.BAD)).cast("bigint"))
         .otherwise(F.col("quality"))
         .alias("quality"),
         F.when(~is_bad & is_large, F.col("value_i64")).alias("value_i64"),
+        _no_integer("declared"),
     )
 
 
@@ -98,7 +99,7 @@ def points_of_partials(partials: DataFrame) -> DataFrame:
         F.col("last_quality").alias("quality"),
         _meant("first_value", "first_quality").alias("first_value"),
         *inside,
-        *(_no_integer(name) for name in _EXACT),
+        *(_no_integer(name) for name in (*_EXACT, "declared")),
     )
 
 
@@ -121,7 +122,7 @@ def points_of_gaps(gaps: DataFrame, items: DataFrame) -> DataFrame:
         "sequence",
         F.lit(None).cast("double").alias("value"),
         F.lit(int(q.BAD_DATA_LOST)).cast("bigint").alias("quality"),
-        _no_integer("value_i64"),
+        *(_no_integer(name) for name in ("value_i64", "declared")),
     )
 
 
@@ -140,7 +141,7 @@ def points_of_rollup(rollup: DataFrame, begun: DataFrame, before_ns: int) -> Dat
         F.lit(False).alias("is_end_hole"),
         F.lit(None).cast("double").alias("end_value"),
         F.lit(int(q.BAD_NO_DATA)).cast("bigint").alias("end_quality"),
-        _no_integer("end_i64"),
+        *(_no_integer(name) for name in ("end_i64", "declared")),
     )
     return (
         last.select(*ended.columns)
@@ -156,6 +157,7 @@ def points_of_rollup(rollup: DataFrame, begun: DataFrame, before_ns: int) -> Dat
             F.col("end_value").alias("value"),
             F.col("end_quality").alias("quality"),
             F.col("end_i64").alias("value_i64"),
+            "declared",
         )
     )
 
@@ -222,36 +224,11 @@ def useless(points: DataFrame, known_to_ns: int, integers: DataFrame | None) -> 
     return wrong.unionByName(large).distinct()
 
 
-def with_limits(points: DataFrame, limits: DataFrame | None) -> DataFrame:
-    """Points with `limit_ns`: how long each may hold.
-
-    Args:
-        limits: `limited_id`, `begins_ns` (null: from ever), `ends_ns` (null: to ever) and `stale_limit_ns`: of items
-            that declare a stale time, how long a usable value holds that was sampled then. None: no item does.
-    """
-    usable = (_class(F.col("quality")) < q.BAD_CLASS) & ~F.col("is_hole")
-    names: list[str] = []
-    held_for: Column = F.lit(HOLD_NS)
-    if limits is not None:
-        at, names = F.col("last_ns"), limits.columns
-        is_step = (
-            (F.col("item_id") == F.col("limited_id"))
-            & (F.col("begins_ns").isNull() | (F.col("begins_ns") <= at))
-            & (F.col("ends_ns").isNull() | (F.col("ends_ns") > at))
-        )
-        points = points.join(F.broadcast(limits), is_step, "left")
-        held_for = F.coalesce("stale_limit_ns", held_for)
-    limit = (
-        F.when(_is_carried() & (F.col("quality") == int(q.BAD_NO_DATA)), 0).when(usable, held_for).otherwise(HOLD_NS)
-    )
-    return points.withColumn("limit_ns", limit.cast("bigint")).drop(*names)
-
-
 def held(points: DataFrame, known_to_ns: int) -> DataFrame:
     """Each point once, with `hold_end_ns`, and `place`, its number within the item. One shuffle.
 
     Args:
-        points: with `limit_ns`, from `with_limits`.
+        points: with `limit_ns`, from `declared_points.with_limits`.
     """
     in_order = Window.partitionBy("item_id").orderBy(*_ORDER)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -261,7 +238,7 @@ def held(points: DataFrame, known_to_ns: int) -> DataFrame:
         {
             "place": F.row_number().over(in_order),
             "next_ns": following["first_ns"],
-            "has_begun": F.max(F.col("is_row") | _is_carried()).over(so_far),
+            "has_begun": F.max(F.col("is_row") | is_carried()).over(so_far),
             # The same row in two files, as after a merge that was read half done: the last of its copies counts.
             "is_copy": F.col("is_row")
             & (following["first_ns"] == F.col("first_ns"))
@@ -299,7 +276,7 @@ def rollup(points: DataFrame, width_ns: int, table: LakeTable, *, from_ns: int, 
         .withColumns(_share(width_ns))
     )
     alike_to = F.greatest("bucket_ns", F.when(F.col("bucket_ns") == second, last - width_ns))
-    summed = cut.groupBy("item_id", "bucket_ns").agg(*_sums(), F.max(alike_to).alias("alike_to_ns"))
+    summed = cut.groupBy("item_id", "bucket_ns").agg(*_sums(), *_kinds(), F.max(alike_to).alias("alike_to_ns"))
     kept = summed.where("rows > 0" if not is_dense else "rows > 0 OR good_ns + uncertain_ns + bad_ns > 0")
     if is_dense:
         kept = kept.withColumn("bucket_ns", F.explode(F.sequence("bucket_ns", "alike_to_ns", F.lit(width_ns))))
@@ -322,12 +299,17 @@ def coarser(rollup: DataFrame, width_ns: int, table: LakeTable) -> DataFrame:
             *(F.min(name).alias(name) for name in ("minimum", "minimum_i64")),
             *(F.max(name).alias(name) for name in ("maximum", "maximum_i64")),
             F.max("sequence_max").alias("sequence_max"),
+            F.max_by("declared", F.when(F.col("declared").isNotNull(), F.col("finer_ns"))).alias("declared"),
+            F.min(
+                F.when(F.col("quality") == int(q.BAD_AGGREGATE_INVALID_INPUTS), -1).otherwise(F.col("declared"))
+            ).alias("kind_min"),
+            F.max("declared").alias("kind_max"),
         )
     )
     return conforming(_finished(summed, width_ns), table)
 
 
-def _is_carried() -> Column:
+def is_carried() -> Column:
     """The point was carried in from the day before; no record has sequence 0."""
     return (F.col("epoch") == 0) & (F.col("sequence") == 0)
 
@@ -336,18 +318,18 @@ def _no_integer(name: str) -> Column:
     return F.lit(None).cast("bigint").alias(name)
 
 
-def _class(quality: Column) -> Column:
+def class_of(quality: Column) -> Column:
     return F.least(F.shiftright(quality, q.SEVERITY_SHIFT), F.lit(q.BAD_CLASS))
 
 
 def _meant(value: str, quality: str) -> Column:
     """A value under a bad quality is never meant."""
-    return F.when((_class(F.col(quality)) < q.BAD_CLASS) & ~F.isnan(value), F.col(value))
+    return F.when((class_of(F.col(quality)) < q.BAD_CLASS) & ~F.isnan(value), F.col(value))
 
 
 def _inside_of_sample() -> dict[str, Column]:
     """Sums inside a point that is one sample."""
-    is_good = F.col("is_row") & (_class(F.col("quality")) == q.GOOD_CLASS)
+    is_good = F.col("is_row") & (class_of(F.col("quality")) == q.GOOD_CLASS)
     good_value = F.when(is_good, F.col("value"))
     nothing = F.lit(0).cast("bigint")
     return {
@@ -375,7 +357,7 @@ def _share(width_ns: int) -> dict[str, Column]:
         & (F.col("first_ns") >= F.col("bucket_ns"))
         & (F.col("first_ns") < F.col("bucket_ns") + width_ns),
         "held_ns": F.greatest(end - F.greatest(F.col("start_ns"), F.col("bucket_ns")), F.lit(0)),
-        "class": _class(F.col("quality")),
+        "class": class_of(F.col("quality")),
     }
 
 
@@ -419,8 +401,20 @@ def _sums() -> list[Column]:
     ]
 
 
+def _kinds() -> list[Column]:
+    """Kinds of the values that count in one bucket: that of the last one, the first and the last in the log."""
+    is_counted = (F.col("class") == q.GOOD_CLASS) & (F.col("own") | (F.col("held_ns") > 0))
+    kind = F.when(is_counted, F.col("declared"))
+    return [
+        F.max_by("declared", F.when(is_counted, F.col("place"))).alias("declared"),
+        F.min(kind).alias("kind_min"),
+        F.max(kind).alias("kind_max"),
+    ]
+
+
 def _finished(summed: DataFrame, width_ns: int) -> DataFrame:
-    """Adds what follows from the sums."""
+    """Adds what follows from the sums. Of values of several kinds there is no number (ADR-0264)."""
+    is_mixed = F.coalesce(F.col("kind_min") < F.col("kind_max"), F.lit(False))
     good, known = F.col("good_ns"), F.col("good_ns") + F.col("uncertain_ns") + F.col("bad_ns")
     bits = F.when(known < width_ns, F.lit(q.CALCULATED | q.PARTIAL)).otherwise(F.lit(q.CALCULATED)).cast("bigint")
 
@@ -429,6 +423,7 @@ def _finished(summed: DataFrame, width_ns: int) -> DataFrame:
 
     status = (
         F.when(known == 0, F.lit(int(q.BAD_NO_DATA)).cast("bigint"))
+        .when(is_mixed, F.lit(int(q.BAD_AGGREGATE_INVALID_INPUTS)).cast("bigint"))
         .when(good == known, computed(q.GOOD))
         .when(good > 0, computed(q.UNCERTAIN_DATA_SUB_NORMAL))
         .otherwise(computed(q.BAD))
@@ -436,7 +431,7 @@ def _finished(summed: DataFrame, width_ns: int) -> DataFrame:
     # Rounding must not carry the average of a constant beside the constant.
     within = F.least(F.greatest(F.col("integral") / (good * 1e-9), "minimum"), "maximum")
     exact = {f"{name}_i64": F.when(F.abs(name) >= EXACT_BELOW, F.col(f"{name}_i64")) for name in ("minimum", "maximum")}
-    return summed.withColumns(
+    figures = summed.withColumns(
         {
             **exact,
             "start": timestamp(F.col("bucket_ns")),
@@ -445,3 +440,5 @@ def _finished(summed: DataFrame, width_ns: int) -> DataFrame:
             "day": day(F.col("bucket_ns")),
         }
     )
+    none = {name: F.when(~is_mixed, F.col(name)) for name in _OF_ONE_KIND}
+    return figures.withColumns(none).drop("kind_min", "kind_max")

@@ -21,10 +21,12 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileKind
+from albireo.codec.item_kinds import ItemKinds
+from albireo.machine.history.declared import DeclaredItems
 from albireo.machine.history.trace import HOLD_NS
 from albireo.model.instant import WALL_NS_MAX
 from albireo.model.value import ValueType
-from albireo.pipeline import delta, rollup, tables
+from albireo.pipeline import declared_points, delta, rollup, tables
 from albireo.pipeline.delta import StagedFile, TableState
 from albireo.pipeline.plan import WorkPart, WorkPlan
 from albireo.pipeline.report import alarms, coverage
@@ -152,11 +154,28 @@ def _joined(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def _held(work: StagingWork, part: WorkPart, points: DataFrame) -> DataFrame:
-    return rollup.held(rollup.with_limits(points, _limits(work)), _known_to_ns(work, part))
+    limited = declared_points.with_limits(declared_points.with_kinds(points, _kinds(work)), _limits(work))
+    return rollup.held(limited, _known_to_ns(work, part))
+
+
+def _changed(work: StagingWork) -> list[ItemKinds]:
+    """Items that were declared with several types or units."""
+    declared = DeclaredItems.of_rows(items_of(work.history).to_pylist())
+    return [one for one in map(declared.kinds, declared.versions) if len(one.types) > 1]
+
+
+def _kinds(work: StagingWork) -> DataFrame | None:
+    """Kinds of these items, as `declared_points.with_kinds` wants them."""
+    rows = [
+        (one.item_id, after, upto, after or 0)
+        for one in _changed(work)
+        for after, upto in pairwise([None, *one.declared[1:], None])
+    ]
+    return _small_frame(work, ("kind_of", "after", "upto", "kind"), rows) if rows else None
 
 
 def _limits(work: StagingWork) -> DataFrame | None:
-    """How long items that declare a stale time may hold, as `rollup.with_limits` wants it."""
+    """How long items that declare a stale time may hold, as `declared_points.with_limits` wants it."""
     rows = [
         (item_id, begins_ns, ends_ns, limit_ns)
         for item_id, steps in hold_steps(items_of(work.history)).items()
@@ -231,10 +250,11 @@ def _minute_points(work: StagingWork, part: WorkPart) -> DataFrame:
     whole = _joined([partials, *around])
     # Item ids, never samples: at most as many as there are items.
     late = [(row.item_id,) for row in rollup.useless(whole, _known_to_ns(work, part), _integers(work)).collect()]
+    late += [(one.item_id,) for one in _changed(work)]  # A minute of two kinds can't be told from its sums.
     if not late:
         return whole
     # A literal list of thousands makes a slow plan; a small broadcast join does not.
-    names = _small_frame(work, ("item_id",), late)
+    names = _small_frame(work, ("item_id",), sorted(set(late)))
     exact = rollup.with_inside(samples.join(F.broadcast(names), "item_id", "left_semi"))
     usable = partials.join(F.broadcast(names), "item_id", "left_anti")
     return _joined([usable, exact, *around])

@@ -58,7 +58,7 @@ _ROLLUP: Final = """
     integral double, good_ns bigint, uncertain_ns bigint, bad_ns bigint, lost_ns bigint,
     average double, minimum double, maximum double, total double,
     quality bigint, sequence_max bigint, is_end_hole boolean,
-    first_i64 bigint, end_i64 bigint, minimum_i64 bigint, maximum_i64 bigint, day string
+    first_i64 bigint, end_i64 bigint, minimum_i64 bigint, maximum_i64 bigint, declared bigint, day string
 """
 """One item in one bucket `bucket_ns <= t < bucket_ns + width`.
 
@@ -74,6 +74,9 @@ total                 sum of the good samples, not weighted
 quality               OPC UA Part 13 status of the row
 sequence_max          newest sample in it
 is_end_hole           what holds at its end is a gap, and no sample
+declared              type and unit of its last good value: `sequence` in items_scd, 0: as first declared; null: none.
+                      If there were several, average, integral, total, minimum and maximum are null, and quality says
+                      BadAggregateInvalidInputs
 *_i64                 the same value of an integer item, exactly; null below 2^53, where the double is exact
 """
 
@@ -99,11 +102,12 @@ ITEMS_SCD: Final = LakeTable(
     name="items_scd",
     columns="""
         item_id bigint, node string, name string, value_type bigint, unit string, description string, adapter string,
-        stale_ns bigint, valid_from_ns bigint, start timestamp, valid_to_ns bigint
+        stale_ns bigint, valid_from_ns bigint, start timestamp, valid_to_ns bigint, sequence bigint
     """,
 )
-"""Items with their versions: one row per declaration, from when (null: nobody knows) to when (null: still) it counted.
-Times of the node. stale_ns: longest time for which a value is held; null: 31 days."""
+"""Items with their versions: one row per declaration, from when (null: nobody knows) to when (null: still) it counted,
+in times of the node. sequence: place of the declaration in the log, behind which samples are of this version; 0: nobody
+knows. stale_ns: longest time for which a value is held; null: 31 days."""
 ITEMS: Final = LakeTable(
     name="items",
     columns="""

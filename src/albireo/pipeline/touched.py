@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from albireo.codec import history as stored
 from albireo.codec.history import FileEntry, FileKind, Manifest
+from albireo.machine.history.declared import DeclaredItems
 from albireo.machine.history.trace import HOLD_NS, hold_limit_ns
 from albireo.model.instant import WALL_NS_MAX
 from albireo.pipeline import delta
@@ -75,7 +76,8 @@ def late_rows(history: HistoryFolder, found: list[News], open_ns: int, availabil
 
 
 def is_declared_otherwise(history: HistoryFolder, tables: Path, open_ns: int) -> bool:
-    """Whether values before `open_ns` of an item that has rows there held longer or shorter than the tables say.
+    """Whether values before `open_ns` of an item that has rows there held longer or shorter than the tables say, or
+    were of another type or unit.
 
     Args:
         tables: folder of the tables. `items_scd` is committed behind all that have days: they count by it.
@@ -86,9 +88,11 @@ def is_declared_otherwise(history: HistoryFolder, tables: Path, open_ns: int) ->
     versions, availability = (delta.opened_table(tables / one.name) for one in (ITEMS_SCD, AVAILABILITY))
     if versions is None or availability is None:
         return False
-    before, now = (_steps_before(one, open_ns) for one in (versions.to_pyarrow_table(), items_of(history)))
+    both = [versions.to_pyarrow_table(), items_of(history)]
+    before, now = (_steps_before(one, open_ns) for one in both)
     undeclared = [(None, HOLD_NS)]
     changed = {one for one in before.keys() | now.keys() if before.get(one, undeclared) != now.get(one, undeclared)}
+    changed |= _otherwise_kinds(*(DeclaredItems.of_rows(one.sort_by("sequence").to_pylist()) for one in both))
     if not changed:
         return False
     earlier = [("day", "<", stored.day_of(open_ns))]
@@ -116,6 +120,17 @@ def hold_steps(items: pa.Table) -> dict[int, list[tuple[int | None, int]]]:
 def _steps_before(items: pa.Table, open_ns: int) -> dict[int, list[tuple[int | None, int]]]:
     steps = hold_steps(items)
     return {item_id: [one for one in known if one[0] is None or one[0] < open_ns] for item_id, known in steps.items()}
+
+
+def _otherwise_kinds(before: DeclaredItems, now: DeclaredItems) -> set[int]:
+    """Items of which the kinds that were known are others now; that more come behind them is no change."""
+    found = set()
+    for item_id in before.versions:
+        old, new = before.kinds(item_id), now.kinds(item_id)
+        count = len(old.types)
+        if (old.types, old.units, old.declared[1:]) != (new.types[:count], new.units[:count], new.declared[1:count]):
+            found.add(item_id)
+    return found
 
 
 def _longest_hold_ns(history: HistoryFolder) -> int:

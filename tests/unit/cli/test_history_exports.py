@@ -185,7 +185,7 @@ def as_delta(file: Path) -> tuple[Any, list[float], list[str]]:
 
 @pytest.mark.parametrize("read", [as_pandas, as_polars, as_duckdb, as_delta])
 def test_other_tools_read_it(data: Path, tmp_path: Path, read: Callable[[Path], Any]) -> None:
-    """Spark too: tests/unit/pipeline/test_export_read.py."""
+    """Spark too: tests/unit/pipeline/test_kinds.py."""
     file = tmp_path / "x.parquet"
     exported(data, file, "power", "--aggregate", "raw", *RANGE)
     assert read(file) == (datetime(2023, 11, 15, tzinfo=UTC), [5.0, 6.0, 5000.0], ["Good"] * 3)

@@ -101,7 +101,7 @@ def command(items: tuple[str, ...], sql: str | None, place: Place, form: str, **
 _QUESTION: Final = ("from_ns", "to_ns", "every_ns", "aggregate", "uncertain_is_good", "only_raw")
 
 
-class _Part(msgspec.Struct, frozen=True, eq=False):
+class _ItemAnswer(msgspec.Struct, frozen=True, eq=False):
     """An answer about one item."""
 
     about: dict[str, Any]
@@ -128,7 +128,7 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
     table: pa.Table
     """Typed rows (client.readable), or those of a query."""
     kinds: Sequence[ItemKinds] = ()
-    cut: _Part | None = None
+    cut: _ItemAnswer | None = None
 
     def columns(self) -> dict[str, list[Any]]:
         """The columns in Python's objects. A value of whatever type stands in `value`."""
@@ -169,7 +169,7 @@ def _objects(column: "pa.ChunkedArray[Any]") -> list[Any]:
 
 def _joined(place: Place, names: Sequence[str], question: dict[str, Any]) -> _Table:
     """The answers about several items as one, up to the first that was cut short."""
-    parts: dict[str, _Part] = {}
+    parts: dict[str, _ItemAnswer] = {}
     rows = 0
     for name in dict.fromkeys(names):
         part = (
@@ -207,7 +207,7 @@ def _say_kinds(table: pa.Table, kinds: Sequence[ItemKinds]) -> None:
                 say(f"{one.name} was {told}: values are told as they were then, and no number is made of both")
 
 
-def _asked_here(data: Path, name: str, **options: Any) -> _Part:
+def _asked_here(data: Path, name: str, **options: Any) -> _ItemAnswer:
     access = HistoryAccess(data, name.rpartition(":")[0])
     item: Any = access.item(name)
     reader = access.reader([item["item_id"]])
@@ -222,10 +222,10 @@ def _asked_here(data: Path, name: str, **options: Any) -> _Part:
     table = _stored_table(reader, item, span, options)
     if not access.is_live:
         say("the node does not run: what is stored in files is shown")
-    return _Part(about, table, reader.declared().kinds(item["item_id"]))
+    return _ItemAnswer(about, table, reader.declared().kinds(item["item_id"]))
 
 
-def _asked_far(place: FarNode, name: str, **options: Any) -> _Part:
+def _asked_far(place: FarNode, name: str, **options: Any) -> _ItemAnswer:
     span = TimeRange(options["from_ns"], options["to_ns"])
     every_ns = options["every_ns"]
     if options["aggregate"] != RAW:
@@ -254,7 +254,7 @@ def _asked_far(place: FarNode, name: str, **options: Any) -> _Part:
     about = _about(item.name, item.unit, span, options)
     about |= {"complete_to_ns": complete_to_ns(table), "gaps": _of_item(gaps, item.item_id)}
     (kinds,) = items_of(table)
-    return _Part(about, table, kinds, cut)
+    return _ItemAnswer(about, table, kinds, cut)
 
 
 def _about(item: str, unit: str, span: TimeRange, options: dict[str, Any]) -> dict[str, Any]:

@@ -126,11 +126,13 @@ class DeclaredItems:
     def kinds(self, item_id: int) -> ItemKinds:
         """Types and units of the item's values; of one that nobody declared: numbers without a unit."""
         versions = self.versions.get(item_id, ())
-        found = [
-            row
-            for before, row in zip((None, *versions), versions, strict=False)
-            if before is None or _is_other(before, row)
-        ]
+        found: list[Row] = []
+        for row in versions:
+            # A later version with a lower sequence: the log left the branch of those above.
+            while found and _number(found[-1]["sequence"], 0) > _number(row["sequence"], 0) > 0:
+                found.pop()
+            if not found or _is_other(found[-1], row):
+                found.append(row)
         last = versions[-1] if versions else None
         return ItemKinds(
             item_id=item_id,
@@ -154,7 +156,8 @@ def _followed(before: tuple[Row, ...], row: Row) -> tuple[Row, ...]:
         return (row,)
     last = before[-1]
     if last["valid_to_ns"] is None and _content(last) == _content(row):
-        return before
+        is_on_another_branch = 0 < _number(row["sequence"], 0) < _number(last["sequence"], 0)
+        return (*before[:-1], last | {"sequence": row["sequence"]}) if is_on_another_branch else before
     begin = row["valid_from_ns"]
     ended = last if last["valid_to_ns"] is not None else last | {"valid_to_ns": begin}
     if last["valid_from_ns"] == begin:

@@ -300,9 +300,10 @@ def _trends(lake: Lake) -> Section:
     chosen = interesting_items(lake)
     table, rows = trend_rows(lake, chosen)
     drawings = tuple(
-        charts.trend(lake.name(item_id), lake.items.get(item_id, {}).get("unit") or "", rows[item_id])
-        for item_id in chosen
-        if rows.get(item_id)
+        charts.trend(lake.name(item_id), lake.unit(item_id, declared), drawn)
+        for chosen_id in chosen
+        for (item_id, declared), drawn in rows.items()
+        if item_id == chosen_id
     )
     return Section(
         anchor="trends",
