@@ -160,7 +160,7 @@ def _followed(before: tuple[Row, ...], row: Row) -> tuple[Row, ...]:
         return (*before[:-1], last | {"sequence": row["sequence"]}) if is_on_another_branch else before
     begin = row["valid_from_ns"]
     ended = last if last["valid_to_ns"] is not None else last | {"valid_to_ns": begin}
-    if last["valid_from_ns"] == begin:
+    if last["valid_from_ns"] == begin and not _is_other(last, row):
         return (*before[:-1], row)
     return (*before[:-1], ended, row)[-VERSIONS_MAX:]
 

@@ -10,7 +10,7 @@ from albireo.codec.history import EVENTS, GAPS, Hole
 from albireo.codec.record import Audited, CaseChanged, EpochGranted, GapFound, NodeStopped
 from albireo.machine.history.declared import Row
 from albireo.model.case import Cause
-from albireo.model.value import Value, ValueType
+from albireo.model.value import Value
 
 _WITH_MESSAGE: Final = (Cause.RAISED, Cause.ACTIVATED)
 _JUDGED: Final = (*_WITH_MESSAGE, Cause.CLEARED)
@@ -24,12 +24,6 @@ def gaps_table(rows: Sequence[Row]) -> pa.Table:
 
 def events_table(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=EVENTS)
-
-
-def value_type_of(item: Row) -> ValueType:
-    value_type = item["value_type"]
-    assert isinstance(value_type, int)
-    return ValueType(value_type)
 
 
 def hole_row(hole: Hole) -> Row:

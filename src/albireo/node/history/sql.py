@@ -42,10 +42,10 @@ class Database:
         self._connection = duckdb.connect(config={"python_enable_replacements": False})
         self._connection.execute("SET TimeZone = 'UTC'")
         self._root = root
-        self._folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-        self._own = f"/proc/self/fd/{self._folder}"
-        """The history's folder by its descriptor: DuckDB would take its path for a pattern (`x*`), or for partitions
-        (`a=b`)."""
+        self._folder = os.open(root.parent, os.O_RDONLY | os.O_DIRECTORY)
+        self._own = f"/proc/self/fd/{self._folder}/{root.name}"
+        """The history's folder by the descriptor of the one around it, which is always there: DuckDB would take its
+        path for a pattern (`x*`), or for partitions (`a=b`)."""
         self._unchecked = {kind: manifest.of_kind(kind) for kind in FileKind}
         """Files whose checksum was not looked at yet; DuckDB looks at none."""
         try:
