@@ -41,7 +41,7 @@ def typed(table: pa.Table, kinds: Sequence[ItemKinds], aggregate: str) -> pa.Tab
 
     Args:
         table: rows as a history gives them (docs/node-protocol.md).
-        kinds: items of the rows.
+        kinds: items of the rows, rising by id.
     Raises:
         ValueError: a row is of none of the items.
     """
@@ -59,14 +59,13 @@ def typed(table: pa.Table, kinds: Sequence[ItemKinds], aggregate: str) -> pa.Tab
 
 def _kind_of_rows(table: pa.Table, kinds: Sequence[ItemKinds]) -> NDArray[np.intp]:
     """Number of the kind of each row, counted over all items."""
-    order = np.argsort([one.item_id for one in kinds], kind="stable")
-    ids = np.array([kinds[at].item_id for at in order], np.int64)
+    ids = np.array([one.item_id for one in kinds], np.int64)
     offsets = np.append(0, np.cumsum([len(one.types) for one in kinds]))[:-1]
     item_id = table["item_id"].to_numpy()
     place = np.minimum(np.searchsorted(ids, item_id), len(ids) - 1)
     if len(table) and (not kinds or (ids[place] != item_id).any()):
         raise ValueError("a row of an item that the answer does not name")
-    number: NDArray[np.intp] = offsets[order[place]] if len(table) else np.zeros(0, np.intp)
+    number: NDArray[np.intp] = offsets[place] if len(table) else np.zeros(0, np.intp)
     sequence = table["sequence"].to_numpy() if "sequence" in table.column_names else table["declared"].to_numpy() + 1
     for one in kinds:
         if len(one.types) > 1:
