@@ -282,7 +282,7 @@ def rows_between(
 
 def write_items(store: HistoryStore) -> FileEntry:
     empty = dict.fromkeys(ITEMS.names)
-    texts = {"node": "root", "unit": "", "description": "", "adapter": "p1", "value_type": 1}
+    texts = {"node": "root", "unit": "", "description": "", "adapter": "p1", "value_type": 1, "sequence": 0}
     rows = [empty | texts | {"item_id": index, "name": f"i_{index}"} for index in range(1, ITEM_COUNT + 1)]
     path = items_path(1)
     store.make_folder(store.root / path)

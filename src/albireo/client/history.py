@@ -208,7 +208,7 @@ def _readable(answer: Conversation["pa.Table"], aggregate: Aggregate, *, is_wide
         kinds = items_of(table)
         try:
             found = readable.typed(table, kinds, aggregate)
-        except ValueError as error:
+        except (ValueError, LookupError, TypeError) as error:
             raise AnswerNotUnderstood(HISTORY_PIECE.name, str(error)) from error
         shown = readable.readable(readable.wide(found, kinds, aggregate) if is_wide else found)
         return shown.replace_schema_metadata(table.schema.metadata)

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from albireo.model.bounded import Count, LongText, Number32
 from albireo.model.value import ValueType
 
 METADATA: bytes = b"items"
@@ -16,13 +17,17 @@ METADATA: bytes = b"items"
 class ItemKinds(msgspec.Struct, frozen=True, kw_only=True):
     """Kinds of one item, oldest first; there is one at least."""
 
-    item_id: int
-    name: str
+    item_id: Number32
+    name: LongText
     """Full name, as it was declared last."""
-    declared: tuple[int, ...]
+    declared: tuple[Count, ...]
     """Log sequences of the declarations, rising. The first kind counts before its declaration, too."""
     types: tuple[ValueType, ...]
-    units: tuple[str, ...]
+    units: tuple[LongText, ...]
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.declared) == len(self.types) == len(self.units):
+            raise ValueError("as many types and units as declarations, and one at least")
 
     def at(self, sequence: NDArray[np.int64]) -> NDArray[np.intp]:
         """Number of the kind of rows with these sequences."""

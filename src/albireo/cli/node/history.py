@@ -46,6 +46,8 @@ from albireo.node.history.query import StoredHistory, TimeRange
 from albireo.node.history.sql import connect
 
 RAW_ROWS_MAX: Final = 1_000_000
+KINDS_SAID: Final = 4
+"""Most types and units of an item that one line names, the newest."""
 _FILES: Final = ("csv", "parquet")
 
 
@@ -202,7 +204,8 @@ def _say_kinds(table: pa.Table, kinds: Sequence[ItemKinds]) -> None:
             is_torn = quality.BAD_AGGREGATE_INVALID_INPUTS in rows["quality"].unique().to_pylist()
             if is_torn or len(rows["unit"].unique()) > 1:
                 told = ", then ".join(
-                    f"{readable.word(kind)} [{unit}]" for kind, unit in zip(one.types, one.units, strict=True)
+                    f"{readable.word(kind)} [{unit}]"
+                    for kind, unit in list(zip(one.types, one.units, strict=True))[-KINDS_SAID:]
                 )
                 say(f"{one.name} was {told}: values are told as they were then, and no number is made of both")
 
