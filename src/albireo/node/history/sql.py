@@ -58,10 +58,12 @@ class Database:
 
     def _view(self, kind: FileKind, files: Sequence[str]) -> str:
         columns = ", ".join(SCHEMAS[kind].names)
+        is_whole = kind is FileKind.ITEMS
         if not files:  # An empty table of the right types stands for it.
             self._connection.register(f"no_{kind}", SCHEMAS[kind].empty_table())
-            return f"CREATE VIEW {kind} AS SELECT {columns} FROM no_{kind}"
-        more = "" if kind is FileKind.ITEMS else ", replace(node, '~', '/') AS node, day"
+            more = "" if is_whole else ", '' AS node, DATE '1970-01-01' AS day"
+            return f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM no_{kind}"
+        more = "" if is_whole else ", replace(node, '~', '/') AS node, day"
         paths = [f"{self._own}/{path}" for path in files]
         return f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM read_parquet({paths!r}, hive_partitioning = true)"
 
