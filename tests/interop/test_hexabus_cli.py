@@ -63,7 +63,8 @@ def test_every_endpoint_is_found_although_datagrams_are_lost(space: HexabusSpace
 
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open() as file:
-        return sorted(csv.DictReader(file), key=lambda row: row["name"])
+        found = [{name: cell for name, cell in row.items() if name != "groups"} for row in csv.DictReader(file)]
+        return sorted(found, key=lambda row: row["name"])  # Which groups there are, no device tells.
 
 
 def test_a_house_is_uploaded_traced_and_reset_through_the_node(space: HexabusSpace, tmp_path: Path) -> None:

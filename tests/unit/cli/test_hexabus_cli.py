@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from albireo.cli import cli
 from albireo.cli.hexabus.network import DatagramsHeard, first_adapter
-from albireo.codec.hexabus.house import decode_house
+from albireo.codec.hexabus.house import DeviceGroup, decode_house
 from albireo.codec.hexabus.packets import RELIABLE, HexDatagram, InfoPacket, PInfoPacket, QueryPacket, encode
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.field.hexabus.survey import FoundDevice, FoundEndpoint
@@ -139,11 +139,13 @@ def test_datagrams_are_named_and_repeats_of_reliable_ones_are_marked() -> None:
     assert [one.is_repeat for one in told] == [False, False, True, False, False, True]
     assert not heard.take(HexAddress("fd00::11"), event, 0).is_repeat, "of another source"
     assert told[0].fields == {"eid": 4, "value": "1", "type": "UINT8", "origin": "::2"}
+    named = encode(HexDatagram(PInfoPacket(4, value, DeviceGroup("up").id, place=1, parts=3), 8, RELIABLE))
+    assert "origin ff15:75a2:88c0:d689:8c5f:7b05:4590:8400, place 1, parts 3" in str(heard.take(source, named, 0))
     assert "[fd00::10]:61616  PINFO eid 4, value 1" in str(told[2]) and str(told[2]).endswith("RELIABLE  AGAIN")
     others = [heard.take(source, data, 0) for data in (b"HX0C....", b"HX0B", b"HX0D\x63\0\0\1", b"")]
     assert [one.packet for one in others] == ["HX0C", "HX0B", "malformed", "malformed"]
     assert "48583044" in str(others[2])
-    assert heard.counts == {"PINFO": 3, "INFO": 2, "QUERY": 2, "repeats": 2, "HX0C": 1, "HX0B": 1, "malformed": 2}
+    assert heard.counts == {"PINFO": 4, "INFO": 2, "QUERY": 2, "repeats": 2, "HX0C": 1, "HX0B": 1, "malformed": 2}
 
 
 def test_names_of_items_are_made_of_what_devices_tell_and_are_unlike() -> None:

@@ -75,6 +75,7 @@ _SERVICES: Final = frozenset({CONTROL, PROGRAM, 11, PROGRAM_ID, LOCAL_TIME, FAIL
 """Endpoints by which devices are run; 11 is how the original acknowledges pieces of programs."""
 _WRITABLE: Final = frozenset({RELAY, 80, 81})
 """By convention relays and dimmers: devices do not tell what can be written."""
+_LEFT_OUT: Final = (("needs", ALL_NEEDED), ("place", 0), ("parts", 1))
 _QUESTIONS: Final = (QueryPacket, EndpointQueryPacket, PropertyQueryPacket)
 _INTERFACE = click.argument("interface")
 _HOSTS = click.argument("hosts", metavar="[HOST]...", nargs=-1)
@@ -197,7 +198,7 @@ def _fields(packet: HexPacket) -> dict[str, object]:
             found["type"] = value.name
         elif name == "origin":
             found[name] = str(IPv6Address(value))
-        elif (name, value) != ("needs", ALL_NEEDED):
+        elif (name, value) not in _LEFT_OUT:
             found[name] = value
     return found
 

@@ -8,6 +8,7 @@ Nothing of it is executed when it is read. Whether its names mean something, the
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Final, NoReturn, Union, cast
 
 import msgspec
@@ -43,10 +44,19 @@ OPPOSITES: Final = {
 OPPOSITES.update({opposite: relation for relation, opposite in OPPOSITES.items()})
 
 
+GROUP_PREFIX: Final = bytes.fromhex("ff15")
+"""Begin of a group's id: a transient multicast address of the site, so never that of a device."""
+
+
 class DeviceGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All devices of a group."""
 
     group: Name
+
+    @property
+    def id(self) -> bytes:
+        """By what events of its devices are told, 16 bytes: it follows from the name alone, and the last byte is 0."""
+        return GROUP_PREFIX + sha256(self.group.encode()).digest()[:13] + b"\0"
 
 
 Devices = Name | DeviceGroup

@@ -89,7 +89,7 @@ class LeadTaken(msgspec.Struct, frozen=True, tag="lead"):
 
 
 class HouseTaken(msgspec.Struct, frozen=True, tag="house"):
-    """Devices have other programs from here on; all of them begin anew."""
+    """Devices have other programs from here on; all of them begin anew. They go on if only groups of senders change."""
 
     house: Annotated[bytes, Meta(max_length=HOUSE_BYTES_MAX)]
     """`house.py`, encoded; empty: no machines."""

@@ -9,7 +9,7 @@
     EPINFO 09            eid:u32 datatype:u8 name:128
     EPREPORT 0B          eid:u32 datatype:u8 name:128 cause:u16
     ACK 10               cause:u16
-    PINFO 11             eid:u32 datatype:u8 value origin:16
+    PINFO 11             eid:u32 datatype:u8 value origin:16 [needs:u16 [part:u8]]
     EP_PROP_QUERY 13     eid:u32 property:u32
     EP_PROP_REPORT 14    eid:u32 datatype:u8 next:u32 value cause:u16
     EP_PROP_WRITE 15     eid:u32 datatype:u8 property:u32 value
@@ -54,6 +54,8 @@ CONN_RESET: Final = 0x08
 """The sender begins another row of numbers."""
 ORIGIN_BYTES: Final = 16
 NUMBER_MAX: Final = 0xFFFF
+PARTS_MAX: Final = 16
+"""Packets of one event."""
 ALL_NEEDED: Final = 0xFFFF
 """All of the 16 packets before it."""
 
@@ -127,10 +129,14 @@ class PInfoPacket(msgspec.Struct, frozen=True, tag=0x11):
     eid: int
     value: HexValue
     origin: bytes
-    """IPv6 address of the device whose endpoint it is, 16 bytes."""
+    """IPv6 address of the device whose endpoint it is, or id of a group of it, 16 bytes."""
     needs: int = ALL_NEEDED
     """Which of the 16 packets before it must have been acted on: bit 0 is the one right before. Left out if all must;
     else two bytes behind the packet, which devices of the original pass over (ADR-0253)."""
+    place: int = 0
+    """Its place among the packets of the same event, which have numbers behind each other."""
+    parts: int = 1
+    """How many these are. If several, a third byte is behind the packet: place << 4 | parts - 1 (ADR-0258)."""
 
 
 class PropertyQueryPacket(msgspec.Struct, frozen=True, tag=0x13):
@@ -185,6 +191,7 @@ _TWO: Final = struct.Struct(">II")
 _TYPED: Final = struct.Struct(">IB")
 _PROPERTY: Final = struct.Struct(">IBI")
 _CAUSE: Final = struct.Struct(">H")
+_PART: Final = struct.Struct(">HB")
 _ERROR: Final = struct.Struct(">BH")
 
 
@@ -212,10 +219,14 @@ def _encoded(packet: HexPacket) -> bytes:
             return _TYPED.pack(eid, value.datatype) + encode_value(value)
         case ReportPacket(eid=eid, value=value, cause=cause):
             return _TYPED.pack(eid, value.datatype) + encode_value(value) + _CAUSE.pack(cause)
-        case PInfoPacket(eid=eid, value=value, origin=origin, needs=needs):
+        case PInfoPacket(eid=eid, value=value, origin=origin, needs=needs, place=place, parts=parts):
             if len(origin) != ORIGIN_BYTES:
                 raise ValueError(f"an origin has {ORIGIN_BYTES} bytes, and not {len(origin)}")
+            if not 0 <= place < parts <= PARTS_MAX:
+                raise ValueError(f"{place} of {parts} packets is none of the origins of an event")
             told = _TYPED.pack(eid, value.datatype) + encode_value(value) + origin
+            if parts > 1:
+                return told + _PART.pack(needs, place << 4 | parts - 1)
             return told if needs == ALL_NEEDED else told + _CAUSE.pack(needs)
         case EndpointInfoPacket(eid=eid, datatype=datatype, name=name):
             return _TYPED.pack(eid, datatype) + _named(name)
@@ -285,8 +296,11 @@ def _of_value(kind: int, data: bytes) -> HexPacket:
     origin = data[at : at + ORIGIN_BYTES]
     if len(origin) < ORIGIN_BYTES:
         raise DecodeError(len(data), "the end within the origin")
-    needs = data[at + ORIGIN_BYTES :]
-    return PInfoPacket(eid, value, origin, *(_CAUSE.unpack(needs) if len(needs) == _CAUSE.size else ()))
+    behind = data[at + ORIGIN_BYTES :]
+    if len(behind) == _PART.size and behind[2] >> 4 <= behind[2] & 15:
+        needs, part = _PART.unpack(behind)
+        return PInfoPacket(eid, value, origin, needs, part >> 4, (part & 15) + 1)
+    return PInfoPacket(eid, value, origin, *(_CAUSE.unpack(behind) if len(behind) == _CAUSE.size else ()))
 
 
 def _of_endpoint(kind: int, data: bytes) -> HexPacket:

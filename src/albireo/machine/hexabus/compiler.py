@@ -10,6 +10,7 @@ its state: one that comes too late means nothing. Times of day are told likewise
              --> the writes of these transitions
     memory of machine n     state:u8 changes:u16, at 3 n
     behind them             counts:u8 of events in a row; last values, each with a BOOL before it that says: it is known
+                            a BOOL for each group in conditions: the present event is of it (names.py)
     the last byte           number of the source
     timer event             endpoint 254 of the master, UINT32: machine << 24 | transition << 16 | changes
 
@@ -21,12 +22,12 @@ CMP_LE is never emitted: the original computes it as CMP_GE.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from albireo.codec.hexabus.house import ClockCondition, House, Relation, TimeCondition
+from albireo.codec.hexabus.house import GROUP_PREFIX, ClockCondition, House, Relation, TimeCondition
 from albireo.codec.hexabus.program import HEAD, NOTHING, PROGRAM_BYTES_MAX, VERSION, SmOp
 from albireo.codec.hexabus.values import SIZES, HexType
 from albireo.machine.hexabus.clocks import CLOCK, clocks_of
@@ -42,6 +43,7 @@ from albireo.machine.hexabus.meaning import (
     meaning_of,
     tests_of,
 )
+from albireo.machine.hexabus.names import MORE
 from albireo.machine.hexabus.vm import MEMORY_BYTES, STACK_MAX
 
 TIMER: Final = 254
@@ -173,11 +175,15 @@ class _Program:
         """Places of each machine's counts: as many as one state needs."""
         self._kept: dict[EventSource, int] = {}
         """Places of last values."""
+        self._groups: dict[EventSource, int] = {}
+        """Places of notes that an event is of a group."""
         self._lay_out()
         self._find_source()
         writers = [index for index, ways in enumerate(self._machines) if any(map(self._own_writes, ways))]
         for index in range(len(self._machines)):
             self._machine(index, is_writer=index in writers)
+        for place in self._groups.values():
+            self.code.put(SmOp.LD_FALSE, SmOp.ST_MEM, _at(HexType.BOOL, place))
         if len(writers) >= STACK_MAX:
             raise CompileError(f"{len(writers)} machines that write are more than {STACK_MAX - 1}")
         for place, index in enumerate(writers):
@@ -204,11 +210,15 @@ class _Program:
         for source in kept:
             self._kept[source] = end
             end += 1 + SIZES[source.datatype]
+        for source in self._sources:
+            if source.origin.startswith(GROUP_PREFIX):
+                self._groups[source] = end
+                end += 1
         if len(self._sources) > NUMBER_MAX:
             raise CompileError(f"{len(self._sources)} endpoints in conditions are more than {NUMBER_MAX}")
         if end > SOURCE_AT:
             raise CompileError(
-                f"states, counts and last values of {len(kept)} endpoints need {end} bytes, "
+                f"states, counts, groups and last values of {len(kept)} endpoints need {end} bytes, "
                 f"and a device has room for {SOURCE_AT}"
             )
 
@@ -220,8 +230,8 @@ class _Program:
         ]
 
     def _find_source(self) -> None:
-        """Find the number of the event's source, and keep its value; end the run if nothing depends on it."""
-        code, found = self.code, self.code.fresh()
+        """Find the number of the event's source, and keep its value; end if nothing depends on it, or more follows."""
+        code, found, of_group = self.code, self.code.fresh(), self.code.fresh()
         labels = {source.eid: code.fresh() for source in self._sources}
         code.put(SmOp.LD_SOURCE_EID)
         code.switch(labels, SmOp.OP_SWITCH_32)
@@ -232,14 +242,22 @@ class _Program:
                 if source.eid != eid:
                     continue
                 other = code.fresh()
-                code.put(SmOp.CMP_SRC_IP, _WHOLE - 1, source.origin)
+                compared = _WHOLE - (source in self._groups)
+                code.put(SmOp.CMP_SRC_IP, compared - 1, source.origin[:compared])
                 code.jump(SmOp.JZ, other)
-                if (place := self._kept.get(source)) is not None:
+                if (place := self._groups.get(source)) is not None:
+                    code.put(SmOp.LD_TRUE, SmOp.ST_MEM, _at(HexType.BOOL, place))
+                elif (place := self._kept.get(source)) is not None:
                     code.put(SmOp.LD_SOURCE_VAL, SmOp.ST_MEM, _at(source.datatype, place + 1))
                     code.put(SmOp.LD_TRUE, SmOp.ST_MEM, _at(HexType.BOOL, place))
                 code.put(SmOp.LD_U8, number)
-                code.jump(SmOp.JUMP, found)
+                code.jump(SmOp.JUMP, of_group if source in self._groups else found)
                 code.label(other)
+            code.put(SmOp.RET)
+        if self._groups:
+            code.label(of_group)
+            code.put(SmOp.CMP_SRC_IP, (_WHOLE - 1) * (_WHOLE + 1), bytes([MORE]))
+            code.jump(SmOp.JZ, found)
             code.put(SmOp.RET)
         code.label(found)
         code.put(SmOp.ST_MEM, _at(HexType.UINT8, SOURCE_AT))
@@ -325,11 +343,16 @@ class _Program:
                 self._values(condition, met, otherwise)
                 code.label(met)
 
-    def _is_from(self, sources: Iterable[EventSource], otherwise: int) -> None:
+    def _is_from(self, sources: Sequence[EventSource], otherwise: int) -> None:
         """Go on if the event is of one of these endpoints, else jump."""
         here = self.code.fresh()
-        self.code.put(SmOp.LD_MEM, _at(HexType.UINT8, SOURCE_AT))
-        self.code.switch({self._sources[one]: here for one in sources})
+        by_group = {one: self._groups[one] for one in sources if one in self._groups}
+        for place in by_group.values():
+            self.code.put(SmOp.LD_MEM, _at(HexType.BOOL, place))
+            self.code.jump(SmOp.JNZ, here)
+        if numbers := {self._sources[one]: here for one in sources if one not in by_group}:
+            self.code.put(SmOp.LD_MEM, _at(HexType.UINT8, SOURCE_AT))
+            self.code.switch(numbers)
         self.code.jump(SmOp.JUMP, otherwise)
         self.code.label(here)
 

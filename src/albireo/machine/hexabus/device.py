@@ -2,6 +2,7 @@
 
     endpoint changes --> INFO to the group, reliably: the master acknowledges it by unicast once it is on record
     PINFO of the master, new --> acted on, acknowledged by unicast; said again --> acknowledged again
+    PINFO of several for one event --> acknowledged; acted on with the others, once all are there
     WRITE, new --> done, acknowledged, told as INFO; refused --> ERROR
     no acknowledgement after the last repetition --> failed: nothing is sent, the state machine stands still
     a PINFO whose number is too far ahead --> one was missed: as if failed, and the master had said something
@@ -30,6 +31,7 @@ from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.packets import (
     ALL_NEEDED,
     GROUP,
+    NUMBER_MAX,
     PORT,
     RELIABLE,
     WANT_ACK,
@@ -90,7 +92,7 @@ class EndpointWritten(msgspec.Struct, frozen=True):
 
 
 class EventCame(msgspec.Struct, frozen=True):
-    """Effect: an event, in the order of all; the state machine takes it."""
+    """Effect: an event, in the order of all; the state machine takes it. One of several names comes by each of them."""
 
     origin: bytes
     eid: int
@@ -148,6 +150,8 @@ class HexDevice:
         """Takes up what came to go on with behind a number; False: it is not complete."""
         self._effects: list[DeviceEffect] = []
         self._order = OrderRow()
+        self._parts: dict[int, dict[int, PInfoPacket]] = {}
+        """Packets of events of which not all came, by the number of the first one and their place."""
         self._rows: dict[HexAddress, ReceiveRow] = {}
         self._events = SendRow(partial(self._send, TO_GROUP), draw(0xFFFF), repeats)
         """INFO of this device to the group, which the master acknowledges."""
@@ -227,6 +231,7 @@ class HexDevice:
         self._send(to, encode(HexDatagram(packet, self._to_master.number)))
 
     def _begin(self, now: Instant) -> None:
+        self._parts.clear()
         self._events.begin(is_held=True)  # The answer closes the rows that this device had at the master.
         self._to_master.begin()
         self.is_recovering = True
@@ -300,11 +305,22 @@ class HexDevice:
         if hearing is not Hearing.NEW:
             self.counts[hearing.name.lower()] += 1
         elif isinstance(packet, PInfoPacket):
-            self._effects.append(EventCame(packet.origin, packet.eid, packet.value))
+            self._effects += self._whole(packet, datagram.number)
         else:
+            self._parts.clear()
             self._effects.append(BeganAnew())
         if datagram.flags & (WANT_ACK | WANT_UL_ACK):
             self._say(source, AckPacket(datagram.number))
+
+    def _whole(self, packet: PInfoPacket, number: int) -> list[EventCame]:
+        """The event of which this is a part, by all its names, once all parts are there: nothing comes between them."""
+        first = (number - packet.place) % NUMBER_MAX
+        parts = self._parts.setdefault(first, {})
+        parts[packet.place] = packet
+        if len(parts) < packet.parts:
+            return []
+        del self._parts[first]
+        return [EventCame(one.origin, one.eid, one.value) for _, one in sorted(parts.items())]
 
     def _missed(self, now: Instant) -> None:
         """Others have what this device has not, and nobody sends it any more."""

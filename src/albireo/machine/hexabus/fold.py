@@ -47,6 +47,11 @@ def _made(data: bytes) -> tuple[House | None, Mapping[str, bytes], Independence]
     return house, programs, Independence(house)
 
 
+def _words(house: House) -> tuple[object, ...]:
+    """What the state of a silent machine depends on, beside the programs."""
+    return house.machines, house.devices.keys()
+
+
 def _check_recoveries(house: House, outputs: Sequence[tuple[str, str]]) -> None:
     """Raises ValueError: a device has too many outputs to be told of all when it comes back."""
     for name, one in house.devices.items():
@@ -94,11 +99,13 @@ class HouseFold:
         self.is_begun = True
         if isinstance(entry, HouseTaken):
             try:
-                self._take(entry.house, now)
+                begins = self._take(entry.house, now)
             except (CompileError, DecodeError, ValueError) as error:
                 self.refused = str(error)
                 return False
             self.refused = ""
+            if not begins:
+                return True
         self.order.fold(entry)
         if self.silent is not None:
             self.silent.folded(entry, now)
@@ -155,12 +162,17 @@ class HouseFold:
             self.silent.restore(kept, now)
         self.is_begun = True
 
-    def _take(self, data: bytes, now: Instant) -> None:
-        """Other machines, which begin with their first states."""
+    def _take(self, data: bytes, now: Instant) -> bool:
+        """Other machines, which begin with their first states; False: the same, which go on with other groups."""
         house, programs, independence = _made(data)
-        self.silent = None if house is None else SilentMachine(house, now, self._local)
+        before, is_alike = self.silent, programs == self.programs
+        if house is not None and before is not None and is_alike and _words(house) == _words(before.house):
+            before.house, before.names = house, independence.names
+        else:
+            self.silent = None if house is None else SilentMachine(house, now, self._local)
         self.order.independence = independence
         self.house, self.programs = data, programs
+        return before is None or self.silent is not before
 
     def _recovery(self, host: str) -> tuple[bytes, ...]:
         """With what a device goes on that joins here."""

@@ -306,7 +306,7 @@ class HexMaster:
             case LeadTaken():
                 self.is_leading = True
                 self.upto = self.order.all_have
-            case ResetOrdered() | HouseTaken():
+            case ResetOrdered() | HouseTaken() if self.order.since > self.upto:  # Else the same machines go on.
                 self.upto = self.order.all_have
                 self._over.clear()
                 self._hosts.clear()

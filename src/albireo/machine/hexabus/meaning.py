@@ -7,11 +7,13 @@ tells, by its endpoint FAILED, of an endpoint that it could not write.
 import struct
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from ipaddress import IPv6Address
 from typing import Final, Union
 
 import msgspec
 
 from albireo.codec.hexabus.house import (
+    GROUP_PREFIX,
     AllOf,
     AnyOf,
     ClockCondition,
@@ -53,6 +55,7 @@ class EventSource(msgspec.Struct, frozen=True):
     """An endpoint of a device that tells of itself."""
 
     origin: bytes
+    """Its address, or the id of a group for any of its devices."""
     eid: int
     datatype: HexType
 
@@ -116,6 +119,9 @@ def meaning_of(house: House) -> list[list[MeantWay]]:
     Raises:
         CompileError: a name means nothing, or a value is none of its endpoint.
     """
+    for name, device in house.devices.items():
+        if device.origin[0] == GROUP_PREFIX[0]:
+            raise CompileError(f"{IPv6Address(device.origin)} is no address of a device, and {name} has it")
     names = [one.name for one in house.machines]
     twice = {one for one in names if names.count(one) > 1}
     if twice:
@@ -175,6 +181,8 @@ def _failures(writes: tuple[MeantWrite, ...]) -> EventTests:
 
 def _condition(house: House, condition: ValueCondition | TimeCondition | ClockCondition) -> MeantCondition:
     match condition:
+        case EventCondition(devices=DeviceGroup() as group, every=False, samples=samples):
+            return EventTests((_of_group(group, list(_each(house, condition))),), samples)
         case EventCondition(samples=samples):
             tests = tuple(_each(house, condition))
             if len(tests) == 1 or not condition.every:
@@ -183,6 +191,13 @@ def _condition(house: House, condition: ValueCondition | TimeCondition | ClockCo
         case AllOf() | AnyOf():
             return _values(house, condition)
     return condition
+
+
+def _of_group(group: DeviceGroup, tests: list[ValueTest]) -> ValueTest:
+    """One comparison for all devices of a group."""
+    if len({(one.source.eid, one.source.datatype) for one in tests}) > 1:
+        raise CompileError(f"devices of the group {group.group!r} have this endpoint by several numbers, or types")
+    return msgspec.structs.replace(tests[0], source=msgspec.structs.replace(tests[0].source, origin=group.id))
 
 
 def _values(house: House, condition: ValueCondition) -> ValueTests:

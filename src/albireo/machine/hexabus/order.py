@@ -1,6 +1,7 @@
 """Order: what the journal of the master says, folded. Both members of a pair have the same one.
 
-    items   events and resets, numbered from 1; other machines take numbers of their own; on the wire they go around
+    items   events and resets, numbered from 1; other machines take numbers of their own; on the wire they go around.
+            An event that conditions name by several groups is as many items, behind each other (names.py)
     members devices that are sent the items behind a place, until they have them
 
 Invariants
@@ -43,6 +44,7 @@ from albireo.codec.hexabus.packets import (
 from albireo.machine.hexabus.device import START_UP
 from albireo.machine.hexabus.independence import Independence
 from albireo.machine.hexabus.rows import HALF, HOUSE_NUMBERS, WINDOW, ReceiveRow
+from albireo.machine.hexabus.vm import SmEvent
 
 ROWS_MAX: Final = 4
 """Rows of one sender, by its ports, that are remembered."""
@@ -163,13 +165,16 @@ class EventOrder:
             row.last, row.firsts, row.is_closed, row.recent = one.last, one.firsts, one.is_closed, one.recent
 
     def _add_event(self, entry: EventTaken) -> None:
-        origin = IPv6Address(entry.host).packed
-        touched = self.independence.touched(origin, entry.eid, entry.told.value)
+        event = SmEvent(IPv6Address(entry.host).packed, entry.eid, entry.told)
+        touched = self.independence.touched(event)
         needs = ALL_NEEDED
         for before, other in enumerate(reversed(self._recent)):
             if touched is not None and other is not None and not set(touched) & set(other):
                 needs &= ~(1 << before)
-        self._add(PInfoPacket(entry.eid, entry.told, origin, needs), WANT_UL_ACK, touched)
+        told = self.independence.names.of(event)
+        for place, one in enumerate(told):  # None of them needs another one: devices act once they have all.
+            packet = PInfoPacket(one.eid, one.value, one.origin, needs << place & ALL_NEEDED, place, len(told))
+            self._add(packet, WANT_UL_ACK, touched)
 
     def _add(self, packet: PInfoPacket | WritePacket, flags: int, touched: tuple[int, ...] | None) -> None:
         self.last += 1

@@ -4,6 +4,7 @@ It runs the program that writes nothing, on the events in their order, as each d
 """
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Final
@@ -23,6 +24,8 @@ from albireo.machine.hexabus.compiler import (
     outputs_of,
     timers_of,
 )
+from albireo.machine.hexabus.meaning import meaning_of
+from albireo.machine.hexabus.names import EventNames
 from albireo.machine.hexabus.vm import SmEvent, SmMachine
 from albireo.model.instant import SECOND, Instant, soonest
 
@@ -50,6 +53,7 @@ class SilentMachine:
         program = decode_program(_compiled(encode_house(house)), ALL_BYTES_MAX)
         assert program is not None
         self.house = house
+        self.names = EventNames(house.devices, meaning_of(house))
         self._outputs = outputs_of(house)
         self._written: dict[int, HexValue] = {}
         """Values that machines wrote last, by the number of the output."""
@@ -116,13 +120,19 @@ class SilentMachine:
         return self.house.machines[index].states[self._at(index)[0]]
 
     def took(self, event: SmEvent, now: Instant) -> None:
-        """The next event of the order."""
+        """The next event of the order, of a device or of time."""
+        self.heard(self.names.of(event), now)
+
+    def heard(self, events: Sequence[SmEvent], now: Instant) -> None:
+        """The next event of the order, by all its names."""
+        event = events[-1]
         told = event.value.value
         if event.origin == self.house.master and event.eid == TIMER and isinstance(told, int):
             self._clocks.took(told)
             self._told.update(one for one in self._waiting() if one[0].value(one[1]) == told)
         before = [self._at(index) for index in range(len(self._entered))]
-        self._machine.run(event, 0)
+        for one in events:
+            self._machine.run(one, 0)
         for index, was in enumerate(before):
             if self._at(index) != was:
                 self._entered[index] = now

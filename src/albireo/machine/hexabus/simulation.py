@@ -148,9 +148,11 @@ class HouseSimulation:
         found, waiting = [], [event]
         while waiting:
             one = waiting.pop(0)
+            told = self._states.silent.names.of(one)
             for machine in self._machines:
-                machine.run(one, 0)
-            states = self._states.took(one, self.now)
+                for each in told:
+                    machine.run(each, 0)
+            states = self._states.took(told, self.now)
             own = self._states.silent.memory
             assert all(machine.memory[: len(own)] == own for machine in self._machines)
             found.append(SimulatedEvent(self.now / SECOND, self._states.text_of(one), states, tuple(self._written)))

@@ -7,13 +7,14 @@ States are sure behind a reset, or behind the first item of all, until something
 to be in their first states when the trace begins.
 """
 
+from collections.abc import Sequence
 from ipaddress import IPv6Address
 from typing import Final
 
 import msgspec
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.hexabus.house import House, TimeCondition
+from albireo.codec.hexabus.house import DeviceGroup, House, TimeCondition
 from albireo.codec.hexabus.journal import ResetOrdered
 from albireo.codec.hexabus.packets import (
     CONN_RESET,
@@ -81,13 +82,18 @@ class TracedStates:
             for one in house.devices.values()
             for endpoint, told in one.endpoints.items()
         }
+        for one in house.devices.values():
+            for name in one.groups:
+                own = DeviceGroup(name).id
+                self._devices[own] = f"group({name})"
+                self._endpoints |= {(own, told.eid): endpoint for endpoint, told in one.endpoints.items()}
 
-    def took(self, event: SmEvent, now: Instant) -> tuple[StateEntered, ...]:
-        """The next event of the order: the transitions that machines take."""
+    def took(self, events: Sequence[SmEvent], now: Instant) -> tuple[StateEntered, ...]:
+        """The next event of the order, by all its names: the transitions that machines take."""
         machines = self.house.machines
         before = [self.silent.state(index) for index in range(len(machines))]
         memory = self.silent.memory
-        self.silent.took(event, now)
+        self.silent.heard(events, now)
         return tuple(
             StateEntered(one.name, before[index], self.silent.state(index))
             for index, one in enumerate(machines)
@@ -133,6 +139,10 @@ class HouseTrace:
         self._held: dict[int, HexDatagram] = {}
         """Items whose place has not come."""
         self._due: Instant | None = None
+        self._missed = 0
+        """Items that were not heard before what is told next."""
+        self._parts: list[SmEvent] = []
+        """Names of an event of which further ones follow."""
 
     def deadline(self) -> Instant | None:
         return self._due
@@ -174,15 +184,21 @@ class HouseTrace:
                 self._due = self._due or Instant(now + GAP_NS)
                 return found
             self._is_sure = self._is_sure and not missed
-            found.append(self._told(self._held.pop(number), missed, now))
+            found += self._told(self._held.pop(number), missed, now)
             self._next, self._due = following(number), None
         return found
 
-    def _told(self, item: HexDatagram, missed: int, now: Instant) -> TracedEvent:
+    def _told(self, item: HexDatagram, missed: int, now: Instant) -> list[TracedEvent]:
         packet = item.packet
         if isinstance(packet, WritePacket):
-            return TracedEvent(item.number, "reset: all machines begin anew", missed=missed)
+            self._parts.clear()
+            return [TracedEvent(item.number, "reset: all machines begin anew", missed=missed)]
         assert isinstance(packet, PInfoPacket)
         event = SmEvent(packet.origin, packet.eid, packet.value)
-        states = self.states.took(event, now)
-        return TracedEvent(item.number, self.states.text_of(event), states, self._is_sure, missed)
+        parts, missed = [event] if missed else [*self._parts, event], self._missed + missed
+        is_more = packet.place + 1 < packet.parts
+        self._parts, self._missed = (parts, missed) if is_more else ([], 0)
+        if is_more:
+            return []
+        states = self.states.took(parts, now)
+        return [TracedEvent(item.number, self.states.text_of(event), states, self._is_sure, missed)]

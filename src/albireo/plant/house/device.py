@@ -79,7 +79,7 @@ class DeviceLook(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     look: int
     acted: int
-    """Events on which it acted, in all its lives of the order."""
+    """Names of events on which it acted, in all its lives of the order."""
     digest: str
     """Digest of these events, whatever their order."""
     began: int

@@ -2,7 +2,7 @@
 
 button_1..4  lamp_1..8     each button lights two lamps for LIT_S
 room_1..6    heater_1..6   a thermostat for each room
-box          plug_1, 2     two codes switch both plugs
+box          plug_1, 2     two codes switch both plugs: on, by any device of the group "remotes"; off, by the box
 meter        killer, tv    little power for STANDBY_S switches off; the button at the set switches on
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 
 from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint
 from albireo.codec.hexabus.values import HexType
-from albireo.machine.hexabus import Machine, after, at, when
+from albireo.machine.hexabus import Machine, after, at, group, when
 from albireo.plant.house.device import DeviceTold, EndpointTold
 
 LIT_S: Final = 3
@@ -20,6 +20,7 @@ STANDBY_S: Final = 2
 STAIRS: Final = 4
 ROOMS: Final = 6
 ON, OFF = 12, 13
+GROUPS: Final = {"box": "remotes"}
 _BUTTON: Final = EndpointTold("button", 4, HexType.UINT8)
 _RELAY: Final = EndpointTold("relay", 1, HexType.BOOL, is_writable=True)
 _TEMPERATURE: Final = EndpointTold("temperature", 3, HexType.FLOAT)
@@ -66,7 +67,7 @@ def machines() -> list[Machine]:
         heating.on("on", when(room, "temperature") > 22.0, heater.write("relay", False), go="off")
         made.append(heating)
     plugs = Machine("plugs", state="off")
-    plugs.on("off", when("box", "code") == ON, at("plug_*").write("relay", True), go="on")
+    plugs.on("off", when(group("remotes"), "code") == ON, at("plug_*").write("relay", True), go="on")
     plugs.on("on", when("box", "code") == OFF, at("plug_*").write("relay", False), go="off")
     standby = Machine("standby", state="off")
     standby.on("off", when("tv", "button") == 1, at("killer").write("relay", True), go="on")
@@ -80,7 +81,9 @@ def house(master: str = "fd00::1") -> House:
     """Devices and machines together."""
     devices = {
         one.name: HouseDevice(
-            IPv6Address(one.host).packed, {told.name: HouseEndpoint(told.eid, told.datatype) for told in one.endpoints}
+            IPv6Address(one.host).packed,
+            {told.name: HouseEndpoint(told.eid, told.datatype) for told in one.endpoints},
+            frozenset(GROUPS.get(one.name, "").split()),
         )
         for one in DEVICES
     }
@@ -89,10 +92,11 @@ def house(master: str = "fd00::1") -> House:
 
 def item_table() -> str:
     """CSV table of all items."""
-    lines = ["name,device,address,endpoint,eid,type,writable"]
+    lines = ["name,device,address,endpoint,eid,type,groups,writable"]
     for one in DEVICES:
         for told in one.endpoints:
             writable = "true" if told.is_writable else ""
             kind = told.datatype.name.lower()
-            lines.append(f"{one.name}_{told.name},{one.name},{one.host},{told.name},{told.eid},{kind},{writable}")
+            where = f"{one.name}_{told.name},{one.name},{one.host},{told.name},{told.eid}"
+            lines.append(f"{where},{kind},{GROUPS.get(one.name, '')},{writable}")
     return "\n".join(lines) + "\n"

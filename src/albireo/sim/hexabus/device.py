@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from ipaddress import IPv6Address
 
+from albireo.codec.hexabus.house import GROUP_PREFIX
 from albireo.codec.hexabus.packets import RELIABLE, WANT_ACK, HexDatagram, InfoPacket, decode, encode
 from albireo.codec.hexabus.values import HexScalar, HexType, HexValue
 from albireo.machine.hexabus.acting import ActingDevice
 from albireo.machine.hexabus.device import BeganAnew, DeviceEffect, EventCame, HexAddress, HexDevice, SendDatagram
 from albireo.machine.hexabus.endpoints import Endpoints
+from albireo.machine.hexabus.names import MORE
 from albireo.machine.hexabus.upload import pieces_of
-from albireo.machine.hexabus.vm import SmEvent
 from albireo.sim.engine.stage import Violation
 from albireo.sim.hexabus.house import CODE, HOSTS, MASTER, encoded, endpoints
 from albireo.sim.hexabus.ledger import DeviceLedger
@@ -44,6 +45,8 @@ class SimHexDevice:
         self.machine = ActingDevice(core, encoded(self.variant)[1][self.name])
         self._told: dict[int, tuple[int, HexScalar]] = {}
         """Events by the number with which they are told."""
+        self._names: list[bytes] = []
+        """Names of an event of which further ones follow."""
         self.acts.behind = -1
 
     def start(self) -> None:
@@ -83,8 +86,12 @@ class SimHexDevice:
                         self._told[told.number] = told.packet.eid, told.packet.value.value
                     world.send(self.host, to, sent)
                 case EventCame(origin=origin, eid=eid, value=value):
-                    key = str(IPv6Address(origin)), eid, value.value
-                    self.acts.acts(SmEvent(origin, eid, value), key, self.variant)
+                    is_more = origin.startswith(GROUP_PREFIX) and origin[-1] == MORE
+                    self._names.append(origin[:-1] + b"\0" if is_more else origin)
+                    if not is_more:
+                        host = world.ledger.hosts.get((eid, value.value), str(IPv6Address(origin)))
+                        names, self._names = self._names, []
+                        self.acts.acts(names, (host, eid, value.value), self.variant)
                 case BeganAnew():
                     self._began_anew(data)
         due = self.machine.deadline()

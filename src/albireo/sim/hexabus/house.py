@@ -1,12 +1,12 @@
-"""Houses of the world: eight devices, five machines with a timer, a time of day and a condition on two devices."""
+"""Houses of the world: eight devices, six machines with a timer, a time of day, groups, a condition on two devices."""
 
 from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Final
 
-from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint, encode_house
+from albireo.codec.hexabus.house import DeviceGroup, House, HouseDevice, HouseEndpoint, encode_house
 from albireo.codec.hexabus.values import HexType
-from albireo.machine.hexabus import Machine, after, at, clock, when
+from albireo.machine.hexabus import Machine, after, at, clock, group, when
 from albireo.machine.hexabus.clocks import CLOCK
 from albireo.machine.hexabus.compiler import TIMER, compiled
 from albireo.machine.hexabus.device import HexAddress
@@ -38,8 +38,8 @@ _KNOWN: Final = {
     "dim": HouseEndpoint(DIM, HexType.UINT8),
 }
 TOUCHED: Final = {
-    HOSTS["door"]: {"stairs", "guard"},
-    HOSTS["hall"]: {"night", "guard"},
+    HOSTS["door"]: {"stairs", "guard", "turn"},
+    HOSTS["hall"]: {"night", "guard", "turn"},
     HOSTS["room"]: {"fan"},
     HOSTS["lamp_1"]: {"fan"},
 }
@@ -57,10 +57,22 @@ def endpoints(name: str) -> tuple[Endpoint, ...]:
     return tuple(found)
 
 
+def groups_of(name: str, variant: int) -> frozenset[str]:
+    """Groups of a device, all named by conditions. The door is in another one in some houses."""
+    ways = {"way", "inside"} if name == "hall" or variant >= 2 else {"way"}
+    return frozenset({"door": ways, "hall": ways, "room": {"warm"}}.get(name, ()))
+
+
+def names_of(host: str, variant: int) -> frozenset[bytes]:
+    """By what is told of an event of a device, or of time, read from the words of the house."""
+    ids = [DeviceGroup(one).id for one in groups_of(NAMES.get(host, ""), variant)]
+    return frozenset(ids if host == HOSTS["room"] else [*ids, IPv6Address(host).packed])
+
+
 @lru_cache(maxsize=8)
 def house(variant: int) -> House:
-    """Devices and machines. `variant`: houses that differ in what they write, and in the places of states."""
-    lamps, level = ("lamp_1", "lamp_2")[:: 1 if variant else -1], 10 + variant
+    """Devices and machines. `variant`: houses differ in what they write, and in places of states; by 2 in groups."""
+    lamps, level = ("lamp_1", "lamp_2")[:: 1 if variant % 2 else -1], 10 + variant % 2
     stairs = Machine("stairs", state="dark")
     stairs.on("dark", when("door", "code") >= HIGH, at("lamp_*").write("relay", True), go="lit")
     stairs.on("lit", after(2), *[at(one).write("relay", False) for one in lamps], go="dark")
@@ -72,15 +84,20 @@ def house(variant: int) -> House:
     night.on("day", clock("00:00"), at("night").write("relay", True), go="night")
     night.on("night", when("hall", "code") >= HIGH, at("night").write("relay", False), go="day")
     fan = Machine("fan", state="off")
-    fan.on("off", when("room", "code") >= HIGH, at("fan").write("relay", True), go="on")
-    fan.on("on", when("room", "code") < HIGH, go="slow")
+    fan.on("off", when(group("warm"), "code") >= HIGH, at("fan").write("relay", True), go="on")
+    fan.on("on", when(group("warm"), "code") < HIGH, go="slow")
     fan.on("slow", after(1), at("fan").write("relay", False), go="off")
     dim = Machine("dim", state="low")
     dim.on("low", when("lamp_1", "code") >= HIGH, at("fan").write("dim", level), go="high")
     dim.on("high", when("lamp_1", "code") < HIGH, at("fan").write("dim", 1), go="low")
-    machines = [stairs, fan, guard, night, dim] if variant % 2 else [dim, stairs, guard, night, fan]
+    turn = Machine("turn", state="left")
+    turn.on("left", when(group("way"), "code") >= HIGH, go="right")
+    turn.on("right", when(group("inside"), "code") >= HIGH, go="left")
+    machines = [stairs, fan, turn, guard, night, dim] if variant % 2 else [dim, stairs, guard, turn, night, fan]
     devices = {
-        name: HouseDevice(IPv6Address(HOSTS[name]).packed, {kind: _KNOWN[kind] for kind in kinds})
+        name: HouseDevice(
+            IPv6Address(HOSTS[name]).packed, {kind: _KNOWN[kind] for kind in kinds}, groups_of(name, variant)
+        )
         for name, kinds in KINDS.items()
     }
     return House(devices, machines, IPv6Address(MASTER.host).packed)

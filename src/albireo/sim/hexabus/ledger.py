@@ -17,10 +17,9 @@ from albireo.codec.hexabus.values import HexScalar
 from albireo.machine.hexabus.clocks import CLOCK
 from albireo.machine.hexabus.compiler import TIMER
 from albireo.machine.hexabus.rows import HOUSE_NUMBERS
-from albireo.machine.hexabus.vm import SmEvent
 from albireo.model.instant import Instant
 from albireo.sim.engine.stage import Violation
-from albireo.sim.hexabus.house import encoded, touched
+from albireo.sim.hexabus.house import encoded, names_of, touched
 
 EventKey = tuple[str, int, HexScalar]
 VARIANTS: Final = 4
@@ -40,6 +39,8 @@ class HexLedger:
         self.variants: dict[int, int] = {}
         """House that counts for each item."""
         self.variant = 0
+        self.hosts: dict[tuple[int, HexScalar], str] = {}
+        """Who told of an event: no two have one value."""
         self.of: dict[EventKey, list[int]] = {}
         """Items of each event; of time is told again after a reset."""
         self._once: set[EventKey] = set()
@@ -67,7 +68,8 @@ class HexLedger:
             case EventTaken(host=host, eid=eid):
                 value = entry.told.value
                 key = host, eid, value
-                self._add(touched(host, eid, value, self.variant))
+                self.hosts[eid, value] = host
+                self._add(touched(host, eid, value, self.variant), len(names_of(host, self.variant)))
                 self.of.setdefault(key, []).append(self.last)
                 if key in self._once:
                     raise Violation(f"{key} is on record more than once: {self.of[key]}")
@@ -77,10 +79,11 @@ class HexLedger:
                 self._add(None)
                 self._began = self.last
             case HouseTaken(house=house):
-                self.variant = next(one for one in range(VARIANTS) if encoded(one)[0] == house)
-                self._forget(is_clock=True)
-                self._add(None, HOUSE_NUMBERS)
-                self._began = self.last + 1
+                before, self.variant = self.variant, next(one for one in range(VARIANTS) if encoded(one)[0] == house)
+                if self.last == 0 or before % 2 != self.variant % 2:  # Else they go on, by other groups.
+                    self._forget(is_clock=True)
+                    self._add(None, HOUSE_NUMBERS)
+                    self._began = self.last + 1
             case HouseSnapshot(last=last, since=since) if len(self.valid) == 1:
                 self.last, self._began = last, since
         return True
@@ -128,8 +131,8 @@ class DeviceLedger:
                 if one <= item and one not in self._acted:
                     raise Violation(f"{self.name} has not {one}, and it is on record that all have {item}")
 
-    def acts(self, event: SmEvent, key: EventKey, variant: int) -> None:
-        """It acts on an event. Raises Violation: again, out of its turn, or with another program."""
+    def acts(self, names: list[bytes], key: EventKey, variant: int) -> None:
+        """It acts on an event. Raises Violation: again, out of its turn, with another program, or by other names."""
         ledger, items = self._ledger, self._ledger.of.get(key, [0])
         item = next((one for one in items if one > self.behind and one not in self._acted), items[-1])
         what = f"{self.name} acts on {item} {key}"
@@ -140,6 +143,8 @@ class DeviceLedger:
         on_record = ledger.variants[item]
         if encoded(on_record)[1][self.name] != encoded(variant)[1][self.name]:
             raise Violation(f"{what} with the program {variant}, and {on_record} is on record")
+        if sorted(names) != sorted(names_of(key[0], on_record)):
+            raise Violation(f"{what} by the names {[one.hex() for one in names]}")
         own = ledger.items[item] or frozenset()
         for one, classes in reversed(ledger.items.items()):
             if one <= self.behind:

@@ -4,15 +4,18 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from albireo.codec.hexabus.journal import AllHave, HouseSnapshot, JournalRecord
-from albireo.codec.hexabus.packets import NUMBER_MAX
+from albireo.codec.hexabus.packets import NUMBER_MAX, decode
 from albireo.codec.hexabus.recovery import RecoveryTold, encode_recovery
 from albireo.machine.hexabus.acting import ActingDevice
 from albireo.machine.hexabus.clocks import HouseClocks
+from albireo.machine.hexabus.device import EventCame, HexDevice
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.independence import Independence
 from albireo.machine.hexabus.master import HexMaster, PutRecord
+from albireo.machine.hexabus.names import EventNames
 from albireo.machine.hexabus.order import EventOrder
 from albireo.machine.hexabus.rows import Hearing, OrderRow, ReceiveRow
+from albireo.machine.hexabus.vm import SmEvent
 from albireo.sim.engine.stage import first_caught, taken
 from albireo.sim.hexabus.world import HexWorld
 
@@ -60,7 +63,7 @@ def _needs_nothing(real: Any) -> Any:
 
 
 def _touches_nothing(_: Any) -> Any:
-    return lambda self, origin, eid, value: ()
+    return lambda self, event: ()
 
 
 def _with(change: Callable[[HouseFold, str], tuple[bytes, ...]]) -> Callable[[Any], Any]:
@@ -147,6 +150,21 @@ def _any_machines(_: Any) -> Any:
     return lambda self, entry: True
 
 
+def _unmarked(_: Any) -> Any:
+    return lambda self, event: tuple(SmEvent(one, event.eid, event.value) for one in self.ids(event))
+
+
+def _one_by_one(_: Any) -> Any:
+    return lambda self, packet, number: [EventCame(packet.origin, packet.eid, packet.value)]
+
+
+def _first_alone(real: Any) -> Any:
+    def waits_for(self: EventOrder, item: int) -> set[str]:
+        return set() if getattr(decode(self.bytes_of(item)).packet, "place", 0) else real(self, item)
+
+    return waits_for
+
+
 Change = tuple[Any, str, Callable[[Any], Any]]
 HEXABUS_SHORTCUTS: Final[Mapping[str, Change]] = {
     "event acknowledged before it is on record": (HexMaster, "_event", _early),
@@ -166,6 +184,9 @@ HEXABUS_SHORTCUTS: Final[Mapping[str, Change]] = {
     "late copy of a reset taken for another one": (OrderRow, "hear", _late_reset),
     "first packets of other lives forgotten": (ReceiveRow, "took", _one_first),
     "joins and times of other machines count": (HouseFold, "_is_about", _any_machines),
+    "machine acts for each name of an event": (EventNames, "of", _unmarked),
+    "device acts before all names of an event are there": (HexDevice, "_whole", _one_by_one),
+    "further names of an event left out": (EventOrder, "waits_for", _first_alone),
     "times of day not in the snapshot": (HouseClocks, "restore", _silence),
 }
 """Rule that each leaves out: a class or module, the name of a function of it, and what takes its place."""

@@ -157,6 +157,8 @@ def test_a_value_of_another_kind_is_not_sent(datatype: HexType, value: bool | in
         HexDatagram(QueryPacket(2**32), 1),
         HexDatagram(QueryPacket(1), 1, 256),
         HexDatagram(PInfoPacket(1, ON, bytes(15)), 1),
+        HexDatagram(PInfoPacket(1, ON, ORIGIN, place=0, parts=17), 1),
+        HexDatagram(PInfoPacket(1, ON, ORIGIN, place=2, parts=2), 1),
     ],
 )
 def test_a_field_that_may_not_be_sent_is_not(datagram: HexDatagram) -> None:
@@ -172,6 +174,11 @@ def test_decoding_takes_what_the_original_takes() -> None:
     assert decode(unended).packet == InfoPacket(0, HexValue(HexType.STRING, "x" * 127))
     foreign = bytes.fromhex("4858304401000001000000000a") + b"\xff" + bytes(127)
     assert decode(foreign).packet == InfoPacket(0, HexValue(HexType.STRING, "\ufffd"))
+    pinfo = bytes.fromhex("4858304411060008000000010001") + ORIGIN
+    second = HexDatagram(PInfoPacket(1, ON, ORIGIN, 0xFFFE, 1, 3), 8, RELIABLE | WANT_UL_ACK)
+    assert decode(pinfo + bytes.fromhex("fffe12")) == second and encode(second) == pinfo + bytes.fromhex("fffe12")
+    for behind in ("", "ff", "ffff10", "fffe21", "ffffffff"):
+        assert decode(pinfo + bytes.fromhex(behind)).packet == PInfoPacket(1, ON, ORIGIN)
     assert decode(bytes.fromhex("4858304400000001ff0001")).packet == ErrorPacket(0xFF, 1)
 
 

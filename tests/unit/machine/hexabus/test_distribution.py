@@ -34,7 +34,7 @@ KINDS: Final = {
     "lamp_1": "relay dimmer",
     "lamp_2": "relay dimmer",
 }
-GROUPS: Final = {"button_1": "people", "plug": "people", "lamp_2": "night"}
+GROUPS: Final = {"button_1": "people up all", "button_2": "all up", "plug": "people all", "lamp_2": "night"}
 TELLING: Final = [("room", "temperature"), ("plug", "power"), *((one, "button") for one in KINDS if "button" in one)]
 TELLING.append(("plug", "button"))
 WRITTEN: Final = [("plug", "relay"), *((one, kind) for one in ("lamp_1", "lamp_2") for kind in ("relay", "dimmer"))]
@@ -122,7 +122,7 @@ class PlainHouse:
 small = st.integers(0, 3)
 leaves = st.builds(
     lambda where, relation, value: EventCondition(where[0], where[1], relation, value),
-    st.sampled_from([*TELLING, ("button_*", "button"), (group("people"), "button"), (group("people"), "button")]),
+    st.sampled_from([*TELLING, ("button_*", "button"), *((group(one), "button") for one in ("people", "all", "up"))]),
     st.sampled_from(Relation),
     small,
 )

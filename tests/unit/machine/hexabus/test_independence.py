@@ -104,8 +104,9 @@ def test_every_order_that_is_allowed_comes_to_the_same(first: tuple[str, int]) -
 def test_what_shares_a_device_or_an_event_is_not_independent() -> None:
     found = Independence(HOUSE)
     eid = ENDPOINTS["button"].eid
-    touched = {name: set(found.touched(HOUSE.devices[name].origin, eid, 1) or ()) for name in "abc"}
+    told = HexValue(HexType.UINT8, 1)
+    touched = {name: set(found.touched(SmEvent(HOUSE.devices[name].origin, eid, told)) or ()) for name in "abc"}
     assert touched["a"] == {0} and touched["b"] == touched["c"] - touched["a"] != set(), "y is written by two"
-    assert found.touched(HOUSE.devices["x"].origin, 77, 1) == (), "nobody looks"
-    assert Independence(None).touched(bytes(16), eid, 1) is None, "nobody knows"
+    assert found.touched(SmEvent(HOUSE.devices["x"].origin, 77, told)) == (), "nobody looks"
+    assert Independence(None).touched(SmEvent(bytes(16), eid, told)) is None, "nobody knows"
     assert WINDOW == 16, "as many as two bytes can name"
