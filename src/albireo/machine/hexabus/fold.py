@@ -48,7 +48,7 @@ def _made(data: bytes) -> tuple[House | None, Mapping[str, bytes], Independence]
 
 
 def _words(house: House) -> tuple[object, ...]:
-    """What the state of a silent machine depends on, beside the programs."""
+    """Words on which the state of a silent machine depends, beside the programs."""
     return house.machines, house.devices.keys()
 
 

@@ -235,7 +235,7 @@ def test_machines_go_on_if_only_groups_of_senders_change() -> None:
     assert silent is not None and silent.state(0) == "off" and silent.house.devices["b"].groups == {"all", "up"}
     restored = HouseFold()
     assert restored.fold(JournalRecord(record.term, record.fold.snapshot(NOW)), NOW)
-    assert restored.snapshot(NOW) == record.fold.snapshot(NOW, 0)
+    assert restored.snapshot(NOW) == record.fold.snapshot(NOW)
     renamed = {**house_of().devices}
     renamed["button"] = renamed.pop("b")
     for devices, made in (
@@ -250,9 +250,9 @@ def test_machines_go_on_if_only_groups_of_senders_change() -> None:
 
 def test_other_groups_while_items_are_under_way_disturb_no_master() -> None:
     record = Record(house_of())
+    record.add(DeviceJoined(host("a")))
     master = HexMaster(record.fold, Term(2, 0), {"fd00::99", host("a")})
-    read_all(master, [*master.begin()])
-    read_all(master, master.join(host("a")))
+    read_all(master, master.begin())
     for number in (7, 8):
         read_all(master, master.heard(HexAddress(host("a")), info(number), NOW))
     first = master.upto + 1
@@ -269,9 +269,9 @@ def test_other_groups_while_items_are_under_way_disturb_no_master() -> None:
 
 def test_an_event_is_under_way_by_all_its_names_at_once() -> None:
     record = Record(house_of())
+    record.add(DeviceJoined(host("a")))
     master = HexMaster(record.fold, Term(2, 0), {"fd00::99", host("a")})
     read_all(master, master.begin())
-    read_all(master, master.join(host("a")))
     sent = read_all(master, master.heard(HexAddress(host("a")), info(7), NOW))
     items = [decode(one) for one in sent]
     assert [one.packet.place for one in items if isinstance(one.packet, PInfoPacket)] == [0, 1, 2]
