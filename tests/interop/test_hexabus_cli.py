@@ -53,7 +53,7 @@ def test_every_endpoint_is_found_although_datagrams_are_lost(space: HexabusSpace
 
     code, told = space.run("topology", "new", "--hexabus", INTERFACE, "--out", str(tmp_path / "site"))
     assert code == 0 and told["complete"]
-    (tmp_path / "house.csv").write_text(item_table())
+    (tmp_path / "house.csv").write_text(item_table().replace("remotes", ""))  # Of its groups no device tells.
     found, real = (rows(path) for path in (tmp_path / "site" / "hexabus.csv", tmp_path / "house.csv"))
     # Who loses all nine questions to the group, or the answers, is not found: one device of 10,000.
     assert found == real
@@ -64,7 +64,7 @@ def test_every_endpoint_is_found_although_datagrams_are_lost(space: HexabusSpace
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open() as file:
         found = [{name: cell for name, cell in row.items() if name != "groups"} for row in csv.DictReader(file)]
-        return sorted(found, key=lambda row: row["name"])  # Which groups there are, no device tells.
+        return sorted(found, key=lambda row: row["name"])
 
 
 def test_a_house_is_uploaded_traced_and_reset_through_the_node(space: HexabusSpace, tmp_path: Path) -> None:
