@@ -7,7 +7,7 @@ import contextlib
 import csv
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from albireo.cli.node.far_history import (
     first_row_ns,
     gaps_of,
 )
+from albireo.cli.node.local_days import Stretch, ZoneType, stretches
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, ask_for_json, json_asked, printed, say
 from albireo.cli.place import FILE
 from albireo.cli.safe_text import cell_text
@@ -56,6 +57,7 @@ _FILES: Final = ("csv", "parquet")
 @click.option("--from", "from_ns", type=TIME, default="-1h", show_default=True, help="Start: ISO time, -2h, now.")
 @click.option("--to", "to_ns", type=TIME, default="now", show_default=True, help="End (not included).")
 @click.option("--every", "every_ns", type=DURATION, default="1m", show_default=True, help="Interval: 10s, 1m, 1h, 1d.")
+@click.option("--zone", type=ZoneType(), envvar="ALBIREO_ZONE", help="Zone in which days and hours begin; else UTC.")
 @click.option("--aggregate", type=click.Choice(AGGREGATES), default="average", show_default=True)
 @click.option("--format", "form", type=click.Choice(["table", "json", *_FILES]), default="table")
 @click.option("--output", type=FILE, help="File to write; needed for parquet.")
@@ -73,7 +75,7 @@ def command(items: tuple[str, ...], sql: str | None, place: Place, form: str, **
     called so.
 
     Without --from it begins an hour ago, or with the first value ever stored if that is younger. Intervals begin on
-    whole multiples of their length, UTC: minutes on the minute, days at midnight.
+    whole multiples of their length: minutes on the minute, days at midnight, of UTC or of --zone Europe/Berlin.
 
     Every value has a quality: with the defaults Good means that all of the interval was good, Bad that nothing was.
     Each value has the type and the unit of its own time. An average, minimum or maximum over several is none.
@@ -84,15 +86,14 @@ def command(items: tuple[str, ...], sql: str | None, place: Place, form: str, **
         raise Failure("--wide and --raw are of CSV and Parquet", "add --format csv or parquet", ExitCode.USAGE)
     is_chosen = click.get_current_context().get_parameter_source("from_ns") is not ParameterSource.DEFAULT
     question = {"is_chosen": is_chosen, **{name: options[name] for name in _QUESTION}}
-    if question["aggregate"] != RAW:
-        question["from_ns"] -= question["from_ns"] % question["every_ns"]
+    zone = options["zone"] or UTC
     try:
         if sql is not None:
             answer = _asked_in_sql(place, sql)
         elif not items:
             raise Failure("which item?", "albireo history ITEM, or --sql QUERY", ExitCode.USAGE)
         else:
-            answer = _joined(place, items, question)
+            answer = _joined(place, items, question, zone)
         return _output(answer, form, options)
     except HistoryRefused as error:
         raise refused(error.refusal) from error
@@ -169,14 +170,35 @@ def _objects(column: "pa.ChunkedArray[Any]") -> list[Any]:
     return found
 
 
-def _joined(place: Place, names: Sequence[str], question: dict[str, Any]) -> _Table:
+def _asked(place: Place, name: str, question: dict[str, Any], zone: tzinfo) -> _ItemAnswer:
+    """The answer about one item, up to where it was cut short."""
+    span, every_ns = TimeRange(question["from_ns"], question["to_ns"]), question["every_ns"]
+    is_raw = question["aggregate"] == RAW
+    cuts = [Stretch(span.from_ns, span.to_ns, every_ns)] if is_raw else stretches(span, every_ns, zone)
+    parts: list[_ItemAnswer] = []
+    for one in cuts:
+        part = {**question, **msgspec.structs.asdict(one), "is_chosen": question["is_chosen"] or bool(parts)}
+        parts.append(
+            _asked_far(place, name, **part) if isinstance(place, FarNode) else _asked_here(place, name, **part)
+        )
+        if parts[-1].cut is not None:
+            break
+    last = parts[-1]
+    about = parts[0].about | {
+        "every_ns": every_ns,
+        "to_ns": last.about["to_ns"],
+        "complete_to_ns": last.about["complete_to_ns"],
+        "gaps": list({msgspec.json.encode(gap): gap for one in parts for gap in one.about["gaps"]}.values()),
+    }
+    return _ItemAnswer(about, pa.concat_tables([one.table for one in parts]), last.kinds, last.cut)
+
+
+def _joined(place: Place, names: Sequence[str], question: dict[str, Any], zone: tzinfo) -> _Table:
     """The answers about several items as one, up to the first that was cut short."""
     parts: dict[str, _ItemAnswer] = {}
     rows = 0
     for name in dict.fromkeys(names):
-        part = (
-            _asked_far(place, name, **question) if isinstance(place, FarNode) else _asked_here(place, name, **question)
-        )
+        part = _asked(place, name, question, zone)
         parts[part.kinds.name] = part
         rows += len(part.table)
         if rows > RAW_ROWS_MAX:
