@@ -8,9 +8,10 @@ from pymodbus.client import AsyncModbusTcpClient
 from pymodbus.exceptions import ModbusIOException
 
 from albireo.field.contract import DeviceLost
+from albireo.field.modbus.answers import DataReply, Silence
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.reader import AWAY_REST, AWAY_RETRY_NS, REFUSED_RETRY_NS
-from albireo.field.modbus.wire import Address, DataReply, Silence, Wire, parse_url
+from albireo.field.modbus.wire import Address, Wire, parse_url
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, SECOND
 from albireo.plant.unruly.device import COUNTER, Manner, UnitAsked, UnrulyDevice, UnrulyLine, frame

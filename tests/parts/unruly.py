@@ -45,6 +45,8 @@ class UnrulySite:
         self.device = UnrulyDevice(manners)
         self.adapter: Modbus
         self.losses = 0
+        self.reason = ""
+        """That of the last loss."""
         self._places = [(u, one) for u, them in (units or dict.fromkeys(manners, ADDRESSES)).items() for one in them]
         self._rows = rows_of(units or dict.fromkeys(manners, ADDRESSES))
         self._arguments = arguments
@@ -56,14 +58,18 @@ class UnrulySite:
 
     async def __aenter__(self) -> Self:
         await self.device.start()
+        self.move_to(self.device.port)
+        return self
+
+    def move_to(self, port: int) -> None:
+        """A new adapter, for whoever listens there."""
         arguments: dict[str, Any] = {
-            "name": "a1", "kind": "modbus", "url": f"tcp://127.0.0.1:{self.device.port}", "items": self._rows,
+            "name": "a1", "kind": "modbus", "url": f"tcp://127.0.0.1:{port}", "items": self._rows,
             "timeout_ms": int(TIMEOUT_S * 1_000), **self._arguments,
         }  # fmt: skip
         adapter = create_adapter(arguments, Surroundings(Path(), self.now))
         assert isinstance(adapter, Modbus)
         self.adapter = adapter
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -83,8 +89,9 @@ class UnrulySite:
                 await self.adapter.connect()
                 self._is_connected = True
             shown = self._shown(await self.adapter.poll())
-        except DeviceLost:
+        except DeviceLost as lost:
             self.losses += 1
+            self.reason = lost.reason
             await self.lose()
             shown = dict.fromkeys(self._places)
         self.pass_s(max(0.0, period_s - (asyncio.get_running_loop().time() - began)))

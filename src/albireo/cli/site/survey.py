@@ -11,9 +11,10 @@ import msgspec
 from albireo.cli.output import ExitCode, Failure, progress
 from albireo.codec.topology.text import FIRST_COLUMNS, FirstAdapter, table_text, topology_text
 from albireo.field.contract import ConfigurationError, DeviceLost
+from albireo.field.modbus.answers import DataReply, ExceptionReply
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.survey import Survey, SurveyLimits, Surveyor, device_reader
-from albireo.field.modbus.wire import Address, DataReply, ExceptionReply, Wire, parse_url
+from albireo.field.modbus.wire import Address, Wire, parse_url
 
 DEVICE_IDS: Final = (1, 255, 0)
 """Tried in this order when none is named: the usual one, then what gateways and devices without units answer to."""

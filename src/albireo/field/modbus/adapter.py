@@ -31,6 +31,7 @@ from albireo.field.contract import (
     Written,
 )
 from albireo.field.kinds import Rows, Surroundings
+from albireo.field.modbus.answers import DataReply, ExceptionReply, Nonsense, NotSent, Silence
 from albireo.field.modbus.config import VOTER_REGISTERS, ModbusConfig
 from albireo.field.modbus.decode import Layout, Unencodable
 from albireo.field.modbus.items import REGISTERS_MAX, ModbusItem, TableKind, parse_row
@@ -39,15 +40,7 @@ from albireo.field.modbus.output import ModbusOutputs, PlainOutputs, held_by, re
 from albireo.field.modbus.plan import BITS_MAX, BITS_PER_REGISTER, PlanConfig, plan
 from albireo.field.modbus.reader import LineReader
 from albireo.field.modbus.stamp import StampedOutputs
-from albireo.field.modbus.wire import (
-    DataReply,
-    ExceptionReply,
-    Nonsense,
-    NotSent,
-    Silence,
-    Wire,
-    parse_url,
-)
+from albireo.field.modbus.wire import Wire, parse_url
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, Instant
 from albireo.model.item import DataItem

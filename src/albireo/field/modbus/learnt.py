@@ -119,10 +119,10 @@ class LearntBlock:
             self._ranges.append(refusal)
         self._parts.clear()
 
-    def refused_wholly(self, quality: int, until: Instant) -> None:
-        """The device reads nothing of this table."""
-        self._answered, self._ranges = [], []
-        self._see({index: BlockRefusal(index, index, quality, until) for index in range(len(self))})
+    def has_refused(self, part: BlockPart) -> bool:
+        """Whether the device refused just this part the last time."""
+        known = (*self._ranges, *self._blind.values())
+        return any((one.first, one.last) == (part.first, part.last) for one in known)
 
     def due(self) -> tuple[Instant, BlockPart] | None:
         """The refused range that is to be tried again next, and when; None: the device reads everything."""

@@ -25,9 +25,10 @@ import numpy as np
 
 from albireo.codec.errors import DecodeError
 from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard, WriteTenure, Written
+from albireo.field.modbus.answers import DataReply, ExceptionReply, Nonsense, NotSent, Silence
 from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
 from albireo.field.modbus.output import ModbusOutputs, not_done, verified
-from albireo.field.modbus.wire import DataReply, ExceptionReply, Nonsense, NotSent, Silence, Wire
+from albireo.field.modbus.wire import Wire
 from albireo.machine.output.mailbox import (
     MAILBOX_REGISTERS,
     MEMBERS,

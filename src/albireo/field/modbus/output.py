@@ -14,20 +14,19 @@ import msgspec
 import numpy as np
 
 from albireo.field.contract import GOES_ON, DeviceLost, SendGuard, WriteTenure, Written
-from albireo.field.modbus.decode import Unencodable, decode_one, encode_one
-from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
-from albireo.field.modbus.scaling import UNSCALED
-from albireo.field.modbus.wire import (
+from albireo.field.modbus.answers import (
     DataReply,
-    DeviceUnreachable,
     ExceptionCode,
     ExceptionReply,
     Nonsense,
     NotSent,
     Silence,
-    Wire,
     WriteAnswer,
 )
+from albireo.field.modbus.decode import Unencodable, decode_one, encode_one
+from albireo.field.modbus.items import ModbusItem, RegisterType, TableKind
+from albireo.field.modbus.scaling import UNSCALED
+from albireo.field.modbus.wire import DeviceUnreachable, Wire
 from albireo.model.command import Outcome
 from albireo.model.value import Value
 

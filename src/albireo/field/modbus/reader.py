@@ -5,7 +5,9 @@
                           every AWAY_RETRY_NS, and no more than a share of the time goes into all that are away
     one part is silent    that part is refused, as by an exception: some devices do not answer for what they lack
     exception 10, 11      as silence, but the gateway is there
-    nobody answers        the device is lost
+    nobody answers        the device is lost; if something came that is no answer, the reason tells it
+    one part is refused   whatever the exception, or an answer that fits not: it is learnt which part the device reads
+    busy (5, 6)           asked again in the same poll, a little later
 
 A device that hangs up is connected again at once and asked again: reading twice harms nothing. If it hangs up on the
 same request once more, that counts as silence. What was learnt is kept over reconnects, and is tried again little by
@@ -14,6 +16,7 @@ little.
 Spec: MODBUS Application Protocol V1.1b3, 7; MODBUS Messaging on TCP/IP V1.0b, 4.2; ADR-0166.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,9 +24,10 @@ import msgspec
 import numpy as np
 
 from albireo.field.contract import DeviceLost
+from albireo.field.modbus.answers import BUSY, Answer, DataReply, ExceptionCode, ExceptionReply, Silence
 from albireo.field.modbus.learnt import BlockPart, BlockRefusal, LearntBlock
 from albireo.field.modbus.plan import Block, PollPlan
-from albireo.field.modbus.wire import Answer, DataReply, DeviceUnreachable, ExceptionCode, ExceptionReply, Silence, Wire
+from albireo.field.modbus.wire import DeviceUnreachable, Wire
 from albireo.model.instant import SECOND, Instant
 from albireo.model.quality import (
     BAD_CONFIGURATION_ERROR,
@@ -45,7 +49,10 @@ SILENCES_PER_UNIT_MAX: Final = 2
 """Parts of one unit that may be silent in one poll; then it is left alone until the next."""
 HANG_UPS_MAX: Final = 4
 """New connections after which a device is lost that hangs up on each; later there are two for each silent part."""
-_REFUSED: Final = (ExceptionCode.ILLEGAL_ADDRESS, ExceptionCode.ILLEGAL_VALUE)
+BUSY_PER_POLL_MAX: Final = 16
+"""Requests of one poll that are repeated because the device was busy."""
+BUSY_PAUSE_S: Final = 0.02
+_LACKING: Final = (ExceptionCode.ILLEGAL_FUNCTION, ExceptionCode.ILLEGAL_ADDRESS, ExceptionCode.ILLEGAL_VALUE)
 _AWAY: Final = (ExceptionCode.GATEWAY_PATH_UNAVAILABLE, ExceptionCode.GATEWAY_TARGET_SILENT)
 
 
@@ -139,6 +146,9 @@ class LineReader:
         self._units = {device_id: LineUnit(blocks) for device_id, blocks in by_id.items()}
         self._rest_until = Instant(0)
         self._hang_ups = 0
+        self._busy_left = BUSY_PER_POLL_MAX
+        self._untaken = ""
+        """Description of what came last, and was no answer."""
         self._is_proven = False
         """Somebody answered since the device was found."""
         self._knocks = 0
@@ -201,14 +211,18 @@ class LineReader:
             DeviceLost: nobody answers.
         """
         line = _LinePoll()
+        self._busy_left, self._untaken = BUSY_PER_POLL_MAX, ""
         for unit in sorted(self._units.values(), key=lambda one: (one.is_away, one.is_away and one.asked_at)):
             if unit.is_away and line.is_answered and self._now() < max(unit.due, self._rest_until):
                 continue
             await self._poll_unit(unit, line)
         if line.is_quiet and (not line.is_answered or self._now() >= self._rest_until):
+            self._busy_left = 0
             await self._try_refused(line)
         if not line.is_answered:
-            raise DeviceLost("no answer")
+            if not (self._is_proven or self._untaken):
+                self._untaken = await self._wire.heard_late()
+            raise DeviceLost(self._untaken or "no answer")
 
     async def _poll_unit(self, unit: LineUnit, line: _LinePoll) -> None:
         one = _UnitPoll(unit=unit, silences_left=1 if unit.is_away else SILENCES_PER_UNIT_MAX)
@@ -233,12 +247,12 @@ class LineReader:
                 at += 1
                 continue
             answer = await self._ask(part, self._tries(one.unit, line))
-            if self._is_refused(answer, block, part):
+            if quality := self._refusal(answer, block, part):
                 self._answers(one, line)
                 line.refusals_left -= 1
                 longest = 1 if part.first == part.last else longest
                 if line.refusals_left <= 0:
-                    self.quality[block.rows[at:end]] = BAD_CONFIGURATION_ERROR
+                    self.quality[block.rows[at:end]] = quality
                     return
                 continue
             self._heard(answer, block, part, one, line)
@@ -258,11 +272,8 @@ class LineReader:
                 one.unexplained = (block, part)
             return
         self._answers(one, line)
-        if isinstance(answer, DataReply):
-            self._store(block, part, answer.data)
-        else:
-            self.errors += 1
-            self.quality[part.rows] = BAD_DEVICE_FAILURE
+        assert isinstance(answer, DataReply), "all else is a refusal"
+        self._store(block, part, answer.data)
 
     def _answers(self, one: _UnitPoll, line: _LinePoll) -> None:
         """The unit is there: what it was silent about is something that it lacks."""
@@ -271,17 +282,20 @@ class LineReader:
             self._is_silent(*one.unexplained)
             one.unexplained = None
 
-    def _is_refused(self, answer: Answer, block: LearntBlock, part: BlockPart) -> bool:
-        """Whether the device lacks something that was asked for."""
-        if not isinstance(answer, ExceptionReply) or answer.code not in (*_REFUSED, ExceptionCode.ILLEGAL_FUNCTION):
-            return False
+    def _refusal(self, answer: Answer, block: LearntBlock, part: BlockPart) -> int:
+        """Quality of what the unit does not give although it answers; 0: it gave it, or is away.
+
+        Devices tell by any exception, or by an answer that fits not, that they lack an address or were asked for too
+        much. One that may mean something else as well, which may pass, is tried again in the next poll.
+        """
+        if isinstance(answer, DataReply) or _is_away(answer):
+            return GOOD
         self.errors += 1
-        until = Instant(self._now() + REFUSED_RETRY_NS)
-        if answer.code == ExceptionCode.ILLEGAL_FUNCTION:
-            block.refused_wholly(BAD_CONFIGURATION_ERROR, until)
-        else:
-            block.refused(part, BAD_CONFIGURATION_ERROR, until)
-        return True
+        is_lacking = isinstance(answer, ExceptionReply) and answer.code in _LACKING
+        later_ns = AWAY_RETRY_NS if block.has_refused(part) else 0
+        quality = BAD_CONFIGURATION_ERROR if is_lacking else BAD_DEVICE_FAILURE
+        block.refused(part, quality, Instant(self._now() + (REFUSED_RETRY_NS if is_lacking else later_ns)))
+        return quality
 
     def _is_silent(self, block: LearntBlock, part: BlockPart) -> None:
         """The unit answers, and not for `part`."""
@@ -295,7 +309,7 @@ class LineReader:
                 return
             answer = await self._ask(part, tries=1)
             line.is_answered |= not isinstance(answer, Silence)
-            if self._is_refused(answer, block, part):
+            if self._refusal(answer, block, part):
                 return
             if not isinstance(answer, DataReply):
                 self._is_silent(block, part)
@@ -322,6 +336,10 @@ class LineReader:
         for _ in range(tries):
             self.requests += 1
             answer = await self._read(part.block)
+            while self._busy_left and isinstance(answer, ExceptionReply) and answer.code in BUSY:
+                self._busy_left -= 1
+                await asyncio.sleep(BUSY_PAUSE_S)
+                answer = await self._read(part.block)
             if not _is_away(answer):
                 return answer
             self.errors += 1
@@ -340,13 +358,17 @@ class LineReader:
                 answer = await self._wire.read(block.kind, block.device_id, block.address, block.count)
             except DeviceUnreachable:
                 raise
-            except DeviceLost:
+            except DeviceLost as lost:
+                self._untaken = lost.reason
                 if not self._wire.redials or (self._hang_ups >= HANG_UPS_MAX and not self._is_proven):
                     raise
                 self._hang_ups += 1
                 self.errors += 1
                 continue
-            self._is_proven |= not isinstance(answer, Silence)
+            if isinstance(answer, Silence):
+                self._untaken = answer.heard or self._untaken
+            else:
+                self._is_proven = True
             return answer
         return Silence()
 

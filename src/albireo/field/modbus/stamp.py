@@ -25,10 +25,11 @@ import msgspec
 import numpy as np
 
 from albireo.field.contract import GOES_ON, ConfigurationError, SendGuard, WriteTenure, Written
+from albireo.field.modbus.answers import DataReply, ExceptionReply, NotSent, WriteAnswer
 from albireo.field.modbus.items import REGISTERS_MAX, ModbusItem, TableKind
 from albireo.field.modbus.output import ModbusOutputs, not_done, verified
 from albireo.field.modbus.plan import PlanConfig, plan
-from albireo.field.modbus.wire import DataReply, ExceptionReply, NotSent, Wire, WriteAnswer
+from albireo.field.modbus.wire import Wire
 from albireo.model.instant import SECOND, Instant
 
 STAMP_REGISTERS: Final = 3

@@ -20,9 +20,10 @@ from typing import Final
 import msgspec
 
 from albireo.field.contract import DeviceLost
+from albireo.field.modbus.answers import DataReply, Silence
 from albireo.field.modbus.guessing import Guess, RegisterStretch, guess
 from albireo.field.modbus.items import TableKind
-from albireo.field.modbus.wire import DataReply, Silence, Wire
+from albireo.field.modbus.wire import Wire
 
 BLOCK_MAX: Final[dict[TableKind, int]] = {
     TableKind.HOLDING: 120,

@@ -30,16 +30,25 @@ import socket
 import struct
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from enum import IntEnum
 from typing import Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
-import msgspec
 from pymodbus.client import AsyncModbusTcpClient
 from pymodbus.exceptions import ConnectionException, ModbusException, ModbusIOException
 from pymodbus.pdu import ModbusPDU
 
 from albireo.field.contract import GOES_ON, ConfigurationError, DeviceLost, SendGuard
+from albireo.field.modbus.answers import (
+    LATE,
+    Answer,
+    DataReply,
+    ExceptionReply,
+    Nonsense,
+    NotSent,
+    Silence,
+    WriteAnswer,
+    untaken,
+)
 from albireo.field.modbus.items import TableKind
 
 DEFAULT_PORT: Final = 502
@@ -50,58 +59,6 @@ _RST_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 """SO_LINGER on, with no time to linger."""
 _TCP_USER_TIMEOUT: Final = getattr(socket, "TCP_USER_TIMEOUT", None)
 """Linux only; elsewhere the kernel's own patience bounds a late delivery."""
-
-
-class ExceptionCode(IntEnum):
-    """V1.1b3, 7."""
-
-    ILLEGAL_FUNCTION = 1
-    ILLEGAL_ADDRESS = 2
-    ILLEGAL_VALUE = 3
-    DEVICE_FAILURE = 4
-    ACKNOWLEDGE = 5
-    DEVICE_BUSY = 6
-    MEMORY_PARITY_ERROR = 8
-    GATEWAY_PATH_UNAVAILABLE = 10
-    GATEWAY_TARGET_SILENT = 11
-
-
-class DataReply(msgspec.Struct, frozen=True):
-    """The device answered with data."""
-
-    data: bytes
-    """Registers big-endian, or bits, eight to a byte, the first in the least significant bit; empty for a write."""
-
-
-class ExceptionReply(msgspec.Struct, frozen=True):
-    """The device answered with an exception."""
-
-    code: int
-
-    @property
-    def text(self) -> str:
-        known = {one.value: one.name.lower().replace("_", " ") for one in ExceptionCode}
-        return f"exception {self.code} ({known.get(self.code, 'not in the standard')})"
-
-
-class Silence(msgspec.Struct, frozen=True):
-    """No answer in time; whether the request arrived is unknown. The connection still stands."""
-
-
-class Nonsense(msgspec.Struct, frozen=True):
-    """An answer that does not fit the request."""
-
-    reason: str
-
-
-class NotSent(msgspec.Struct, frozen=True):
-    """The bytes never left: the guard said no, or there is no connection."""
-
-    reason: str
-
-
-Answer = DataReply | ExceptionReply | Silence | Nonsense
-WriteAnswer = Answer | NotSent
 
 
 class _RawRead(ModbusPDU):
@@ -133,6 +90,9 @@ class _Unreadable(ModbusException):
     """A whole frame with this request's number came, and no answer in it."""
 
 
+TAKEN: Final = "it ends the connection before it answers; is another program connected, and takes it only one?"
+LATE_WAIT: Final = 2
+"""Time limits of an answer for which a slow device is listened to, so that it is known for one."""
 _READ_FUNCTIONS: Final = {TableKind.COIL: 1, TableKind.DISCRETE: 2, TableKind.HOLDING: 3, TableKind.INPUT: 4}
 _EXCEPTION_BIT: Final = 0x80
 
@@ -182,6 +142,11 @@ class Wire:
         self._waiting = False
         self._may_come_late = False
         """A request of this connection was not answered in time; its answer may still come."""
+        self._is_answered = False
+        """A request of this connection was."""
+        self._untaken = ""
+        """Description of what came since the last answer, and was none."""
+        self._came = asyncio.Event()
         self._on_redial: Callable[[], object] | None = None
         self.redialled = 0
         self._is_wanted = False
@@ -196,6 +161,7 @@ class Wire:
             DeviceUnreachable: refused, unreachable, no answer within the timeout, or closed meanwhile.
         """
         self.close()
+        self._untaken = ""
         attempt = self._attempt
         client = AsyncModbusTcpClient(
             self._address.host,
@@ -214,7 +180,7 @@ class Wire:
             raise DeviceUnreachable("no connection")
         self._client = client
         self._is_wanted = True
-        self._may_come_late = False
+        self._may_come_late = self._is_answered = False
         assert isinstance(client.ctx.transport, asyncio.Transport)
         self._transport = client.ctx.transport
         self._socket().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE)
@@ -242,6 +208,14 @@ class Wire:
         if self._transport is not None:
             self._transport.abort()
         client.close()
+
+    async def heard_late(self) -> str:
+        """Description of what comes now that the time is up; empty: nothing, for as long as LATE_WAIT says."""
+        self._came.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LATE_WAIT * self._timeout_s):
+                await self._came.wait()
+        return self._untaken
 
     async def closed(self) -> None:
         """Close, and return when the socket is closed."""
@@ -365,7 +339,7 @@ class Wire:
 
     def _connected(self) -> AsyncModbusTcpClient:
         if self._client is None or not self._client.connected:
-            raise DeviceUnreachable("connection closed")
+            raise DeviceUnreachable(self._ended)
         return self._client
 
     async def _write_exchange(
@@ -384,23 +358,29 @@ class Wire:
             reply = await request
         except ModbusIOException:
             if connection.recv_buffer:
-                self._out_of_step("part of an answer, or none that is one")
+                self._out_of_step(self._untaken or "part of an answer, or none that is one")
             self._may_come_late = True
-            return Silence()
+            return Silence(self._untaken)
         except _Unreadable as error:
             return Nonsense(str(error))
         except (ConnectionException, ModbusException) as error:
-            raise DeviceLost("connection lost") from error
+            raise DeviceLost(self._ended) from error
         finally:
             self._waiting = False
         if self._may_come_late and not reply.transaction_id:
             self._out_of_step("an answer without a number after one that did not come in time")
+        self._is_answered, self._untaken = True, ""
         answered = reply.function_code & ~_EXCEPTION_BIT
         if answered != function:
             return Nonsense(f"an answer to function {answered}, {function} was asked for")
         if reply.isError():
             return ExceptionReply(reply.exception_code)
         return DataReply(reply.data if isinstance(reply, _RawRead) else b"")
+
+    @property
+    def _ended(self) -> str:
+        """Why there is no connection any more."""
+        return self._untaken or ("connection lost" if self._is_answered else TAKEN)
 
     def _out_of_step(self, reason: str) -> NoReturn:
         """End a connection on which nobody can tell any more what is the answer to what.
@@ -423,12 +403,15 @@ class Wire:
         if not answer.done():
             answer.set_exception(ConnectionException("connection lost"))
 
-    @staticmethod
-    def _tolerate_nonsense(client: AsyncModbusTcpClient) -> None:
+    def _tolerate_nonsense(self, client: AsyncModbusTcpClient) -> None:
         """Let what can't be read be nonsense to whoever waits; pymodbus would make it an error in asyncio's handler."""
         receive = client.ctx.callback_data
 
         def checked(data: bytes, addr: tuple[str, int] | None = None) -> int:
+            self._untaken = untaken(data, client.ctx.request_dev_id, client.ctx.request_transaction_id) or (
+                "" if self._waiting else LATE
+            )
+            self._came.set()
             try:
                 return receive(data, addr)
             except ModbusIOException:

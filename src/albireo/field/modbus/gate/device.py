@@ -14,10 +14,11 @@ from typing import Final
 
 from albireo.field.back_off import BackOff, BackOffConfig
 from albireo.field.contract import GOES_ON, DeviceLost
+from albireo.field.modbus.answers import Answer, DataReply, Nonsense, NotSent, Silence
 from albireo.field.modbus.items import ModbusItem, TableKind
 from albireo.field.modbus.mailbox import words_of
 from albireo.field.modbus.output import PlainOutputs, not_done
-from albireo.field.modbus.wire import Answer, DataReply, Nonsense, NotSent, Silence, Wire
+from albireo.field.modbus.wire import Wire
 from albireo.machine.output.mailbox import Result
 from albireo.model.command import Outcome
 from albireo.model.instant import Instant

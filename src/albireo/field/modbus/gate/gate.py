@@ -28,6 +28,7 @@ from albireo.codec.message import Answer, Ask
 from albireo.field.back_off import BackOffConfig
 from albireo.field.contract import ConfigurationError, DeviceLost
 from albireo.field.modbus.adapter import parse_table
+from albireo.field.modbus.answers import DataReply, ExceptionCode, ExceptionReply, Silence
 from albireo.field.modbus.config import MAILBOX_AREA_REGISTERS
 from albireo.field.modbus.gate.device import GatedDevice
 from albireo.field.modbus.gate.door import ClientDropped, Door
@@ -46,7 +47,7 @@ from albireo.field.modbus.gate.requests import (
 )
 from albireo.field.modbus.items import ModbusItem, TableKind
 from albireo.field.modbus.mailbox import unfit
-from albireo.field.modbus.wire import DataReply, ExceptionCode, ExceptionReply, Silence, Wire, parse_url
+from albireo.field.modbus.wire import Wire, parse_url
 from albireo.machine.output.gate import (
     Apply,
     Effect,

@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
+from albireo.field.modbus.answers import ExceptionCode
 from albireo.field.modbus.items import REGISTERS_MAX, TableKind
-from albireo.field.modbus.wire import ExceptionCode
 
 HEADER_BYTES: Final = 7
 LENGTH_MAX: Final = 254

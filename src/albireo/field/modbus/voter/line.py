@@ -14,9 +14,10 @@ from typing import Final
 import msgspec
 
 from albireo.field.contract import GOES_ON, DeviceLost
+from albireo.field.modbus.answers import DataReply, ExceptionReply, NotSent, Silence, WriteAnswer
 from albireo.field.modbus.config import VOTER_REGISTERS
 from albireo.field.modbus.items import TableKind
-from albireo.field.modbus.wire import Address, DataReply, ExceptionReply, NotSent, Silence, Wire, WriteAnswer
+from albireo.field.modbus.wire import Address, Wire
 
 TAKEN_S: Final = 0.5
 """Longest wait until the device's TCP has taken a request: a LAN needs 1 ms."""
