@@ -109,6 +109,25 @@ def test_a_write_is_read_back(tmp_path: Path) -> None:
     in_loop(story)
 
 
+def test_what_was_read_back_is_a_reading_before_the_receipt_and_not_in_the_next_poll(tmp_path: Path) -> None:
+    async def story() -> None:
+        core = RecordingCore()
+        async with (
+            plc() as device,
+            running(core, tmp_path),
+            running(comm(arguments(device.port, poll_ms=LONG_MS)), tmp_path),
+        ):
+            await until(lambda: core.last_of("fan") == (False, GOOD))
+            for name, value in WRITES:
+                core.order(name, name, value)
+            await until(lambda: len(core.receipts) == len(WRITES), "receipts")
+            for name, value in WRITES:
+                shown = pytest.approx(value) if isinstance(value, float) else value
+                assert core.last_of(name) == (shown, GOOD)
+
+    in_loop(story)
+
+
 def test_a_lost_device_marks_every_item_once_and_its_return_leaves_a_gap(tmp_path: Path) -> None:
     async def story() -> None:
         core = RecordingCore()

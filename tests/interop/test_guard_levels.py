@@ -10,7 +10,6 @@ import pytest
 
 from albireo.codec.message import RoleTold
 from albireo.field.contract import GOES_ON, ConfigurationError, PairAdapter
-from albireo.field.modbus import output
 from albireo.field.modbus.items import parse_row
 from albireo.field.modbus.mailbox import value_of
 from albireo.field.modbus.output import registers_of
@@ -234,8 +233,8 @@ def plain(one: Site, offset: int, count: int) -> list[int]:
     return one.server.pair.seen(0, one.server.pair.plain)[offset : offset + count]
 
 
-async def stamped(one: Site) -> PairAdapter:
-    return await one.adapter(STAMPED, guard="stamp", mailbox_address=None)
+async def stamped(one: Site, **more: object) -> PairAdapter:
+    return await one.adapter(STAMPED, guard="stamp", mailbox_address=None, **more)
 
 
 def test_value_and_stamp_are_one_write() -> None:
@@ -350,11 +349,10 @@ def test_an_order_without_an_outcome_is_never_written_again() -> None:
 
 def test_a_write_that_comes_through_a_cycle_later_is_no_late_order(monkeypatch: pytest.MonkeyPatch) -> None:
     cycles = PlcCycles(monkeypatch)
-    monkeypatch.setattr(output, "READ_BACKS_MAX", 1 << 30)  # It looks until the cycle is over.
 
     async def story() -> None:
         async with site() as one:
-            adapter = await stamped(one)
+            adapter = await stamped(one, read_back_ms=60_000)  # It looks until the cycle is over.
             await adapter.lead(OLD)
             await write(adapter, "out", 7)
             await one.server.apply(PlcFaults(own_delay_ms=CYCLE_MS))

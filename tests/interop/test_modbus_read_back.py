@@ -105,6 +105,7 @@ def test_a_read_back_compares_what_was_written(
         async with RawDevice(respond) as device:
             url = f"tcp://127.0.0.1:{device.port}"
             arguments = {"name": "a1", "kind": "modbus", "url": url, "items": [row], "timeout_ms": LONG_MS}
+            arguments["read_back_ms"] = 0
             adapter = create_adapter(arguments, Surroundings(Path(), boot_ns))
             await adapter.connect()
             written = await adapter.write(0, value, lambda: "")
@@ -200,6 +201,7 @@ def test_no_number_read_back_is_a_mismatch() -> None:
                 "url": f"tcp://127.0.0.1:{device.port}",
                 "items": [row],
                 "timeout_ms": LONG_MS,
+                "read_back_ms": 0,
             }
             adapter = create_adapter(arguments, Surroundings(Path(), boot_ns))
             await adapter.connect()

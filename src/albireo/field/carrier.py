@@ -17,15 +17,16 @@ Spec: design/pair.md, rules 10 and 11; ADR-0108, ADR-0109, ADR-0121.
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from albireo.codec.message import AnyMessage, RoleAsked, WriteDone, WriteOrder, WritesEnded
-from albireo.field.contract import GOES_ON, Adapter, PairAdapter, Written
+from albireo.field.contract import GOES_ON, Adapter, PairAdapter, PolledColumns, Written
 from albireo.field.orders import WriteOrders
+from albireo.field.read_backs import ReadBacks
 from albireo.field.role import STANDS_BY, AdapterRole
 from albireo.model.command import Outcome
-from albireo.model.instant import MS, SECOND
+from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.runtime.actor.actor import ActorContext
 
 TRY_AGAIN_NS: Final = 200 * MS
@@ -53,6 +54,9 @@ class Carrier:
         self._send = send
         self._row_of = row_of
         self._write_max_ns = write_max_ns
+        self.show: Callable[[Sequence[PolledColumns], Instant, WallTime], object] = lambda reading, now, at_ns: None
+        """Takes what the device held behind a write, and when."""
+        self.read_backs = ReadBacks()
         self._orders = WriteOrders()
         self._came = asyncio.Event()
         self._trouble = GOES_ON
@@ -170,11 +174,15 @@ class Carrier:
         try:
             if reason := await self._not_ready(order):
                 return _rejected(reason)
-            return await self._adapter.write(row, order.value, may_send)
+            written = await self._adapter.write(row, order.value, may_send)
         except asyncio.CancelledError:
             outcome = Outcome.UNKNOWN if may_have_left else Outcome.REJECTED
             self._finish(order, Written(outcome=outcome, detail="the adapter was stopped meanwhile"))
             raise
+        if written.read_back is not None and self.role.is_acting:
+            now, item = self._actor.now(), self._adapter.items[row]
+            self.show(self.read_backs.reading(row, item, written.read_back, now), now, self._actor.wall_ns())
+        return written
 
     def _objection(self, order: WriteOrder) -> str:
         return self.role.objection(order, self.epoch, self._actor.now(), self._write_max_ns)

@@ -117,13 +117,13 @@ class Comm:
             raise ConfigurationRefused(f"adapter {settings.name}: {error}") from error
         self._core: Link = actor.connect("core")
         self._know_abilities(self._adapter)
-        own = len(self._adapter.items)
         names = tuple(self._counters()), tuple(self._conditions_now())
-        self._diagnostics = AdapterDiagnostics(settings.name, names[0], own, names[1])
+        self._diagnostics = AdapterDiagnostics(settings.name, names[0], len(self._adapter.items), names[1])
         write_max_ns = settings.write_max_ms * MS if settings.guard in BOUNDED_BY_TIME else 0
         self._carrier = Carrier(
             self._adapter, actor, self._core.send, lambda item_id: self._producer.row_of(item_id), write_max_ns
         )
+        self._carrier.show = lambda reading, now, at_ns: self._offer(self._band.take(reading, now, at_ns, at_ns))
         draw = random.Random(secrets.randbits(64) if config.seed is None else config.seed)
         self._device = Device(self._adapter, settings, actor, self, draw)
         self._carrier.role = self._device.role = self._role
@@ -395,6 +395,7 @@ class Comm:
         now = self._actor.now()
         self._polls += 1
         self._polls_ns += now - began
+        polled = self._carrier.read_backs.still_news(polled, began)
         self._offer(self._band.take(polled, now, source_ns, self._actor.wall_ns()))
         if any(self._conditions.get(name) is not is_wrong for name, is_wrong in self._conditions_now().items()):
             self._publish()

@@ -6,6 +6,7 @@ Python object per sample.
 
 import itertools
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -45,6 +46,16 @@ class Strings(msgspec.Struct, frozen=True, eq=False):
 
 
 Column = NDArray[np.float64] | NDArray[np.int64] | NDArray[np.uint8] | Strings
+
+
+_DTYPES: Final = {ValueType.FLOAT64: np.float64, ValueType.INT64: np.int64, ValueType.BOOL: np.uint8}
+
+
+def column_of(values: Sequence[Value], value_type: ValueType) -> Column:
+    """A column of a few values, all of the type."""
+    if value_type is ValueType.STRING:
+        return Strings.of([str(one) for one in values])
+    return np.array(values, _DTYPES[value_type])
 
 
 def narrowed(edge: NDArray[np.float64], towards: float) -> NDArray[np.float64]:

@@ -54,7 +54,7 @@ from albireo.model.decimals import single
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import DataItem
 from albireo.model.quality import BAD_CONFIGURATION_ERROR, BAD_NO_COMMUNICATION, BAD_OUT_OF_RANGE, GOOD
-from albireo.model.samples import Column, Strings
+from albireo.model.samples import column_of
 from albireo.model.value import Value, ValueType
 
 SNAPSHOT_EVERY: Final = 1_000
@@ -408,25 +408,13 @@ def _nothing(datatype: HexType) -> Value:
 
 
 def _arrivals(value_type: ValueType, rows: Sequence[tuple[int, Value, int]], at_ns: int) -> Arrivals:
-    values = [value for _, value, _ in rows]
-    column: Column = np.array(values, _DTYPES[value_type])
-    if value_type is ValueType.STRING:
-        column = Strings.of([str(one) for one in values])
     return Arrivals(
         value_type=value_type,
         rows=np.array([row for row, _, _ in rows], np.intp),
-        value=column,
+        value=column_of([value for _, value, _ in rows], value_type),
         quality=np.array([quality for _, _, quality in rows], np.uint32),
         source_ns=np.full(len(rows), at_ns, np.int64),
     )
-
-
-_DTYPES: Final = {
-    ValueType.STRING: np.object_,
-    ValueType.BOOL: np.uint8,
-    ValueType.INT64: np.int64,
-    ValueType.FLOAT64: np.float64,
-}
 
 
 def create(settings: HexabusConfig, rows: Rows, surroundings: Surroundings) -> Hexabus:

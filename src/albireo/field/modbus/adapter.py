@@ -3,14 +3,14 @@
 A poll reads every block once (reader.py). An answer means for the items that were asked for:
 
     data                    decoded; the quality is the value's own
-    illegal address, value  it is learnt which of them the device reads; one that it refuses alone is
-                            Bad_ConfigurationError and tried again now and then
-    illegal function        Bad_ConfigurationError for the block: the device has no such table
+    illegal function,       it is learnt which of them the device reads; one that it refuses alone is
+    address, value          Bad_ConfigurationError and tried again now and then
     gateway 10, 11          Bad_NoCommunication: the unit behind the gateway is away
-    any other exception     Bad_DeviceFailure for this poll
+    busy 5, 6               asked again within the poll, then as any other
+    any other exception,    learnt in the same way; one that is refused alone is Bad_DeviceFailure, tried again in the
+    an answer that fits not next poll and then every few seconds
     no answer               asked again `retries` times, then Bad_NoCommunication for the unit, which is away; when no
                             unit of the connection answers, the device is lost
-    an answer that fits not Bad_DeviceFailure for this poll
 
 Spec: MODBUS Application Protocol V1.1b3, 7; docs/adapters/modbus.md; ADR-0030, 0033, 0166.
 """
@@ -219,15 +219,17 @@ def _outputs(
                 address=config.mailbox_address,
                 answer_ns=config.timeout_ms * MS,
                 dead_ns=config.dead_time_ms * MS,
+                read_back_s=config.read_back_ms / 1_000,
                 guard="the PLC's guard" if config.guard is Guard.PLC else "the gate",
             )
             return MailboxOutputs(wire, mailboxes, table, now)
         case Guard.PLC:
             raise AssertionError("ModbusConfig has a mailbox_address for it")
         case Guard.STAMP:
-            return StampedOutputs(wire, table, min(config.read_count_max, REGISTERS_MAX), now)
+            registers_max = min(config.read_count_max, REGISTERS_MAX)
+            return StampedOutputs(wire, table, registers_max, now, config.read_back_ms / 1_000)
         case Guard.GATE | Guard.LEASE:
-            return PlainOutputs(wire)
+            return PlainOutputs(wire, config.read_back_ms / 1_000)
 
 
 def create(settings: ModbusConfig, rows: Rows, surroundings: Surroundings) -> Modbus:

@@ -30,6 +30,8 @@ class ModbusConfig(AdapterConfig, frozen=True):
     """Unused registers that one block read may span."""
     read_count_max: Annotated[int, Meta(ge=1, le=2_000)] = 120
     """Registers of one block read; Modbus allows 125, some devices less. Bits are sixteen times as many."""
+    read_back_ms: Annotated[int, Meta(ge=0, le=60_000)] = 2_000
+    """Longest time until the device shows what was written to it; a shorter one tells sooner that it does not."""
     mailbox_address: Annotated[int, Meta(ge=0, le=_REGISTERS - MAILBOX_AREA_REGISTERS)] | None = None
     """First of the 28 holding registers of the output mailboxes; `guard = "plc"` needs it, and `albireo gate`."""
     gated_url: Annotated[str, Meta(max_length=512)] = ""

@@ -67,6 +67,7 @@ class _Bits(msgspec.Struct, frozen=True, eq=False):
 class _Text(msgspec.Struct, frozen=True):
     start: int
     stop: int
+    length: int
     is_low_word_first: bool
     is_byte_swapped: bool
 
@@ -146,7 +147,9 @@ class Layout:
     def _string_column(self, registers: NDArray[np.uint16], marks: NDArray[np.uint32]) -> Strings:
         values = []
         for slot, one in enumerate(self._texts):
-            text, is_clean = _string(registers[one.start : one.stop], one.is_low_word_first, one.is_byte_swapped)
+            text, is_clean = _string(
+                registers[one.start : one.stop], one.length, one.is_low_word_first, one.is_byte_swapped
+            )
             values.append(text)
             if not is_clean and marks[slot] >> SEVERITY_SHIFT < BAD_CLASS:
                 marks[slot] = UNCERTAIN_SUB_NORMAL
@@ -195,7 +198,7 @@ def _bit_mask(item: ModbusItem) -> int:
 
 
 def _text(item: ModbusItem, position: int) -> _Text:
-    return _Text(position, position + item.words, item.is_low_word_first, item.is_byte_swapped)
+    return _Text(position, position + item.words, item.length, item.is_low_word_first, item.is_byte_swapped)
 
 
 def _raw(group: _Numbers, registers: NDArray[np.uint16]) -> NDArray[np.int64 | np.uint64 | np.float64]:
@@ -216,9 +219,11 @@ def _mark_unfit(value: NDArray[np.float64], marks: NDArray[np.uint32]) -> None:
         marks[unfit & np.isinf(value)] = BAD_OUT_OF_RANGE
 
 
-def _string(registers: NDArray[np.uint16], is_low_word_first: bool, is_byte_swapped: bool) -> tuple[str, bool]:
+def _string(
+    registers: NDArray[np.uint16], length: int, is_low_word_first: bool, is_byte_swapped: bool
+) -> tuple[str, bool]:
     words = registers[::-1] if is_low_word_first else registers
-    data = words.astype("<u2" if is_byte_swapped else ">u2").tobytes().partition(b"\0")[0]
+    data = words.astype("<u2" if is_byte_swapped else ">u2").tobytes()[:length].partition(b"\0")[0]
     try:
         return data.decode(), True
     except UnicodeDecodeError:
@@ -229,7 +234,7 @@ def decode_one(item: ModbusItem, registers: Sequence[int]) -> Value:
     """The engineering value that `registers` (as they came, `item.words` of them) hold; for a read-back."""
     words = np.array(registers, np.uint16)
     if item.type is RegisterType.STRING:
-        return _string(words, item.is_low_word_first, item.is_byte_swapped)[0]
+        return _string(words, item.length, item.is_low_word_first, item.is_byte_swapped)[0]
     if item.type is RegisterType.BOOL:
         return bool(int(words[0]) & _bit_mask(item))
     if item.is_low_word_first:
@@ -263,8 +268,8 @@ def _encoded_text(item: ModbusItem, value: Value) -> bytes:
     if not isinstance(value, str):
         raise Unencodable(f"a text is wanted, not {value!r}")
     data = value.encode()
-    if len(data) > 2 * item.words or b"\0" in data:
-        raise Unencodable(f"{len(data)} bytes of text, at most {2 * item.words}, and no NUL")
+    if len(data) > item.length or b"\0" in data:
+        raise Unencodable(f"{len(data)} bytes of text, at most {item.length}, and no NUL")
     return data.ljust(2 * item.words, b"\0")
 
 

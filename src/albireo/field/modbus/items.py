@@ -116,6 +116,8 @@ class ModbusItem(msgspec.Struct, frozen=True, kw_only=True):
     words: int
     """Registers it takes; 1 for a bit of a coil or discrete table."""
     type: RegisterType
+    length: int = 0
+    """Characters of a string; 0 for all else."""
     is_low_word_first: bool = False
     is_byte_swapped: bool = False
     bit: int | None = None
@@ -129,6 +131,11 @@ class ModbusItem(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_scaled(self) -> bool:
         return self.scaling != UNSCALED
+
+    @property
+    def is_odd_text(self) -> bool:
+        """Half of its last register belongs to something else."""
+        return self.length % 2 == 1
 
     @property
     def end(self) -> int:
@@ -158,9 +165,8 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     words = _words(cells, kind, register_type)
     if address + words - 1 > ADDRESS_MAX:
         cells.wrong("address", f"{words} registers from {address} end above {ADDRESS_MAX}", "lower address or length")
-    bit = _bit(cells, kind, register_type)
     scaling = _scaling(cells, register_type)
-    dead_band = dead_band_of(cells)
+    bit, dead_band = _bit(cells, kind, register_type), dead_band_of(cells)
     unit_id = cells.whole("device_id", device_id, 0, DEVICE_ID_MAX)
     target = cells.whole("target", 0, 1, TARGET_MAX) or None
     value_type = _value_type(register_type, scaling != UNSCALED)
@@ -175,6 +181,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
         address=address,
         words=words,
         type=register_type,
+        length=cells.whole("length", 0, 0, 2 * REGISTERS_MAX),
         is_low_word_first=low_word_first,
         is_byte_swapped=byte_swapped,
         bit=bit,

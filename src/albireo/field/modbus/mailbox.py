@@ -62,6 +62,8 @@ class MailboxConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Longest wait for the PLC's program to answer an order."""
     dead_ns: int
     """Time after which an order of a broken connection has landed or never will."""
+    read_back_s: float = 0.0
+    """Longest time until the item shows what was written."""
     guard: str = "the PLC's guard"
     """Name of whoever answers, in texts for an operator."""
 
@@ -127,7 +129,7 @@ class MailboxOutputs(ModbusOutputs):
             if not isinstance(answer, Result):
                 return not_done(answer)
             if answer is Result.DONE:
-                return await verified(self._wire, item, wanted)
+                return await verified(self._wire, item, wanted, self._config.read_back_s)
             passed_on = _PASSED_ON.get(answer)
             return await self._was_refused(answer) if passed_on is None else passed_on
 

@@ -7,7 +7,7 @@ Spec: design/pair.md, Guard levels of outputs; docs/adapters/modbus.md, Writing.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -15,6 +15,7 @@ import numpy as np
 
 from albireo.field.contract import GOES_ON, DeviceLost, SendGuard, WriteTenure, Written
 from albireo.field.modbus.answers import (
+    BUSY,
     DataReply,
     ExceptionCode,
     ExceptionReply,
@@ -30,9 +31,10 @@ from albireo.field.modbus.wire import DeviceUnreachable, Wire
 from albireo.model.command import Outcome
 from albireo.model.value import Value
 
-READ_BACKS_MAX: Final = 3
 READ_BACK_PAUSE_S: Final = 0.05
-"""A PLC takes a written value over at the end of its cycle: up to this much later, so often, it is looked at again."""
+"""A PLC takes a written value over at the end of its cycle, other devices after seconds: so much later it is looked at
+again, then after twice as long, and so on."""
+READ_BACK_PAUSE_S_MAX: Final = 0.5
 
 _MAYBE_DONE: Final = (ExceptionCode.DEVICE_FAILURE, ExceptionCode.ACKNOWLEDGE, ExceptionCode.GATEWAY_TARGET_SILENT)
 """Exceptions after which a write may have taken effect (V1.1b3, 7: "while ... attempting to perform", "in process")."""
@@ -79,12 +81,15 @@ class ModbusOutputs(Protocol):
 class PlainOutputs(ModbusOutputs):
     """A write is a write; nothing refuses it."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, read_back_s: float = 0.0) -> None:
         self._wire = wire
+        self._read_back_s = read_back_s
 
     async def write(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> Written:
         answer = await self.send(item, wanted, may_send)
-        return await verified(self._wire, item, wanted) if isinstance(answer, DataReply) else not_done(answer)
+        if not isinstance(answer, DataReply):
+            return not_done(answer)
+        return await verified(self._wire, item, wanted, self._read_back_s)
 
     async def send(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> WriteAnswer:
         """Write without read-back."""
@@ -92,8 +97,23 @@ class PlainOutputs(ModbusOutputs):
             return await self._wire.write_coil(item.device_id, item.address, bool(wanted[0]), may_send)
         if item.bit is not None:
             bit = item.bit ^ 8 if item.is_byte_swapped else item.bit
-            return await self._wire.write_bit(item.device_id, item.address, bit, bool(wanted[0]), may_send)
+            mask, value = 1 << bit, 0xFFFF if wanted[0] else 0
+            return await self._wire.write_masked(item.device_id, item.address, mask, value, may_send)
+        if item.is_odd_text:
+            return await self._send_odd_text(item, wanted, may_send)
         return await self._wire.write_registers(item.device_id, item.address, wanted, may_send)
+
+    async def _send_odd_text(self, item: ModbusItem, wanted: Sequence[int], may_send: SendGuard) -> WriteAnswer:
+        """The register of the last character first: half of it is another's, and a device that lacks function 22 is
+        found out before anything was written."""
+        at, address = (0 if item.is_low_word_first else item.words - 1), item.address
+        mask = 0x00FF if item.is_byte_swapped else 0xFF00
+        answer = await self._wire.write_masked(item.device_id, address + at, mask, wanted[at], may_send)
+        rest = [*wanted[:at], *wanted[at + 1 :]]
+        if not isinstance(answer, DataReply) or not rest:
+            return answer
+        answer = await self._wire.write_registers(item.device_id, address + (at == 0), rest, may_send)
+        return answer if isinstance(answer, DataReply) else Nonsense("only the last character was confirmed")
 
 
 def registers_of(item: ModbusItem, value: Value) -> list[int]:
@@ -123,18 +143,19 @@ def not_done(answer: NotSent | Silence | Nonsense | ExceptionReply) -> Written:
             return Written(outcome=outcome, detail=f"the device answered {answer.text}")
 
 
-async def verified(wire: Wire, item: ModbusItem, wanted: Sequence[int]) -> Written:
-    """Read back what was written, until it is there or READ_BACKS_MAX times."""
+async def verified(wire: Wire, item: ModbusItem, wanted: Sequence[int], longest_s: float) -> Written:
+    """Read back what was written, until it is there or `longest_s` have passed."""
     read_back: Value | None = None
-    for attempt in range(READ_BACKS_MAX):
-        if attempt:
-            await asyncio.sleep(READ_BACK_PAUSE_S)
+    for pause_s in _pauses(longest_s):
+        await asyncio.sleep(pause_s)
         try:
             answer = await wire.read(item.kind, item.device_id, item.address, item.words)
         except DeviceUnreachable:
             answer = Silence()
         except DeviceLost:
             continue  # The next look makes a new connection, where that may be.
+        if isinstance(answer, ExceptionReply) and answer.code in BUSY:
+            continue
         if not isinstance(answer, DataReply):
             return Written(outcome=Outcome.EXECUTED, detail="the device confirmed it, but gives no read-back")
         found = _found(item, answer.data)
@@ -142,8 +163,20 @@ async def verified(wire: Wire, item: ModbusItem, wanted: Sequence[int]) -> Writt
         if _is_as_wanted(item, wanted, found):
             return Written(outcome=Outcome.VERIFIED, read_back=read_back)
     if read_back is None:
-        return Written(outcome=Outcome.EXECUTED, detail="the device confirmed it, and hangs up when it is read back")
+        return Written(
+            outcome=Outcome.EXECUTED, detail="the device confirmed it, and hangs up or is busy when read back"
+        )
     return Written(outcome=Outcome.MISMATCHED, detail=f"read back {read_back!r}", read_back=read_back)
+
+
+def _pauses(longest_s: float) -> Iterator[float]:
+    """Pauses before each look, the first one 0; together `longest_s`."""
+    yield 0.0
+    pause_s = READ_BACK_PAUSE_S
+    while longest_s > 0:
+        yield min(pause_s, longest_s)
+        longest_s -= pause_s
+        pause_s = min(2 * pause_s, READ_BACK_PAUSE_S_MAX)
 
 
 def _found(item: ModbusItem, data: bytes) -> list[int]:

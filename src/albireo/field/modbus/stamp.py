@@ -57,13 +57,24 @@ class _Set(msgspec.Struct, frozen=True):
 class StampedOutputs(ModbusOutputs):
     """One connection's outputs, each with its stamp behind it."""
 
-    def __init__(self, wire: Wire, table: Sequence[ModbusItem], registers_max: int, now: Callable[[], Instant]) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        table: Sequence[ModbusItem],
+        registers_max: int,
+        now: Callable[[], Instant],
+        read_back_s: float = 0.0,
+    ) -> None:
         """
+        Args:
+            read_back_s: longest time until an output shows what was written.
+
         Raises:
             ConfigurationError: a writable item is none of whole holding registers, or its stamp lies on another item.
         """
         self._wire = wire
         self._now = now
+        self._read_back_s = read_back_s
         self._table = [one for one in table if one.item.is_writable]
         if wrong := [text for one in self._table if (text := _unfit(one, table))]:
             raise ConfigurationError("; ".join(wrong))
@@ -115,7 +126,7 @@ class StampedOutputs(ModbusOutputs):
         if isinstance(answer, DataReply):
             if self._is_last(row, new):
                 self._set[row] = msgspec.structs.replace(new, is_confirmed=True)
-            return await verified(self._wire, item, wanted)
+            return await verified(self._wire, item, wanted, self._read_back_s)
         if isinstance(answer, ExceptionReply) and before is not None and self._is_last(row, new):
             self._set[row] = before
         return not_done(answer)
@@ -202,7 +213,7 @@ class StampedOutputs(ModbusOutputs):
 def _unfit(item: ModbusItem, table: Sequence[ModbusItem]) -> str:
     """Why a writable item can't have a stamp; empty: it can."""
     name = item.item.name
-    if item.kind is not TableKind.HOLDING or item.bit is not None:
+    if item.kind is not TableKind.HOLDING or item.bit is not None or item.is_odd_text:
         return f'{name}: guard = "stamp" needs whole holding registers; give the device another guard, or this no write'
     if item.words + STAMP_REGISTERS > REGISTERS_MAX:
         return f"{name}: {item.words} registers and a stamp do not fit into one request"

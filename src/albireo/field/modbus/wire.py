@@ -42,6 +42,7 @@ from albireo.field.modbus.answers import (
     LATE,
     Answer,
     DataReply,
+    ExceptionCode,
     ExceptionReply,
     Nonsense,
     NotSent,
@@ -95,6 +96,8 @@ LATE_WAIT: Final = 2
 """Time limits of an answer for which a slow device is listened to, so that it is known for one."""
 _READ_FUNCTIONS: Final = {TableKind.COIL: 1, TableKind.DISCRETE: 2, TableKind.HOLDING: 3, TableKind.INPUT: 4}
 _EXCEPTION_BIT: Final = 0x80
+_WriteWay = tuple[int, Callable[[AsyncModbusTcpClient], Awaitable[ModbusPDU]]]
+"""Function, and its request."""
 
 
 class Address(NamedTuple):
@@ -147,6 +150,8 @@ class Wire:
         self._untaken = ""
         """Description of what came since the last answer, and was none."""
         self._came = asyncio.Event()
+        self._lacking: set[tuple[int, int]] = set()
+        """(unit, function) for which another function does."""
         self._on_redial: Callable[[], object] | None = None
         self.redialled = 0
         self._is_wanted = False
@@ -285,37 +290,50 @@ class Wire:
         may_send: SendGuard,
         timeout_ns: int | None = None,
     ) -> WriteAnswer:
-        """Write holding registers, once: function 6 for one, 16 for more."""
-        async with self._turn:
-            if reason := await self._refusal(may_send):
-                return NotSent(reason)
-            client = self._connected()
-            if len(registers) == 1:
-                function, request = 6, client.write_register(address, registers[0], device_id=device_id)
-            else:
-                function, request = 16, client.write_registers(address, list(registers), device_id=device_id)
-            return await self._write_exchange(function, request, timeout_ns)
+        """Write holding registers, once: function 6 for one, 16 for more, or for one if the unit lacks 6."""
+        whole: _WriteWay = (16, lambda client: client.write_registers(address, list(registers), device_id=device_id))
+        one: _WriteWay = (6, lambda client: client.write_register(address, registers[0], device_id=device_id))
+        return await self._write(device_id, (one, whole) if len(registers) == 1 else (whole,), may_send, timeout_ns)
 
-    async def write_bit(self, device_id: int, address: int, bit: int, value: bool, may_send: SendGuard) -> WriteAnswer:
-        """Change one bit of a holding register, once: function 22, which the device does in one step."""
-        async with self._turn:
-            if reason := await self._refusal(may_send):
-                return NotSent(reason)
-            request = self._connected().mask_write_register(
-                address=address,
-                and_mask=0xFFFF & ~(1 << bit),
-                or_mask=(1 << bit) if value else 0,
-                device_id=device_id,
-            )
-            return await self._write_exchange(22, request)
+    async def write_masked(
+        self, device_id: int, address: int, mask: int, value: int, may_send: SendGuard
+    ) -> WriteAnswer:
+        """Change the bits of `mask` in a holding register, once: function 22, which the device does in one step."""
+        and_mask, or_mask = 0xFFFF & ~mask, value & mask
+        way: _WriteWay = (
+            22,
+            lambda client: client.mask_write_register(
+                address=address, and_mask=and_mask, or_mask=or_mask, device_id=device_id
+            ),
+        )
+        return await self._write(device_id, (way,), may_send)
 
     async def write_coil(self, device_id: int, address: int, value: bool, may_send: SendGuard) -> WriteAnswer:
-        """Switch one coil, once: function 5."""
+        """Switch one coil, once: function 5, or 15 if the unit lacks that."""
+        one: _WriteWay = (5, lambda client: client.write_coil(address, value, device_id=device_id))
+        several: _WriteWay = (15, lambda client: client.write_coils(address, [value], device_id=device_id))
+        return await self._write(device_id, (one, several), may_send)
+
+    async def _write(
+        self, device_id: int, ways: Sequence["_WriteWay"], may_send: SendGuard, timeout_ns: int | None = None
+    ) -> WriteAnswer:
+        """Write in one of the ways, once: a unit that lacks a function has surely not written by it.
+
+        The way that a unit took is its first from then on.
+        """
         async with self._turn:
-            if reason := await self._refusal(may_send):
-                return NotSent(reason)
-            request = self._connected().write_coil(address, value, device_id=device_id)
-            return await self._write_exchange(5, request)
+            answer: WriteAnswer = NotSent("")
+            refused: set[tuple[int, int]] = set()
+            for function, request in sorted(ways, key=lambda way: (device_id, way[0]) in self._lacking):
+                if reason := await self._refusal(may_send):
+                    return NotSent(reason)
+                answer = await self._write_exchange(function, request(self._connected()), timeout_ns)
+                if not isinstance(answer, ExceptionReply) or answer.code != ExceptionCode.ILLEGAL_FUNCTION:
+                    break
+                refused.add((device_id, function))
+            if isinstance(answer, DataReply):
+                self._lacking |= refused
+            return answer
 
     async def _ready(self) -> None:
         """Connect again if the device has hung up.

@@ -51,12 +51,11 @@ from albireo.model.instant import MS, LogTime, WallTime
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.order_text import OrderText
 from albireo.model.refusal import Refusal, RefusalCode, no_item
-from albireo.model.samples import Column, SampleBatch, Strings
-from albireo.model.value import ItemId, Value, ValueType
+from albireo.model.samples import SampleBatch, column_of
+from albireo.model.value import ItemId, ValueType
 
 ENDED_MAX: Final = 250
 """Most forces that one turn ends because their time is over."""
-_DTYPES: Final = {ValueType.FLOAT64: np.float64, ValueType.INT64: np.int64, ValueType.BOOL: np.uint8}
 
 
 class ForceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -334,7 +333,7 @@ class Forcing(RootPart):
                 item_id=np.array([one.item_id for one in some], np.uint32),
                 source_ns=times,
                 node_ns=times,
-                value=_column([one.value for one in some], value_type),
+                value=column_of([one.value for one in some], value_type),
                 quality=np.full(len(some), quality.GOOD_LOCAL_OVERRIDE, np.uint32),
             )
 
@@ -387,9 +386,3 @@ def _not_yet(known: KnownItem) -> Refusal:
 def _is_measured_series(known: KnownItem) -> bool:
     """True: the item is a measured series, and was not retired as its force ended."""
     return known.item.adapter == OWN_ADAPTER and known.item.name.endswith(MEASURED) and not known.is_retired
-
-
-def _column(values: Sequence[Value], value_type: ValueType) -> Column:
-    if value_type is ValueType.STRING:
-        return Strings.of([str(one) for one in values])
-    return np.array(values, _DTYPES[value_type])
