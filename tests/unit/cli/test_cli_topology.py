@@ -170,13 +170,14 @@ def test_an_address_that_is_none_is_a_usage_error(tmp_path: Path, text: str) -> 
 def test_guesses_become_rows_that_the_loader_takes(tmp_path: Path) -> None:
     guesses = (
         Guess(kind=TableKind.HOLDING, address=0, type="float32", word_order="little", seen="1.5"),
-        Guess(kind=TableKind.HOLDING, address=2, type="int16", seen="-3"),
+        Guess(kind=TableKind.HOLDING, address=2, type="int16", seen="-3", is_doubtful=True),
         Guess(kind=TableKind.HOLDING, address=10, type="string", length=20, seen="'Pump'"),
         Guess(kind=TableKind.COIL, address=7, type="bool", seen="true"),
     )
-    rows = rows_of(Survey(guesses=guesses, requests=9, is_complete=True, skipped=0))
+    rows = rows_of(Survey(guesses=guesses, tables=(), requests=9, is_complete=True, skipped=0))
     assert [row["name"] for row in rows] == ["holding_0", "holding_2", "holding_10", "coil_7"]
     assert rows[0]["description"] == "guess: float32, read 1.5"
+    assert rows[1]["description"] == "doubtful guess: int16, read -3"
     judge = KnownKinds()["modbus"].judge
     assert judge is not None
     assert not [row for row in rows if isinstance(judge({k: v for k, v in row.items() if v}), list)]

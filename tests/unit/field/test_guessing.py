@@ -4,7 +4,16 @@ import struct
 
 import pytest
 
-from albireo.field.modbus.guessing import Guess, RegisterStretch, counter_order, float_order, guess, text_words
+from albireo.field.modbus.guessing import (
+    DeviceOrder,
+    Guess,
+    RegisterStretch,
+    counter_order,
+    float_order,
+    guess,
+    text_words,
+    word_order_of,
+)
 from albireo.field.modbus.items import TableKind
 
 
@@ -100,3 +109,63 @@ def test_a_counter_of_32_bits_is_one_item() -> None:
         (1, "uint32", str((3 << 16) + 220)),
         (3, "uint16", "8"),
     ]
+
+
+# The device as a whole.
+
+Part = tuple[RegisterStretch, list[list[int]]]
+
+
+def part(first: int, *items: tuple[tuple[int, ...], tuple[int, ...]]) -> Part:
+    looks = [[word for one in items for word in one[look]] for look in (0, 1)]
+    return RegisterStretch(TableKind.INPUT, first, len(looks[0])), looks
+
+
+def moving(order: str, value: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return words(value, order), words(1.003 * value, order)
+
+
+def steady(*registers: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return registers, registers
+
+
+def kinds(parts: list[Part]) -> list[tuple[int, str, str, bool]]:
+    order = word_order_of(parts)
+    found = [one for stretch, looks in parts for one in guess(stretch, looks, range(stretch.count), order)]
+    return [(one.address, one.type, one.word_order, one.is_doubtful) for one in found]
+
+
+def test_the_order_is_that_of_the_numbers_that_moved_and_what_speaks_against_it_is_doubtful() -> None:
+    """100.0 in the other order may as well be 17096 and 0."""
+    parts = [part(0, moving("little", 21.537), moving("little", 47.113)), part(9, steady(*words(100.0)))]
+    assert word_order_of(parts) == DeviceOrder("little", is_settled=True)
+    assert kinds(parts) == [
+        (0, "float32", "little", False),
+        (2, "float32", "little", False),
+        (9, "uint16", "", True),
+        (10, "uint16", "", False),
+    ]
+    assert kinds([*parts, part(20, steady(*words(100.0, "little")))])[-1] == (20, "float32", "little", False)
+
+
+def test_numbers_that_stand_still_settle_no_order() -> None:
+    assert kinds([part(0, steady(*words(12.5, "little")))]) == [(0, "float32", "little", True)]
+
+
+def test_numbers_that_move_in_both_orders_settle_none() -> None:
+    parts = [part(0, moving("little", 21.537)), part(9, moving("big", 47.113))]
+    assert not word_order_of(parts).is_settled
+    assert kinds(parts)[0][1:] == ("float32", "little", True)
+
+
+def test_registers_that_are_given_in_pairs_are_numbers_of_32_bits_in_the_order_of_the_device() -> None:
+    pair = RegisterStretch(TableKind.INPUT, 9, 2, 2), [[7, 0]] * 2
+    assert kinds([pair]) == [(9, "uint32", "big", True)]
+    assert kinds([part(0, moving("little", 21.537)), pair]) == [
+        (0, "float32", "little", False),
+        (9, "uint32", "little", True),
+    ]
+
+
+def test_bits_have_no_order() -> None:
+    assert word_order_of([(RegisterStretch(TableKind.COIL, 0, 4), [[0, 1, 1, 0]] * 4)]) == DeviceOrder()

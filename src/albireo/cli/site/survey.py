@@ -11,14 +11,14 @@ import msgspec
 from albireo.cli.output import ExitCode, Failure, progress
 from albireo.codec.topology.text import FIRST_COLUMNS, FirstAdapter, table_text, topology_text
 from albireo.field.contract import ConfigurationError, DeviceLost
-from albireo.field.modbus.answers import DataReply, ExceptionReply
-from albireo.field.modbus.items import TableKind
-from albireo.field.modbus.survey import Survey, SurveyLimits, Surveyor, device_reader
+from albireo.field.modbus.survey import Survey, SurveyLimits, Surveyor
+from albireo.field.modbus.survey_reader import SurveyReader
 from albireo.field.modbus.wire import Address, Wire, parse_url
+from albireo.model.instant import SECOND
 
 DEVICE_IDS: Final = (1, 255, 0)
 """Tried in this order when none is named: the usual one, then what gateways and devices without units answer to."""
-TIMEOUT_NS: Final = 1_000_000_000
+TIMEOUT_S: Final = 1.0
 PAUSE_S: Final = 0.005
 BETWEEN_LOOKS_S: Final = 0.7
 ADAPTER: Final = "plc"
@@ -58,15 +58,16 @@ async def _survey(address: Address, candidates: Sequence[int], limits: SurveyLim
         DeviceLost: nobody is there.
         Failure: units answer or not, and none has anything to read.
     """
-    wire = Wire(address, TIMEOUT_NS)
+    wire = Wire(address, int(TIMEOUT_S * SECOND))
     await wire.connect()
     tried: list[str] = []
     try:
         for device_id in candidates:
-            if not await _answers(wire, device_id):
-                tried.append(f"unit {device_id} does not answer")
+            reader = SurveyReader(wire, device_id, TIMEOUT_S, PAUSE_S)
+            if trouble := await reader.trouble():
+                tried.append(f"unit {device_id}: {trouble}")
                 continue
-            survey = await _survey_of(wire, address, device_id, limits, keeps_zeros=keeps_zeros)
+            survey = await _survey_of(reader, f"{address.host}:{address.port}, unit {device_id}", limits, keeps_zeros)
             if survey.guesses:
                 return Surveyed(address, device_id, survey)
             zeros = f" but {survey.skipped} zeros (--zeros keeps them)" if survey.skipped else ""
@@ -78,11 +79,8 @@ async def _survey(address: Address, candidates: Sequence[int], limits: SurveyLim
     raise Failure(f"nothing to read at {where}: {'; '.join(tried)}", remedy, ExitCode.UNREACHABLE)
 
 
-async def _survey_of(
-    wire: Wire, address: Address, device_id: int, limits: SurveyLimits, *, keeps_zeros: bool
-) -> Survey:
-    with progress(f"Surveying {address.host}:{address.port}, unit {device_id}:", None) as advance:
-        reader = device_reader(wire, device_id, PAUSE_S)
+async def _survey_of(reader: SurveyReader, what: str, limits: SurveyLimits, keeps_zeros: bool) -> Survey:
+    with progress(f"Surveying {what}:", None) as advance:
         surveyor = Surveyor(reader, limits, lambda text: advance(1, text))
 
         async def pause() -> None:
@@ -90,21 +88,6 @@ async def _survey_of(
             await asyncio.sleep(BETWEEN_LOOKS_S)
 
         return await surveyor.look(pause, keeps_zeros=keeps_zeros)
-
-
-async def _answers(wire: Wire, device_id: int) -> bool:
-    """True: the unit says anything for itself, a refusal included; a gateway's refusal does not count."""
-    for kind in TableKind:
-        answer = await wire.read(kind, device_id, 0, 1)
-        if isinstance(answer, DataReply) or (isinstance(answer, ExceptionReply) and answer.code < _GATEWAY):
-            return True
-        if not isinstance(answer, ExceptionReply):
-            break
-    return False
-
-
-_GATEWAY: Final = 10
-"""Exceptions from here on are a gateway's: nobody behind it."""
 
 
 def modbus_adapter(found: Surveyed) -> tuple[FirstAdapter, str]:
@@ -151,7 +134,9 @@ def rows_of(survey: Survey) -> list[dict[str, str]]:
             "address": str(guess.address),
             "type": guess.type,
             "word_order": guess.word_order if guess.word_order != "big" else "",
-            "description": f"read {guess.seen}" if guess.kind.is_bits else f"guess: {guess.type}, read {guess.seen}",
+            "description": f"read {guess.seen}"
+            if guess.kind.is_bits
+            else f"{'doubtful ' if guess.is_doubtful else ''}guess: {guess.type}, read {guess.seen}",
             **({"length": str(guess.length)} if guess.length else {}),
         }
         for guess in survey.guesses

@@ -38,6 +38,7 @@ def command() -> None:
 @click.option("--hexabus", metavar="INTERFACE", help="Interface behind which Hexabus devices are; they are asked.")
 @click.option("--out", type=DIRECTORY, default=Path(), help="Directory [default: .].")
 @click.option("--address-max", type=WholeNumber(0, 65_535), default=2_000, show_default=True, help="Last one tried.")
+@click.option("--every", is_flag=True, help="Try every address: slower, and no short run of them is missed.")
 @click.option("--zeros", is_flag=True, help="Keep long rows of zeros: by default they count as unused.")
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @printed
@@ -47,6 +48,7 @@ def new(
     hexabus: str | None,
     out: Path,
     address_max: int,
+    every: bool,
     zeros: bool,
     force: bool,
 ) -> Output:
@@ -62,6 +64,8 @@ def new(
     if (out / "topology.toml").exists() and not force:
         raise Failure(f"{out / 'topology.toml'} is there already", "name another directory with --out, or say --force")
     limits = SurveyLimits(address_max=address_max)
+    if every:
+        limits = SurveyLimits(address_max=address_max, grid=1, requests_max=16 * (address_max + 1))
     found = survey_device(modbus, device_id, limits, keeps_zeros=zeros) if modbus is not None else None
     adapters = [modbus_adapter(found)] if found else []
     items = len(found.survey.guesses) if found else 0
@@ -78,25 +82,29 @@ def new(
     read_topology(out / "topology.toml")
     hints = [
         *troubles,
-        *([_told(found.survey)] if found else []),
+        *(_told(found.survey) if found else []),
         "Next: look through the item table (names, types, units, limits), then",
         f"  albireo topology check {out / 'topology.toml'}",
         f"  albireo node run --topology {out / 'topology.toml'}",
     ]
-    device = {"device_id": found.device_id, "requests": found.survey.requests} if found else {}
-    is_complete = not troubles and (found.survey.is_complete if found else True)
+    device: dict[str, object] = {}
+    if found:
+        survey = found.survey
+        device = {"device_id": found.device_id, "requests": survey.requests, "tables": survey.tables}
+    is_complete = not troubles and (found is None or found.survey.is_complete)
     value = {"files": [str(path) for path in written], "items": items, "complete": is_complete, **device}
     return Output(value, [f"wrote {path}" for path in written], hints)
 
 
-def _told(survey: "Survey") -> str:
-    """Result of the survey, in one line."""
+def _told(survey: "Survey") -> list[str]:
+    """Result of the survey, and of each table."""
     text = f"{counted(len(survey.guesses), 'item')} out of {counted(survey.requests, 'request')}"
     if survey.skipped:
         text += f"; {survey.skipped} addresses held nothing but zeros (--zeros keeps them)"
-    if not survey.is_complete:
-        text += "; a limit ended it early: the table is not complete"
-    return text
+    doubtful = sum(one.is_doubtful for one in survey.guesses)
+    text += f"; {doubtful} of the types are doubtful" if doubtful else ""
+    text += "" if survey.is_complete else "; the table may not be complete"
+    return [text, *(f"  {one.kind.value}: {one.found} found; {one.ended}" for one in survey.tables)]
 
 
 @command.command()

@@ -8,6 +8,7 @@ counters by moving as the two halves of one number do; all else is an integer of
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -36,6 +37,7 @@ COUNTER_HIGH_MAX: Final = 0x7FFF
 TEXT_REGISTERS_MIN: Final = 3
 """Registers of the shortest text: two may be numbers that happen to be letters."""
 TEXT_REGISTERS_MAX: Final = 32
+ORDERS: Final = ("big", "little")
 _TEXT: Final = frozenset(range(0x20, 0x7F))
 _LETTERS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
@@ -46,6 +48,21 @@ class RegisterStretch(msgspec.Struct, frozen=True):
     kind: TableKind
     first: int
     count: int
+    width: int = 1
+    """Registers that are only given together, as some devices do with numbers of 32 bits: 1 or 2."""
+
+    @property
+    def end(self) -> int:
+        """First address behind it."""
+        return self.first + self.count
+
+
+class DeviceOrder(msgspec.Struct, frozen=True):
+    """Order of the two registers of a number, which a device has for all of its numbers."""
+
+    order: str = "big"
+    is_settled: bool = False
+    """Numbers that moved have shown it, with few against it."""
 
 
 class Guess(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,14 +75,32 @@ class Guess(msgspec.Struct, frozen=True, kw_only=True):
     length: int = 0
     """Characters of a string, two to a register; 0 for all else."""
     seen: str = ""
-    """Value that was read at the second look."""
+    """Value that was read at the last look."""
+    is_doubtful: bool = False
+    """Something speaks against it, or nothing but a likeness for it."""
 
 
-def guess(stretch: RegisterStretch, looks: Sequence[Sequence[int]], kept: Sequence[int]) -> list[Guess]:
+def word_order_of(parts: Sequence[tuple[RegisterStretch, Sequence[Sequence[int]]]]) -> DeviceOrder:
+    """The order of the device, by the numbers that behave like one in either order; those that moved count first."""
+    moved, still = Counter[str](), Counter[str]()
+    for stretch, looks in parts:
+        for one in [] if stretch.kind.is_bits else guess(stretch, looks, range(stretch.count), None):
+            (still if one.is_doubtful else moved)[one.word_order] += one.word_order != ""
+    votes = (moved or still).most_common()
+    most, all_votes = max((count for _, count in votes), default=0), sum(count for _, count in votes)
+    if not most:
+        return DeviceOrder()
+    return DeviceOrder(votes[0][0], is_settled=any(moved.values()) and 4 * (all_votes - most) <= all_votes)
+
+
+def guess(
+    stretch: RegisterStretch, looks: Sequence[Sequence[int]], kept: Sequence[int], order: DeviceOrder | None = None
+) -> list[Guess]:
     """Items that the kept addresses of a stretch probably hold, lowest first.
 
     Args:
         looks: values of the whole stretch at each look, the first look first.
+        order: that of the device; None: it is not known, and each number may have its own.
     """
     if stretch.kind.is_bits:
         return [
@@ -79,28 +114,38 @@ def guess(stretch: RegisterStretch, looks: Sequence[Sequence[int]], kept: Sequen
         if at not in wanted:
             at += 1
             continue
-        one, words = _guess_at(stretch, [look[at:] for look in looks], at)
+        one, words = _guess_at(stretch, [look[at:] for look in looks], at, order)
         found.append(one)
         at += words
     return found
 
 
-def _guess_at(stretch: RegisterStretch, looks: Sequence[Sequence[int]], at: int) -> tuple[Guess, int]:
+def _guess_at(
+    stretch: RegisterStretch, looks: Sequence[Sequence[int]], at: int, device: DeviceOrder | None
+) -> tuple[Guess, int]:
     """The item that begins with these registers, and how many of them are its own."""
     before, after = looks[0], looks[-1]
+    orders = ORDERS if device is None else (device.order,)
+    is_unsettled = device is not None and not device.is_settled
     kind, address = stretch.kind, stretch.first + at
     if words := text_words(before, after):
         text = _bytes_of(after[:words]).rstrip(b"\0 ").decode("ascii")
         return Guess(kind=kind, address=address, type="string", length=2 * words, seen=repr(text)), words
-    if order := float_order(before[:2], after[:2]):
+    if order := float_order(before[:2], after[:2], orders):
         seen = number_text(single(_as_float(after[:2], order)))
-        return Guess(kind=kind, address=address, type="float32", word_order=order, seen=seen), 2
-    if order := counter_order([look[:2] for look in looks]):
-        seen = str(_as_whole(after[:2], order))
-        return Guess(kind=kind, address=address, type="uint32", word_order=order, seen=seen), 2
+        doubt = is_unsettled or (device is None and before[:2] == after[:2])
+        return Guess(kind=kind, address=address, type="float32", word_order=order, seen=seen, is_doubtful=doubt), 2
+    order = counter_order([look[:2] for look in looks], orders)
+    if order or stretch.width == 2:
+        seen, doubt = str(_as_whole(after[:2], order or orders[0])), is_unsettled or not order
+        return Guess(
+            kind=kind, address=address, type="uint32", word_order=order or orders[0], seen=seen, is_doubtful=doubt
+        ), 2
+    doubt = bool(float_order(before[:2], after[:2]) or counter_order([look[:2] for look in looks]))
     is_signed = max(before[0], after[0]) >= NEGATIVE_FROM
     value = after[0] - 0x10000 if is_signed and after[0] >= 0x8000 else after[0]
-    return Guess(kind=kind, address=address, type="int16" if is_signed else "uint16", seen=str(value)), 1
+    whole = "int16" if is_signed else "uint16"
+    return Guess(kind=kind, address=address, type=whole, seen=str(value), is_doubtful=doubt), 1
 
 
 def text_words(before: Sequence[int], after: Sequence[int]) -> int:
@@ -128,14 +173,14 @@ def _bytes_of(words: Sequence[int]) -> bytes:
     return struct.pack(f">{len(words)}H", *words)
 
 
-def counter_order(looks: Sequence[Sequence[int]]) -> str:
+def counter_order(looks: Sequence[Sequence[int]], orders: Sequence[str] = ORDERS) -> str:
     """`big` or `little` when two registers count up steadily as the halves of one number, else empty.
 
     An upper half of zero says nothing: the lower one may as well be a counter of 16 bits.
     """
     if len(looks) < COUNTER_LOOKS_MIN or len(looks[0]) < 2:
         return ""
-    for order in ("big", "little"):
+    for order in orders:
         values = [_as_whole(words, order) for words in looks]
         steps = [later - earlier for earlier, later in pairwise(values)]
         is_steady = 0 < min(steps) and max(steps) <= min(COUNTED_MAX, UNSTEADY * min(steps))
@@ -149,7 +194,7 @@ def _as_whole(words: Sequence[int], order: str) -> int:
     return high << 16 | low
 
 
-def float_order(before: Sequence[int], after: Sequence[int]) -> str:
+def float_order(before: Sequence[int], after: Sequence[int], orders: Sequence[str] = ORDERS) -> str:
     """`big` or `little` when two registers look like one float32 at both looks, else empty.
 
     Two integers side by side often have the bits of a plausible float, so the magnitude is not enough. A word that
@@ -157,7 +202,7 @@ def float_order(before: Sequence[int], after: Sequence[int]) -> str:
     """
     if len(after) < 2:
         return ""
-    for order in ("big", "little"):
+    for order in orders:
         values = [_as_float(words, order) for words in (before, after)]
         if not all(_is_plausible(value) for value in values) or not _moves_little(*values):
             continue
