@@ -5,10 +5,7 @@ libmodbus' own conversions are the second opinion on the word orders.
 
 import ctypes
 import ctypes.util
-import select
-import socket
 import struct
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,95 +19,22 @@ from albireo.model.samples import Strings
 from albireo.model.value import Value
 from albireo.runtime.clock import boot_ns
 from tests.parts.field import LONG_MS, in_loop
-from tests.parts.port import free_port
+from tests.parts.libmodbus import NAME, REGISTERS, LibmodbusServer
 
-NAME = ctypes.util.find_library("modbus") or ""
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(not NAME, reason="Debian package libmodbus5 is missing (make peers)"),
 ]
-BITS, REGISTERS = 64, 300
-
-
-class Mapping(ctypes.Structure):
-    """modbus_mapping_t of libmodbus 3.1."""
-
-    _fields_ = (
-        *((name, ctypes.c_int) for name in (
-            "nb_bits", "start_bits", "nb_input_bits", "start_input_bits",
-            "nb_input_registers", "start_input_registers", "nb_registers", "start_registers",
-        )),
-        ("tab_bits", ctypes.POINTER(ctypes.c_uint8)),
-        ("tab_input_bits", ctypes.POINTER(ctypes.c_uint8)),
-        ("tab_input_registers", ctypes.POINTER(ctypes.c_uint16)),
-        ("tab_registers", ctypes.POINTER(ctypes.c_uint16)),
-    )  # fmt: skip
-
-
-class Server:
-    """A libmodbus server in a thread; its tables are this process' memory."""
-
-    def __init__(self) -> None:
-        self.port = free_port()
-        self.lib = _library()
-        self.context = self.lib.modbus_new_tcp(b"127.0.0.1", self.port)
-        self.tables = self.lib.modbus_mapping_new(BITS, BITS, REGISTERS, REGISTERS).contents
-        self._listener = socket.socket(fileno=self.lib.modbus_tcp_listen(self.context, 1))
-        self._is_stopping = threading.Event()
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        query = ctypes.create_string_buffer(260)
-        while not self._is_stopping.is_set():
-            if not select.select([self._listener], [], [], 0.02)[0]:
-                continue
-            descriptor = ctypes.c_int(self._listener.fileno())
-            connection = self.lib.modbus_tcp_accept(self.context, ctypes.byref(descriptor))
-            while not self._is_stopping.is_set():
-                if not select.select([connection], [], [], 0.02)[0]:
-                    continue
-                length = self.lib.modbus_receive(self.context, query)
-                if length < 0:
-                    break
-                if length > 0:
-                    self.lib.modbus_reply(self.context, query, length, ctypes.byref(self.tables))
-            self.lib.modbus_close(self.context)
-
-    def stop(self) -> None:
-        self._is_stopping.set()
-        self._thread.join()
-        self._listener.close()
-        self.lib.modbus_free(self.context)
-
-    def put(self, address: int, words: Sequence[int]) -> None:
-        """Holding registers."""
-        for offset, word in enumerate(words):
-            self.tables.tab_registers[address + offset] = word
-
-
-def _library() -> ctypes.CDLL:
-    lib = ctypes.CDLL(NAME)
-    lib.modbus_new_tcp.restype = ctypes.c_void_p
-    lib.modbus_new_tcp.argtypes = [ctypes.c_char_p, ctypes.c_int]
-    lib.modbus_mapping_new.restype = ctypes.POINTER(Mapping)
-    lib.modbus_tcp_listen.argtypes = [ctypes.c_void_p, ctypes.c_int]
-    lib.modbus_tcp_accept.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    lib.modbus_receive.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-    lib.modbus_reply.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p]
-    lib.modbus_close.argtypes = [ctypes.c_void_p]
-    lib.modbus_free.argtypes = [ctypes.c_void_p]
-    return lib
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    one = Server()
+def server() -> Iterator[LibmodbusServer]:
+    one = LibmodbusServer()
     yield one
     one.stop()
 
 
-def adapter(server: Server, data: Path, rows: list[dict[str, str]]) -> Adapter:
+def adapter(server: LibmodbusServer, data: Path, rows: list[dict[str, str]]) -> Adapter:
     arguments = {
         "name": "p1",
         "kind": "modbus",
@@ -140,7 +64,7 @@ def letters_of(words: Sequence[int], value: float) -> str:
     return "".join("abcd"[struct.pack(">f", value).index(byte)] for byte in wire)
 
 
-def test_floats_of_each_word_order_come_back(server: Server, tmp_path: Path) -> None:
+def test_floats_of_each_word_order_come_back(server: LibmodbusServer, tmp_path: Path) -> None:
     """The order is read off the bytes, not off the function's name: libmodbus 3.1.6 has them swapped on little-endian
     machines (docs/deviations.md)."""
     found = []
@@ -164,7 +88,7 @@ def test_floats_of_each_word_order_come_back(server: Server, tmp_path: Path) -> 
     in_loop(story)
 
 
-def test_every_table_is_read(server: Server, tmp_path: Path) -> None:
+def test_every_table_is_read(server: LibmodbusServer, tmp_path: Path) -> None:
     server.tables.tab_bits[3] = 1
     server.tables.tab_input_bits[40] = 1
     server.tables.tab_input_registers[200] = 0xFFFE
@@ -202,7 +126,7 @@ WRITES: list[tuple[dict[str, str], Value]] = [
 ]
 
 
-def test_every_way_of_writing_is_understood_and_verified(server: Server, tmp_path: Path) -> None:
+def test_every_way_of_writing_is_understood_and_verified(server: LibmodbusServer, tmp_path: Path) -> None:
     """A float32 that can't hold 0.1 exactly is verified all the same: registers are compared, not decimals."""
     server.put(22, [0x0101])
 
@@ -223,7 +147,7 @@ def test_every_way_of_writing_is_understood_and_verified(server: Server, tmp_pat
     assert server.tables.tab_bits[7] == 1
 
 
-def test_what_is_out_of_the_table_is_told_apart_from_what_is_in_it(server: Server, tmp_path: Path) -> None:
+def test_what_is_out_of_the_table_is_told_apart_from_what_is_in_it(server: LibmodbusServer, tmp_path: Path) -> None:
     last = REGISTERS - 1
     rows = [row("in", last, "uint16"), row("half", last, "uint32"), row("out", last + 4, "uint16")]
     server.put(last, [7])
@@ -239,7 +163,7 @@ def test_what_is_out_of_the_table_is_told_apart_from_what_is_in_it(server: Serve
     in_loop(story)
 
 
-def test_a_whole_table_of_a_block_at_its_limit_is_read(server: Server, tmp_path: Path) -> None:
+def test_a_whole_table_of_a_block_at_its_limit_is_read(server: LibmodbusServer, tmp_path: Path) -> None:
     server.put(0, list(range(REGISTERS)))
 
     async def story() -> None:

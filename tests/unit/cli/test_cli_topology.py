@@ -12,7 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import cli
-from albireo.cli.site.checkup import Finding, disk, ports, sync_latency
+from albireo.cli.site.checkup import disk, ports, sync_latency
+from albireo.cli.site.device_look import devices
+from albireo.cli.site.finding import Finding
 from albireo.cli.site.survey import rows_of, write_files
 from albireo.cli.topology_file import TextReader, read_topology
 from albireo.codec.topology.topology import LoadedTopology, load_topology
@@ -198,9 +200,10 @@ def test_the_doctor_sees_ports_that_are_taken_and_devices_that_answer(
 ) -> None:
     def examined(port: int, device: int) -> list[Finding]:
         (site / "topology.toml").write_text(TOPOLOGY.format(port=port, device=device))
-        return list(ports(read_topology(site / "topology.toml").topology))
+        loaded = read_topology(site / "topology.toml")
+        return [*ports(loaded.topology), *devices(loaded)]
 
-    assert [one.status for one in examined(closed_port, open_port)] == ["good", "good"]
+    assert [one.status for one in examined(closed_port, open_port)] == ["good", "warning"], "it says nothing"
     assert [one.status for one in examined(open_port, closed_port)] == ["warning", "warning"]
 
 

@@ -16,20 +16,19 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import urlsplit
 
-import msgspec
-
 from albireo.cli.output import progress
+from albireo.cli.site.device_look import devices
+from albireo.cli.site.finding import Finding, Status
+from albireo.codec.topology.topology import LoadedTopology
 from albireo.log.descriptors import DESCRIPTORS
 from albireo.model.topology import NodeConfig, Topology, places
 from albireo.node.membership.door import DoorArguments
 from albireo.pipeline.errors import INSTALL, JavaMissing
 from albireo.pipeline.java import find_java
 from albireo.runtime.clock import boot_ns
-
-Status = Literal["good", "warning", "failed", "unknown"]
 
 NODE_LIBRARIES: Final = ("click", "crc32c", "msgspec", "numpy", "psutil", "pyarrow", "pymodbus", "pyzmq", "rich")
 SPARK_LIBRARIES: Final = ("pyspark", "deltalake", "pandas", "matplotlib", "jinja2")
@@ -43,28 +42,17 @@ FREE_FAILED: Final = 256 * 1024 * 1024
 FREE_WARNING: Final = 4 * 1024 * 1024 * 1024
 FILES_WARNING: Final = 1_024
 """A node of 30 adapters, each with sockets and pipes of its own, comes near it."""
-CONNECT_S: Final = 1.0
 CLOCK_ERROR_MS: Final = 100.0
 """Largest error of the wall clock that leaves times of two machines comparable."""
 VOLATILE: Final = frozenset({"tmpfs", "ramfs", "overlay"})
 NETWORKED: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p"})
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer to one question."""
-
-    name: str
-    status: Status
-    value: str
-    remedy: str = ""
-    """Empty where nothing is to be done."""
-
-
-def examine(data: Path, topology: Topology | None) -> list[Finding]:
+def examine(data: Path, loaded: LoadedTopology | None) -> list[Finding]:
     """Every question, in the order of the table."""
     findings = [*python(), *libraries(), *disk(data), *limits(), *clock(), *java()]
-    if topology is not None:
-        findings += [*ports(topology), *doors(data, topology)]
+    if loaded is not None:
+        findings += [*ports(loaded.topology), *devices(loaded), *doors(data, loaded.topology)]
     return findings
 
 
@@ -235,15 +223,12 @@ def java() -> Iterator[Finding]:
 
 
 def ports(topology: Topology) -> Iterator[Finding]:
-    """Our own addresses that lie on this machine, and the devices of every adapter."""
+    """Our own addresses that lie on this machine."""
     for node in topology.node:
         for where, endpoint in _own_endpoints(node):
             finding = _bindable(f"port of {where}", endpoint)
             if finding is not None:
                 yield finding
-        for adapter in node.adapter:
-            if adapter.url.startswith("tcp://"):
-                yield _reachable(f"device {node.id}:{adapter.name}", adapter.url)
 
 
 def doors(data: Path, topology: Topology) -> Iterator[Finding]:
@@ -289,13 +274,3 @@ def _bindable(name: str, endpoint: str) -> Finding | None:
             return Finding(name=name, status="failed", value=f"{endpoint} not allowed", remedy=remedy)
         return None
     return Finding(name=name, status="good", value=f"{endpoint} free")
-
-
-def _reachable(name: str, url: str) -> Finding:
-    parts = urlsplit(url)
-    try:
-        with socket.create_connection((parts.hostname or "", parts.port or 0), CONNECT_S):
-            return Finding(name=name, status="good", value=f"{url} answers")
-    except OSError as error:
-        remedy = "is the device on and in this network? The node starts all the same and keeps trying"
-        return Finding(name=name, status="warning", value=f"{url}: {error.strerror or error}", remedy=remedy)

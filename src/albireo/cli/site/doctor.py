@@ -32,8 +32,7 @@ def command(ctx: click.Context, data: Path, file: Path | None) -> Output | None:
     from albireo.cli.site import checkup
     from albireo.cli.topology_file import read_topology
 
-    topology = read_topology(file).topology if file else None
-    findings = checkup.examine(data, topology)
+    findings = checkup.examine(data, read_topology(file) if file else None)
     worst = next((status for status in ("failed", "warning") if any(one.status == status for one in findings)), "good")
     text: list[Shown] = [
         TextTable(("state", "what", "found"), ((_SIGNS[one.status], one.name, one.value) for one in findings)),

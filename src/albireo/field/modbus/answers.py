@@ -86,10 +86,10 @@ def untaken(data: bytes, unit: int, number: int) -> str:
             return f"not Modbus: it says {data[at : at + SHOWN_BYTES]!r}"
         if at + _BEFORE_LENGTH + length > len(data):
             return f"part of an answer: {len(data) - at - _BEFORE_LENGTH} bytes, and its header says {length}"
-        if unit and speaker != unit:
-            reason = f"it answers as unit {speaker}, and unit {unit} was asked"
-        elif named not in (0, number):
+        if named not in (0, number):
             reason = LATE if named < number else "it answers with other transaction numbers than the requests have"
+        elif unit and speaker != unit:
+            reason = f"it answers as unit {speaker}, and unit {unit} was asked"
         else:
             return ""
         at += _BEFORE_LENGTH + length

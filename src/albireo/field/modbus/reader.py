@@ -148,7 +148,7 @@ class LineReader:
         self._hang_ups = 0
         self._busy_left = BUSY_PER_POLL_MAX
         self._untaken = ""
-        """Description of what came last, and was no answer."""
+        """Description of the first in a poll that came and was no answer."""
         self._is_proven = False
         """Somebody answered since the device was found."""
         self._knocks = 0
@@ -359,14 +359,14 @@ class LineReader:
             except DeviceUnreachable:
                 raise
             except DeviceLost as lost:
-                self._untaken = lost.reason
+                self._untaken = self._untaken or lost.reason
                 if not self._wire.redials or (self._hang_ups >= HANG_UPS_MAX and not self._is_proven):
                     raise
                 self._hang_ups += 1
                 self.errors += 1
                 continue
             if isinstance(answer, Silence):
-                self._untaken = answer.heard or self._untaken
+                self._untaken = self._untaken or answer.heard
             else:
                 self._is_proven = True
             return answer
