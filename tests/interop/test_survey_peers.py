@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import importlib
+import socket
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.survey import SurveyLimits
 from tests.parts.libmodbus import BITS, NAME, REGISTERS, LibmodbusServer
 from tests.parts.port import free_port
+from tests.parts.waiting import awaited
 
 UNTIDY = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning", "DeprecationWarning")
 """Some of these servers leave their sockets to the garbage collector, or use what Python gives up."""
@@ -136,10 +138,18 @@ def modbus_tk() -> Iterator[int]:
     slave.set_values("holding", 0, [*HOLDING.values()])
     slave.set_values("coils", 0, [int(one) for one in COILS.values()])
     server.start()
+    awaited(lambda: is_open(port))
     try:
         yield port
     finally:
         server.stop()
+
+
+def is_open(port: int) -> bool:
+    """Its start returns before it listens."""
+    with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
 
 
 def surveyed(port: int) -> Surveyed:

@@ -174,7 +174,9 @@ def _devices(status: StatusAnswer) -> Iterator[Trouble]:
         if one.trouble:
             yield Trouble(f"the adapter {one.name} {one.trouble}", look)
         elif one.device is False:
-            remedy = "is it on, its cable in, its address right? It is tried again by itself"
+            remedy = (
+                "device_lost in the node's log says why, `albireo doctor --topology FILE` asks it; it is tried again"
+            )
             yield Trouble(f"the device of {one.name} does not answer", remedy)
         elif not one.heard and status.role not in FOLLOWS:
             yield Trouble(f"the adapter or program {one.name} is not heard", "start it, if it should run")
