@@ -28,7 +28,9 @@ def test_the_table_of_an_unknown_plc_covers_what_it_holds(tmp_path: Path) -> Non
         )
     assert result.exit_code == 0, result.stderr
     answer = json.loads(result.stdout)
-    assert answer["complete"] and answer["device_id"] == 1 and answer["requests"] < 1_000
+    assert answer["device_id"] == 1 and answer["requests"] < 1_200
+    assert [one["looked_until"] for one in answer["tables"]] == [2_001] * 4
+    assert not answer["complete"], "most addresses above 127 were not looked at"
     real, found = table(tmp_path / "site" / "p1.csv"), table(tmp_path / "n" / "plc.csv")
     bits = {place for place, kind in real.items() if kind == "bool" and place[0] in ("coil", "discrete")}
     assert bits <= set(found), "a plant that is well has many false bits: they are kept"

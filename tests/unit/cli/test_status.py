@@ -99,7 +99,7 @@ SILENT = LOST | {"heard": False, "device": None}
     [
         (
             {"adapters": [LOST]},
-            "p1 does not answer: is it on",
+            "p1 does not answer: the node's log says why",
         ),
         (
             {"adapters": [SILENT | {"trouble": "died: exit 3"}]},

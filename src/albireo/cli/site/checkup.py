@@ -16,19 +16,20 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import urlsplit
 
+import msgspec
+
 from albireo.cli.output import progress
-from albireo.cli.site.device_look import devices
-from albireo.cli.site.finding import Finding, Status
-from albireo.codec.topology.topology import LoadedTopology
 from albireo.log.descriptors import DESCRIPTORS
 from albireo.model.topology import NodeConfig, Topology, places
 from albireo.node.membership.door import DoorArguments
 from albireo.pipeline.errors import INSTALL, JavaMissing
 from albireo.pipeline.java import find_java
 from albireo.runtime.clock import boot_ns
+
+Status = Literal["good", "warning", "failed", "unknown"]
 
 NODE_LIBRARIES: Final = ("click", "crc32c", "msgspec", "numpy", "psutil", "pyarrow", "pymodbus", "pyzmq", "rich")
 SPARK_LIBRARIES: Final = ("pyspark", "deltalake", "pandas", "matplotlib", "jinja2")
@@ -48,11 +49,21 @@ VOLATILE: Final = frozenset({"tmpfs", "ramfs", "overlay"})
 NETWORKED: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p"})
 
 
-def examine(data: Path, loaded: LoadedTopology | None) -> list[Finding]:
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to one question."""
+
+    name: str
+    status: Status
+    value: str
+    remedy: str = ""
+    """Empty where nothing is to be done."""
+
+
+def examine(data: Path, topology: Topology | None) -> list[Finding]:
     """Every question, in the order of the table."""
     findings = [*python(), *libraries(), *disk(data), *limits(), *clock(), *java()]
-    if loaded is not None:
-        findings += [*ports(loaded.topology), *devices(loaded), *doors(data, loaded.topology)]
+    if topology is not None:
+        findings += [*ports(topology), *doors(data, topology)]
     return findings
 
 

@@ -30,9 +30,12 @@ def command(ctx: click.Context, data: Path, file: Path | None) -> Output | None:
     if ctx.invoked_subcommand is not None:
         return None
     from albireo.cli.site import checkup
+    from albireo.cli.site.device_look import devices
     from albireo.cli.topology_file import read_topology
 
-    findings = checkup.examine(data, read_topology(file) if file else None)
+    loaded = read_topology(file) if file else None
+    findings = checkup.examine(data, loaded.topology if loaded else None)
+    findings += devices(loaded) if loaded else []
     worst = next((status for status in ("failed", "warning") if any(one.status == status for one in findings)), "good")
     text: list[Shown] = [
         TextTable(("state", "what", "found"), ((_SIGNS[one.status], one.name, one.value) for one in findings)),

@@ -185,7 +185,7 @@ class LineReader:
         self._knocks = (self._knocks + 1) % len(self._blocks)
         order = [*self._blocks[self._knocks :], *self._blocks[: self._knocks]]
         order.sort(key=lambda one: self._units[one.device_id].is_away)
-        line = _LinePoll()
+        line, self._untaken = _LinePoll(), ""
         silences: dict[int, int] = {}
         for block in order:
             unit = self._units[block.device_id]
@@ -202,7 +202,7 @@ class LineReader:
                 self._gone(unit)
             if isinstance(answer, ExceptionReply):
                 return
-        raise DeviceLost("no answer")
+        raise DeviceLost(self._untaken or "no answer")
 
     async def poll(self) -> None:
         """Ask every unit that is there, then those that are away and due.

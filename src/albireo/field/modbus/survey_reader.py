@@ -2,7 +2,8 @@
 
     hangs up                connected again, asked again; twice at one request is as silence
     silent, or a gateway's  refused, if something that was given before is given still; otherwise the device is gone.
-      word for that         The wait shrinks to a multiple of the longest answer, and is bounded for each table
+      word for that         After some of them the wait shrinks to a multiple of the longest answer; all that is waited
+                            is bounded for each table
     busy                    asked again, some times, a little later each time
 
 Each read is followed by a pause, so that others are served.
@@ -45,7 +46,8 @@ class SurveyReader:
         self._timeout_s = timeout_s
         self._pause_s = pause_s
         self._longest_s = 0.0
-        self._misses = 0
+        self._silences = self._misses = 0
+        """In all, and one after another."""
         self._vain_s = dict.fromkeys(TableKind, 0.0)
         self.heard: tuple[TableKind, int, int] | None = None
         """A request to which the unit said anything for itself, a refusal included."""
@@ -68,7 +70,9 @@ class SurveyReader:
             self._vain_s[kind] = 0.0  # What was found is still to be read.
             raise SurveyEnds(f"it was silent or busy for {VAIN_S_MAX:g} s, which is the limit of a table")
         began = _now()
-        wait_s = min(self._timeout_s, max(SHORTEST_WAIT_S, PATIENCE * self._longest_s or self._timeout_s))
+        is_silent_kind = self._silences >= MISSES_MAX and self._longest_s > 0
+        shorter_s = max(SHORTEST_WAIT_S, PATIENCE * self._longest_s) if is_silent_kind else self._timeout_s
+        wait_s = min(self._timeout_s, shorter_s)
         answer = await self._asked(kind, address, count, wait_s)
         for attempt in range(BUSY_TRIES):
             if not _is_busy(answer):
@@ -77,6 +81,7 @@ class SurveyReader:
             answer = await self._asked(kind, address, count, wait_s)
         await asyncio.sleep(self._pause_s)
         if is_silent := isinstance(answer, Silence) or _is_gateway(answer):
+            self._silences += 1
             await self._missed(answer)
         else:
             self.heard, self._misses = (kind, address, count), 0
