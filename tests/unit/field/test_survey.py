@@ -179,9 +179,9 @@ def test_registers_that_are_given_in_pairs_only_are_found(first: int, most: int)
 
 
 def test_pairs_beside_single_registers_are_found() -> None:
-    places = (*range(10), *range(12, 18), *range(19, 21), *range(30, 34))
+    places = (*range(10), *range(12, 18), *range(19, 25))
     answer = survey(Device({TableKind.HOLDING: {one: [one + 1] for one in places}}, pairs=(12, 14, 16, 19)))
-    assert [one.address for one in answer.guesses] == [*range(10), 12, 14, 16, 19, *range(30, 34)]
+    assert [one.address for one in answer.guesses] == [*range(10), 12, 14, 16, 19, *range(21, 25)]
 
 
 class ReadsPastItsEnd(Device):

@@ -218,14 +218,18 @@ class Surveyor:
             if reach == before < step:
                 self._most[kind] = reach  # Twice not the end: it gives no more at once.
             before = reach
-        if end > begin and not await self._answers(kind, end - width, width):
-            # It reads past its end: what answers alone is there.
+        if end > begin and not await self._is_like(kind, end - width, width):
+            # It reads past its end, or single registers follow on pairs.
             low, high = begin - width, end - width
             while high - low > width:
                 middle = low + (high - low) // width // 2 * width
-                low, high = (middle, high) if await self._answers(kind, middle, width) else (low, middle)
+                low, high = (middle, high) if await self._is_like(kind, middle, width) else (low, middle)
             end = low + width
         return end
+
+    async def _is_like(self, kind: TableKind, address: int, width: int) -> bool:
+        """Whether the address answers alone, or in a pair and not alone."""
+        return await self._answers(kind, address, width) and not (width == 2 and await self._answers(kind, address, 1))
 
     async def _reach(self, kind: TableKind, at: int, most: int, width: int, *, is_down: bool = False) -> int:
         """Addresses from `at` on (or before it) that are given at once, `most` or fewer, in steps of `width`."""
