@@ -174,9 +174,7 @@ def _devices(status: StatusAnswer) -> Iterator[Trouble]:
         if one.trouble:
             yield Trouble(f"the adapter {one.name} {one.trouble}", look)
         elif one.device is False:
-            remedy = (
-                "device_lost in the node's log says why, `albireo doctor --topology FILE` asks it; it is tried again"
-            )
+            remedy = "the node's log says why (device_lost), `albireo doctor --topology FILE` asks the device"
             yield Trouble(f"the device of {one.name} does not answer", remedy)
         elif not one.heard and status.role not in FOLLOWS:
             yield Trouble(f"the adapter or program {one.name} is not heard", "start it, if it should run")

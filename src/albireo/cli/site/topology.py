@@ -63,9 +63,7 @@ def new(
 
     if (out / "topology.toml").exists() and not force:
         raise Failure(f"{out / 'topology.toml'} is there already", "name another directory with --out, or say --force")
-    limits = SurveyLimits(address_max=address_max)
-    if every:
-        limits = SurveyLimits(address_max=address_max, grid=1, requests_max=16 * (address_max + 1))
+    limits = SurveyLimits.every(address_max) if every else SurveyLimits(address_max=address_max)
     found = survey_device(modbus, device_id, limits, keeps_zeros=zeros) if modbus is not None else None
     adapters = [modbus_adapter(found)] if found else []
     items = len(found.survey.guesses) if found else 0
@@ -80,20 +78,19 @@ def new(
         troubles = [f"{one.name or one.host}: {one.trouble}" for one in devices if one.trouble]
     written = write_files(out, adapters, overwrites=force)
     read_topology(out / "topology.toml")
-    hints = [
-        *troubles,
-        *(_told(found.survey) if found else []),
-        "Next: look through the item table (names, types, units, limits), then",
-        f"  albireo topology check {out / 'topology.toml'}",
-        f"  albireo node run --topology {out / 'topology.toml'}",
-    ]
-    device: dict[str, object] = {}
-    if found:
-        survey = found.survey
-        device = {"device_id": found.device_id, "requests": survey.requests, "tables": survey.tables}
+    hints = [*troubles, *(_told(found.survey) if found else []), *_next(out / "topology.toml")]
     is_complete = not troubles and (found is None or found.survey.is_complete)
+    device = {"device_id": found.device_id, **found.survey.told()} if found else {}
     value = {"files": [str(path) for path in written], "items": items, "complete": is_complete, **device}
     return Output(value, [f"wrote {path}" for path in written], hints)
+
+
+def _next(file: Path) -> list[str]:
+    return [
+        "Next: look through the item table (names, types, units, limits), then",
+        f"  albireo topology check {file}",
+        f"  albireo node run --topology {file}",
+    ]
 
 
 def _told(survey: "Survey") -> list[str]:

@@ -73,6 +73,11 @@ class SurveyLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of the whole survey; the rest is not looked at, and the survey says so."""
     items_max: int = 2_000
 
+    @classmethod
+    def every(cls, address_max: int) -> "SurveyLimits":
+        """Each address is looked at, whatever it costs."""
+        return cls(address_max=address_max, grid=1, requests_max=16 * (address_max + 1))
+
 
 class TableSurvey(msgspec.Struct, kw_only=True):
     """One table of the device."""
@@ -98,6 +103,10 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing can have been missed up to the last address."""
     skipped: int
     """Addresses that answered with nothing but zeros, in a long row."""
+
+    def told(self) -> dict[str, object]:
+        """Account of the search, for programs."""
+        return {"requests": self.requests, "tables": self.tables}
 
 
 class Surveyor:
