@@ -24,7 +24,6 @@ from albireo.codec.history import (
     SAMPLES,
     FileEntry,
     FileKind,
-    Manifest,
     day_of,
     file_path,
     partials_path,
