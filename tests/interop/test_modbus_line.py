@@ -11,7 +11,7 @@ from albireo.field.contract import DeviceLost
 from albireo.field.modbus.answers import DataReply, Silence
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.reader import AWAY_REST, AWAY_RETRY_NS, REFUSED_RETRY_NS
-from albireo.field.modbus.wire import Address, Wire, parse_url
+from albireo.field.modbus.wire import Address, DeviceUnreachable, Wire, parse_url
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, SECOND
 from albireo.plant.unruly.device import COUNTER, Manner, UnitAsked, UnrulyDevice, UnrulyLine, frame
@@ -27,6 +27,7 @@ from albireo.plant.unruly.manners import (
     without_number,
 )
 from tests.parts.field import in_loop
+from tests.parts.name_server import SILENT, NamesOfSystem
 from tests.parts.steady import run_steadily
 from tests.parts.unruly import TIMEOUT_S, UnrulySite
 from tests.parts.waiting import PATIENCE_S
@@ -419,6 +420,27 @@ def test_pymodbus_closes_a_connection_after_five_silences() -> None:
             assert client.connected == (silences < SILENT_UNTIL_CLOSED)
 
     with_client(story, timeout_s=0.02)
+
+
+def test_each_address_of_a_devices_name_is_tried_and_a_silent_name_server_holds_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    system = NamesOfSystem(monkeypatch)
+    system.answers |= {"plc.wire": ("::1", "127.0.0.1"), "mute.wire": SILENT}
+
+    async def story() -> None:
+        device = UnrulyDevice({1: honest})
+        await device.start()
+        wire = Wire(Address("plc.wire", device.port), int(PATIENCE_S * SECOND))
+        await wire.connect()
+        assert isinstance(await wire.read(TableKind.HOLDING, 1, 7, 1), DataReply)
+        with pytest.raises(DeviceUnreachable, match=r"mute\.wire stands for nothing here"):
+            await Wire(Address("mute.wire", device.port), 20 * MS).connect()
+        system.goes_on.set()
+        await wire.closed()
+        await device.stop()
+
+    in_loop(story)
 
 
 def test_a_wire_stays_however_many_requests_are_not_answered() -> None:

@@ -16,9 +16,10 @@ CHUNK_BYTES: Final = 1 << 16
 class Relay(ServingThread):
     """One port that leads to another one of this machine."""
 
-    def __init__(self, port: int, to: int) -> None:
+    def __init__(self, port: int, to: int, address: str = "127.0.0.1") -> None:
         super().__init__("relay")
         self._port = port
+        self._address = address
         self._to = to
         self._server: asyncio.Server
         self._carrying = asyncio.Event()
@@ -26,7 +27,7 @@ class Relay(ServingThread):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
+        self._server = await asyncio.start_server(self._connected, self._address, self._port)
 
     async def shut(self) -> None:
         self._server.close()

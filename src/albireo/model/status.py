@@ -6,6 +6,8 @@ never happened. None means that nobody knows.
 
 import msgspec
 
+from albireo.model.name_status import NameStatus
+
 
 class VoterRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Record on which the voters agree, as one of them has it."""
@@ -123,7 +125,7 @@ class HandedOn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DoorStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The endpoint for programs of other machines."""
+    """The endpoint for programs of other machines, and the names of those that the node dials."""
 
     endpoint: str
     """Empty: it has none."""
@@ -132,6 +134,7 @@ class DoorStatus(msgspec.Struct, frozen=True, kw_only=True):
     not_heard: int
     """Messages of senders that are not heard."""
     history: HandedOn
+    names: dict[str, NameStatus] = {}
 
 
 class LogStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from albireo.cli.pair.table import rows_of
 from albireo.codec.questions.kind import UserAsked
 from albireo.machine.pair.events import State
 from albireo.model.instant import SECOND
+from albireo.model.name_status import NameStatus
 from albireo.model.status import (
     AdapterStatus,
     DoorStatus,
@@ -208,3 +209,17 @@ def test_a_closed_door_is_told_with_the_remedy_and_an_open_one_by_who_gets_in() 
     assert door_text(opened).startswith("door tcp://127.0.0.1:7 OPEN TO EVERY PROGRAM HERE, 3 questions")
     assert "open to trusted keys" in door_text(replace(opened, with_keys=True))
     assert door_text(replace(door, endpoint="")) == door_text(None) == ""
+
+
+def test_status_tells_a_name_without_an_answer_and_all_of_them_where_somebody_was_never_heard(tmp_path: Path) -> None:
+    meanings = {
+        "a.plant": NameStatus(addresses=("127.0.1.1",)),
+        "b.plant": NameStatus(addresses=("10.0.0.5",), trouble="Temporary failure in name resolution"),
+    }
+    door = DoorStatus(endpoint="", closed_because="", with_keys=True, not_heard=0, history=HandedOn(), names=meanings)
+    status = answer(replace(node_status(), door=door))
+    assert [one.what for one in page_of(status).wrong] == [
+        "b.plant stands for 10.0.0.5 here (Temporary failure in name resolution)"
+    ]
+    lonely = replace(status, members=tuple(rows_of([view_of(Table(tmp_path).sides[0])])))
+    assert {one.what for one in page_of(lonely).wrong} >= {one.text(host) for host, one in meanings.items()}

@@ -170,7 +170,8 @@ def heard(order: Sequence[ConnectionNews], dialling: Dialling) -> list[Connectio
     ("order", "means"),
     [
         (STORY[:3], [BROKEN_OFF]),
-        (STORY[2:], [PROVEN]),
+        (STORY[2:], [RETRIED, PROVEN]),
+        (news((CONNECTED, FIRST), (PROVEN, 0), (ENDED, FIRST), (RETRIED, 0), (RETRIED, 0)), [PROVEN, ENDED, RETRIED]),
         (news((PROVEN, 0), (ENDED, FIRST)), []),
         (news((BROKEN_OFF, 0), (REFUSED, 0)), []),
         (news((CONNECTED, FIRST), (PROVEN, 0), (ENDED, FIRST)), [PROVEN, ENDED]),

@@ -7,7 +7,16 @@ import msgspec
 from msgspec import UnsetType
 
 from albireo.cli.display import counted, time_text
-from albireo.cli.pair.table import FOLLOWS, MemberRow, local_text, private_text, short, troubles, untrusted_text
+from albireo.cli.pair.table import (
+    FOLLOWS,
+    TRUST_HINT,
+    MemberRow,
+    local_text,
+    private_text,
+    short,
+    troubles,
+    untrusted_text,
+)
 from albireo.model.status import NodeStatus
 
 _WORDS: Final = {
@@ -131,6 +140,11 @@ def _wrong(status: StatusAnswer) -> Iterator[Trouble]:
         )
     if status.door is not None and (closed := status.door.closed_because):
         yield Trouble(f"the door {status.door.endpoint} is closed, no program gets in: {closed}")
+    if status.door is not None:
+        is_unheard = any(TRUST_HINT in one for one in troubles(status.members))
+        for host, meant in status.door.names.items():
+            if meant.trouble or is_unheard:
+                yield Trouble(meant.text(host), "is that right? See the name server and /etc/hosts of this machine")
     if status.actors is None:
         yield Trouble("the node's boot does not answer", "look at its log")
     for one in status.actors or ():

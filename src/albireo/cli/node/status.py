@@ -106,6 +106,8 @@ def _text(status: StatusAnswer, *, verbose: bool) -> Iterator[Shown]:
         yield f"acquired to committed {commit.p50:.1f} ms p50, {commit.p99:.1f} ms p99"
     if text := door_text(status.door):
         yield text
+    if status.door is not None:
+        yield from (f"name {one.text(host)}" for host, one in status.door.names.items())
     yield actors_table(status.actors or ())
     adapters = ((one.name, device_text(one), f"{one.silent_ms} ms ago") for one in status.adapters)
     yield TextTable(("adapter", "device", "heard"), adapters)

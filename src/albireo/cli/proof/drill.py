@@ -11,7 +11,7 @@ import msgspec
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, say, tell
 from albireo.cli.place import DIRECTORY
 from albireo.cli.timespan import Number, WholeNumber
-from albireo.drill import unruly
+from albireo.drill import name_server, unruly
 from albireo.drill.chaos import chaos
 from albireo.drill.chaos.chaos import ChaosDrill, ChaosReport
 from albireo.drill.fault.faults import FAULTS
@@ -51,13 +51,13 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
 def command(fault: str, rounds: int, voters: str, minutes: float, seed: int, keep: Path | None) -> Output:
     """Rehearse FAULT on a pair made for it, under a live load, and print what was lost, doubled, late.
 
-    `cut-site`, `kill-site`, `kill-root` and `restart-tree` do so with a site below a root, `stale-parent`,
+    `cut-site`, `kill-site`, `kill-root`, `dns` and `restart-tree` do so with a site below a root, `stale-parent`,
     `stale-child` and `pair-under-pair` where one of them or both are pairs, `pair-at-root`, `pair-in-middle`,
     `pair-at-bottom` and `pairs-everywhere` with a tree of three levels, `bad-gateway` with a node that polls devices
     which misbehave. `chaos` goes on for a time, not in rounds. Nothing of yours is touched: everything lives in a
     temporary directory and ends with the drill.
     """
-    reason = objection(fault) if fault in FAULTS else ""
+    reason = objection(fault) if fault in FAULTS else name_server.objection() if fault == lone.DNS else ""
     if reason:
         say(f"{fault}: skipped: {reason}")  # It is neither held nor not held.
         return Output({"fault": fault, "rounds": [], "held": None, "skipped": reason})

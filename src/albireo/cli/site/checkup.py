@@ -15,6 +15,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -22,12 +23,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from albireo.cli.output import progress
+from albireo.cli.site.names import names_here
 from albireo.log.descriptors import DESCRIPTORS
 from albireo.model.topology import NodeConfig, Topology, places
 from albireo.node.membership.door import DoorArguments
 from albireo.pipeline.errors import INSTALL, JavaMissing
 from albireo.pipeline.java import find_java
 from albireo.runtime.clock import boot_ns
+from albireo.runtime.link.names import NAMES
 
 Status = Literal["good", "warning", "failed", "unknown"]
 
@@ -43,6 +46,7 @@ FREE_FAILED: Final = 256 * 1024 * 1024
 FREE_WARNING: Final = 4 * 1024 * 1024 * 1024
 FILES_WARNING: Final = 1_024
 """A node of 30 adapters, each with sockets and pipes of its own, comes near it."""
+NAME_REMEDY: Final = "correct it in the name server or /etc/hosts of this machine, or write the address instead"
 CLOCK_ERROR_MS: Final = 100.0
 """Largest error of the wall clock that leaves times of two machines comparable."""
 VOLATILE: Final = frozenset({"tmpfs", "ramfs", "overlay"})
@@ -63,7 +67,7 @@ def examine(data: Path, topology: Topology | None) -> list[Finding]:
     """Every question, in the order of the table."""
     findings = [*python(), *libraries(), *disk(data), *limits(), *clock(), *java()]
     if topology is not None:
-        findings += [*ports(topology), *doors(data, topology)]
+        findings += [*names(topology), *ports(topology), *doors(data, topology)]
     return findings
 
 
@@ -233,8 +237,20 @@ def java() -> Iterator[Finding]:
     yield Finding(name="java", status="good", value=f"{found.version} at {found.executable} ({found.origin})")
 
 
+def names(topology: Topology) -> Iterator[Finding]:
+    """Meaning of the names of hosts on this machine."""
+    own = socket.gethostname().partition(".")[0]
+    for host, one in names_here(topology).items():
+        is_away = bool(one.addresses) and host.partition(".")[0] != own and host != "localhost"
+        is_wrong = is_away and all(ip_address(number).is_loopback for number in one.addresses)
+        told = one.text(host) + (", which is this machine, not one called so" if is_wrong else "")
+        is_good = not is_wrong and not one.trouble
+        remedy = "" if is_good else NAME_REMEDY
+        yield Finding(name=f"name {host}", status="good" if is_good else "warning", value=told, remedy=remedy)
+
+
 def ports(topology: Topology) -> Iterator[Finding]:
-    """Our own addresses that lie on this machine."""
+    """Our own addresses that lie on this machine; `names` has looked them up."""
     for node in topology.node:
         for where, endpoint in _own_endpoints(node):
             finding = _bindable(f"port of {where}", endpoint)
@@ -270,7 +286,9 @@ def _own_endpoints(node: NodeConfig) -> Iterator[tuple[str, str]]:
 def _bindable(name: str, endpoint: str) -> Finding | None:
     """Whether the port is free; None when the address is another machine's."""
     parts = urlsplit(endpoint.replace("//*:", "//0.0.0.0:"))
-    host, port = parts.hostname or "", parts.port or 0
+    host, port = next(iter(NAMES.addresses(parts.hostname or "")), ""), parts.port or 0
+    if not host:
+        return None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -109,6 +109,8 @@ def _told(survey: "Survey") -> list[str]:
 @printed
 def check(file: Path) -> Output:
     """Judge FILE (topology.toml) and its item tables; exit code 78 when something must be changed."""
+    from albireo.cli.site.names import names_here
+
     loaded = load_again(file)
     if not isinstance(loaded, LoadedTopology):
         raise refusal(file, loaded)
@@ -119,7 +121,9 @@ def check(file: Path) -> Output:
     hashed = topology_hash(loaded)
     value = {"file": str(file), "valid": True, "hash": hashed, "nodes": items, "adapters": adapters}
     counts = ", ".join(map(counted, (len(items), adapters, sum(items.values())), ("node", "adapter", "item")))
-    return Output(value | {"mistakes": loaded.warnings}, f"{file}: good. {counts}, hash {hashed[:12]}.")
+    names = names_here(loaded.topology)
+    text = [f"{file}: good. {counts}, hash {hashed[:12]}.", *(one.text(host) for host, one in names.items())]
+    return Output(value | {"mistakes": loaded.warnings, "names": names}, text)
 
 
 @command.command()

@@ -23,6 +23,7 @@ from albireo.client import Client, ClientError, connect
 from albireo.drill.account import gap_s, judge
 from albireo.drill.ground import DrillError
 from albireo.drill.load import PRODUCERS, ProducerWorker, read_log
+from albireo.drill.name_server import NOWHERE, NameServer
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
 from albireo.drill.relay import Relay
@@ -46,10 +47,17 @@ HEAL_S: Final = 60.0
 LOOK_S: Final = 0.05
 LOAD_S: Final = 1.0
 
+DNS: Final = "dns"
+NAMED_S: Final = 12.0
+"""Time within which a site whose connection has broken has brought its root all, whatever the name server does."""
+PLACES: Final = ("127.0.0.1", "127.0.0.2")
+"""Addresses between which the root moves."""
+
 FAULTS: Final = {
     "cut-site": "nothing passes between a site and the root for six seconds; neither end is told",
     "kill-site": "`kill -9` of every process of a site; started again after six seconds",
     "kill-root": "`kill -9` of every process of the root; started again after six seconds",
+    DNS: "the name server that a site asks for its root is silent, refuses, lies, and says where the root has moved to",
     "restart-tree": "root and site are stopped in order, the root first, and started again, the site first",
 }
 
@@ -93,7 +101,9 @@ class TreeDrill:
             ROOT: LineTo(f"tcp://127.0.0.1:{root}", ROOT),
             SITE: LineTo(f"tcp://127.0.0.1:{site}", SITE),
         }
-        self._relay = Relay(cable, root)
+        self._cable, self._at = (cable, root), PLACES[0]
+        self._relay = Relay(*self._cable)
+        self._names = NameServer(self._at) if fault == DNS else None
         self._keys = self._make_keys()
         self._groups = {
             ROOT: self._group(ROOT, "root", root, site),
@@ -110,11 +120,12 @@ class TreeDrill:
     def _group(self, node: str, name: str, root_port: int, site_port: int) -> Group:
         """The processes of a node. The site's file has the cable in the place of the root's endpoint."""
         topology = self._directory / f"{name}.toml"
+        host = "127.0.0.1" if self._names is None else "root.drill"
         topology.write_text(
             f"""cluster = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be001"
 [[node]]
 id = "{ROOT}"
-endpoint = "tcp://127.0.0.1:{root_port}"
+endpoint = "tcp://{host}:{root_port}"
 [[node]]
 id = "{SITE}"
 endpoint = "tcp://127.0.0.1:{site_port}"
@@ -123,7 +134,8 @@ endpoint = "tcp://127.0.0.1:{site_port}"
         )
         places = ["--topology", str(topology), "--data", str(self._directory / name)]
         keys = ["--keys", str(self._directory / "keys" / name)]
-        return Group(name, ["node", "run", "--id", node, *places, *keys], self._directory / f"{name}.log")
+        within = () if self._names is None else self._names.within(self._directory)
+        return Group(name, ["node", "run", "--id", node, *places, *keys], self._directory / f"{name}.log", within)
 
     def run(self, rounds: int) -> TreeReport:
         """All rounds, or those up to the first that did not end."""
@@ -144,8 +156,11 @@ endpoint = "tcp://127.0.0.1:{site_port}"
     def _running(self) -> Iterator[list[ProducerWorker]]:
         with contextlib.ExitStack() as afterwards:
             afterwards.callback(self._kept.close)
+            if self._names is not None:
+                self._names.begin()
+                afterwards.callback(self._names.end)
             self._relay.begin()
-            afterwards.callback(self._relay.end)
+            afterwards.callback(lambda: self._relay.end())
             for group in self._groups.values():
                 group.start()
                 afterwards.callback(group.kill)
@@ -190,7 +205,7 @@ endpoint = "tcp://127.0.0.1:{site_port}"
             source.offer(is_on=True)
         time.sleep(LOAD_S)
         fault_at = time.monotonic()
-        looked_live = self._hurt()
+        looked_live = self._hurt(sources)
         healed_at = time.monotonic()
         before = [one.acks.acked for one in sources]
         self._await(
@@ -206,7 +221,7 @@ endpoint = "tcp://127.0.0.1:{site_port}"
         caught_up_s = time.monotonic() - healed_at
         self._await("good value at the root", HEAL_S, lambda: self._quality() == GOOD)
         times = [[at for at, _ in one.acks.times] for one in sources]
-        is_elsewhere = self._fault in ("cut-site", "kill-root")
+        is_elsewhere = self._fault in ("cut-site", "kill-root", DNS)
         gap = max(gap_s(one, fault_at, healed_at) for one in times) if is_elsewhere else None
         return self._judged(sources, firsts, gap, caught_up_s, looked_live)
 
@@ -236,7 +251,7 @@ endpoint = "tcp://127.0.0.1:{site_port}"
             held=is_clean and (gap is None or gap <= ALONE_S),
         )
 
-    def _hurt(self) -> int:
+    def _hurt(self, sources: list[ProducerWorker]) -> int:
         """Do the fault, let it last, undo it; the number of looks that showed a dead value as live."""
         root, site = self._groups[ROOT], self._groups[SITE]
         match self._fault:
@@ -250,6 +265,8 @@ endpoint = "tcp://127.0.0.1:{site_port}"
                 looked_live = self._look_for_dead_values()
                 site.start()
                 return looked_live
+            case _ if self._fault == DNS:
+                self._mislead(sources)
             case "kill-root":
                 root.kill()
                 time.sleep(FAULT_S)
@@ -259,6 +276,29 @@ endpoint = "tcp://127.0.0.1:{site_port}"
                 for group in (site, root):
                     group.start()
         return 0
+
+    def _mislead(self, sources: list[ProducerWorker]) -> None:
+        """Break the connection of the site while its name server does one thing after the other.
+
+        Raises:
+            DrillError: the site did not find its root again in time.
+        """
+        names = self._names
+        assert names is not None
+        for what in ("is silent", "refuses", "lies", "says where the root has moved to"):
+            names.is_silent, names.refuses = what == "is silent", what == "refuses"
+            names.address = NOWHERE if what == "lies" else self._at
+            if what == "says where the root has moved to":
+                (names.address,) = {*PLACES} - {self._at}
+                self._at = names.address
+                self._relay.end()
+                self._relay = Relay(*self._cable, self._at)
+                self._relay.begin()
+            self._relay.carry_out(self._relay.mend())  # Every connection ends.
+            time.sleep(LOAD_S)  # Acknowledgements that the root can't have by the old ones.
+            all_of_it = f"copy of all at the root while the name server {what}"
+            took = self._await(all_of_it, NAMED_S, lambda: self._has_all(sources))
+            self._tell(f"the name server {what}: the root has all after {took:.1f} s")
 
     def _stop_in_order(self, *groups: Group) -> None:
         for group in groups:

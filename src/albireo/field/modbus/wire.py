@@ -51,6 +51,7 @@ from albireo.field.modbus.answers import (
     untaken,
 )
 from albireo.field.modbus.items import TableKind
+from albireo.runtime.link.names import NAMES, is_number
 
 DEFAULT_PORT: Final = 502
 _ADDRESS_REMEDY: Final = "write tcp://HOST:PORT, such as tcp://10.0.2.5:502"
@@ -167,22 +168,16 @@ class Wire:
         """
         self.close()
         self._untaken = ""
-        attempt = self._attempt
-        client = AsyncModbusTcpClient(
-            self._address.host,
-            port=self._address.port,
-            timeout=self._timeout_s,
-            retries=0,
-            reconnect_delay=0,
-            trace_connect=self._connection_changed,
-        )
-        for reply in (_RawCoils, _RawDiscrete, _RawHolding, _RawInput):
-            client.register(reply)
-        self._tolerate_nonsense(client)
-        client.ctx.max_until_disconnect = sys.maxsize
-        if not await client.connect() or attempt != self._attempt:
+        host, attempt = self._address.host, self._attempt
+        for number in await NAMES.found(host, self._timeout_s):
+            client = self._made_for(number)
+            if await client.connect() and attempt == self._attempt:
+                break
             client.close()
-            raise DeviceUnreachable("no connection")
+            if attempt != self._attempt:
+                raise DeviceUnreachable("no connection")
+        else:
+            raise DeviceUnreachable("no connection" if is_number(host) else f"no connection: {NAMES.told(host)}")
         self._client = client
         self._is_wanted = True
         self._may_come_late = self._is_answered = False
@@ -190,6 +185,17 @@ class Wire:
         self._transport = client.ctx.transport
         self._socket().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE)
         self._bound_delivery()
+
+    def _made_for(self, number: str) -> AsyncModbusTcpClient:
+        port, most, trace = self._address.port, self._timeout_s, self._connection_changed
+        client = AsyncModbusTcpClient(
+            number, port=port, timeout=most, retries=0, reconnect_delay=0, trace_connect=trace
+        )
+        for reply in (_RawCoils, _RawDiscrete, _RawHolding, _RawInput):
+            client.register(reply)
+        self._tolerate_nonsense(client)
+        client.ctx.max_until_disconnect = sys.maxsize
+        return client
 
     def close(self) -> None:
         """End the connection by RST. The socket closes a moment later; whoever waits for an answer learns it now."""

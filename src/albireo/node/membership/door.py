@@ -15,6 +15,7 @@ from albireo.runtime import ActorContext, Link
 from albireo.runtime.link.curve import is_loopback
 from albireo.runtime.link.dialing import TCP_LIMITS
 from albireo.runtime.link.keys import Keys
+from albireo.runtime.link.names import NAMES
 
 CLIENT_LIMITS: Final = msgspec.structs.replace(TCP_LIMITS, receive_messages_max=100)
 """Limits of the endpoint for clients: 8 MiB of credit are some 16 full messages; a client that says more waits."""
@@ -85,4 +86,5 @@ class ProgramDoor:
             with_keys=self._has_keys,
             not_heard=0 if self.link is None else self.link.unheard,
             history=history,
+            names=NAMES.asked(),
         )

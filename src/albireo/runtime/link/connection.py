@@ -61,6 +61,7 @@ class ConnectionNews(msgspec.Struct, frozen=True):
 class Dialling:
     """One dialling, from `connect` until it is hung up: which news are of the connection that it has now.
 
+        waits --RETRIED--> waits: an attempt has failed
         waits --CONNECTED--> made --PROVEN--> up --ENDED--> waits
                               +---REFUSED, BROKEN_OFF--> waits     (and the dialer hangs up)
 
@@ -71,6 +72,8 @@ class Dialling:
         self._made: int | None = None
         """Descriptor of the connection; None: there is none now."""
         self._is_up = False
+        self._is_ended = False
+        """The connection has ended, and libzmq has not said yet that it will make it again."""
 
     def takes(self, news: ConnectionNews) -> ConnectionEvent | None:
         """The event that these news mean for this dialling; None: none."""
@@ -87,8 +90,11 @@ class Dialling:
                 self._made = None if is_own else self._made
             case ConnectionEvent.ENDED:
                 is_own = self._made == news.descriptor
+                self._is_ended = self._is_ended or is_own
                 self._made, self._is_up = (None, False) if is_own else (self._made, self._is_up)
-            case ConnectionEvent.RETRIED | ConnectionEvent.ACCEPTED:
+            case ConnectionEvent.RETRIED:
+                is_own, self._is_ended = self._made is None and not self._is_ended, False
+            case ConnectionEvent.ACCEPTED:
                 is_own = False
         return news.event if is_own else None
 

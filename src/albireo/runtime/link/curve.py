@@ -86,12 +86,17 @@ def set_times(socket: SyncSocket, endpoint: str) -> None:
     ZMTP heartbeats stay off: they prove only that libzmq's thread lives, and libzmq 4.3.5 aborts the whole process when
     one is due on a broken connection whose receive queue is full (libzmq issues 3937, 4364; seen here).
     """
-    socket.setsockopt(zmq.IPV6, int(":" in host_and_port(endpoint)[0]))
+    take_address(socket, host_and_port(endpoint)[0])
     socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
     socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_S)
     socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, 1)
+
+
+def take_address(socket: SyncSocket, address: str) -> None:
+    """Prepare the socket for an address of its family."""
+    socket.setsockopt(zmq.IPV6, int(":" in address))
 
 
 def serve_as(socket: SyncSocket, pair: KeyPair, domain: str) -> None:

@@ -27,6 +27,7 @@ from albireo.runtime.link import curve
 from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Dialling, Monitor
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
+from albireo.runtime.link.names import NAMES, is_number
 from albireo.runtime.link.port import Port, answer, is_socket, opened
 
 CONNECTIONS_MAX: Final = 1024
@@ -41,6 +42,10 @@ SILENT_LOOKS_MAX: Final = 240
 """Silent looks after which a connection is dialled anew at the latest: a minute."""
 NOBODY: Final = "nobody answers"
 NO_KEY: Final = "no key of that place is trusted here"
+Way = tuple[str, str]
+"""Key that is expected and address that is dialled."""
+FIRST_ANSWER_S: Final = 0.03
+"""Longest wait of a program without a loop for the first answer about a name, which files and a near server give."""
 ANY_PLACE: Final = "*"
 """Stands for the name of any node or member whose key is trusted: they are tried in turn."""
 MIND_S: Final = 0.25
@@ -203,8 +208,9 @@ class Dialer:
         self._keys = keys
         self._tries = 0
         """Number of refused handshakes since the last good one."""
-        self._made_with: tuple[str, str] | None = None
-        """Own key and the peer's at the last dialling; None when there was no key to expect."""
+        self._made_with: tuple[str, Way] | None = None
+        """Own key and the way of the last dialling; None when there was none."""
+        self._host, self._port = curve.host_and_port(endpoint)
         self._dialling: Dialling | None = None
         """Dialling whose news count; None: hung up, and no news do."""
         self.waiting: Callable[[], Sequence[ConnectionNews]] = tuple
@@ -212,18 +218,19 @@ class Dialer:
         self._silence = LinkSilence(link, silent_looks)
 
     def dial(self) -> None:
-        """Connect, with the server key whose turn it is; nothing happens while no key of the peer is trusted."""
+        """Connect by the way whose turn it is; nothing happens while no key of the peer is trusted, and none known."""
         self.hang_up()
         self.waiting()  # They are of the connection before.
+        self._made_with = None
+        if not (ways := self._ways()):
+            return
+        server, address = way = ways[self._tries % len(ways)]
         if self._keys is not None:
-            servers = self._servers()
-            if not servers:
-                self._made_with = None
-                return
-            server = servers[self._tries % len(servers)]
             curve.call_as(self._socket, self._keys.pair, server)
-            self._made_with = (self._keys.public, server)
-        self._socket.connect(self.link.endpoint)
+        curve.take_address(self._socket, address)
+        self._made_with = (self._keys.public if self._keys is not None else "", way)
+        self._dialled = f"tcp://[{address}]:{self._port}" if ":" in address else f"tcp://{address}:{self._port}"
+        self._socket.connect(self._dialled)
         self._dialling = Dialling()
 
     def takes(self, news: ConnectionNews) -> ConnectionEvent | None:
@@ -246,32 +253,60 @@ class Dialer:
         if self._dialling is not None:
             self._dialling = None
             with contextlib.suppress(zmq.ZMQError):  # libzmq has given it up by itself.
-                self._socket.disconnect(self.link.endpoint)
+                self._socket.disconnect(self._dialled)
             self.link.settle()
 
     def is_outdated(self) -> bool:
-        """True if a key of the last dialling is no longer ours or trusted, or a missing key is there now."""
+        """True if a key of the last dialling is no longer ours or trusted, or a missing key or address is there now."""
         if self._keys is None:
             return False
         if self._made_with is None:
-            return self.has_key()
-        own, server = self._made_with
+            return bool(self._ways())
+        own, (server, _) = self._made_with
         return own != self._keys.public or server not in self._servers()
+
+    @property
+    def is_dialled(self) -> bool:
+        return self._dialling is not None
+
+    def has_other_address(self) -> bool:
+        """True if the peer may be found elsewhere than at the address that was dialled last."""
+        return self._made_with is not None and any(one != self._made_with[1][1] for one in self._addresses())
+
+    def trouble(self, wait_s: float) -> str:
+        """Reason why nothing can be dialled; empty: something can. Waits so long for the first answer about a name."""
+        if not self.has_key():
+            return NO_KEY
+        if NAMES.addresses(self._host, wait_s):
+            return ""
+        return NAMES.told(self._host)
 
     def pause_s(self) -> float:
         """Wait after a refused handshake before the next try; short if the peer has another key to be tried."""
         self._tries += 1
-        round_, is_same_round = divmod(self._tries, max(1, len(self._servers())))
+        round_, is_same_round = divmod(self._tries, max(1, len(self._ways())))
         pause_ms = RECONNECT_MS if is_same_round else min(RECONNECT_MS_MAX, RECONNECT_MS << min(10, round_))
         return pause_ms / 1000
 
     def succeeded(self) -> None:
-        """Note that the connection is there and proven. Its key is the first to be tried the next time."""
+        """Note that the connection is there and proven. Its way is the first to be tried the next time."""
         self.is_up = True
         self._silence.begin()
         self.link.settle()  # A socket looks for news at most once per ms when it sends, so `send` could say False.
-        servers = self._servers()
-        self._tries = servers.index(self._made_with[1]) if self._made_with and self._made_with[1] in servers else 0
+        self._tries = 0
+        if self._made_with is not None:
+            way, ways = self._made_with[1], self._ways()
+            if not is_number(self._host):
+                NAMES.prove(self.link.endpoint, way[1])
+            self._tries = ways.index(way) if way in ways else 0
+
+    def _ways(self) -> list[Way]:
+        """Keys and addresses with which the peer may be found; those that were good come first."""
+        servers = self._servers() if self._keys is not None else ("",)
+        return [(server, address) for server in servers for address in self._addresses()]
+
+    def _addresses(self) -> tuple[str, ...]:
+        return NAMES.ways(self.link.endpoint, self._host)
 
     def _servers(self) -> tuple[str, ...]:
         if self._keys is None:
@@ -302,13 +337,13 @@ class BlockingDialer:
         link = self._dialer.link
         if not self._dialer.has_key():
             raise PeerUnreachable(link.endpoint, f"no key of {link.peer!r} is trusted here; albireo keys trust")
-        self._dialer.dial()
+        self.begin()
         deadline = boot_ns() + int(timeout_s * SECOND)
         while not self._dialer.is_up:
             now = boot_ns()
             if now >= deadline:
                 raise PeerUnreachable(link.endpoint, self.fate)
-            self._monitor.wait((min(deadline, self._dial_at or deadline) - now) / SECOND)
+            self._monitor.wait(min(MIND_S, (min(deadline, self._dial_at or deadline) - now) / SECOND))
             self.mind()
 
     def mind(self) -> list[bool]:
@@ -333,8 +368,12 @@ class BlockingDialer:
                     self._dialer.is_up = False
                     self._dial_at = self._dial_at or Instant(boot_ns() + int(STANDSTILL_S * SECOND))
                     changes.append(False)
+                case ConnectionEvent.RETRIED if self._dialer.has_other_address():
+                    self._dial_at = Instant(boot_ns() + int(self._dialer.pause_s() * SECOND))
                 case _:
                     pass  # Nothing to do, or news of a connection that was hung up.
+        if self._dial_at is None and not self._dialer.is_dialled:
+            self.begin(wait_s=0.0)
         if self._dial_at is not None and boot_ns() >= self._dial_at:
             self._dial_at = None
             self._dialer.dial()
@@ -346,10 +385,9 @@ class BlockingDialer:
         if event is ConnectionEvent.REFUSED or not is_known:
             self.fate = event.value
 
-    def begin(self) -> None:
-        """Dial without waiting; `mind` says when the connection is there."""
-        if not self._dialer.has_key():
-            self.fate = NO_KEY
+    def begin(self, wait_s: float = FIRST_ANSWER_S) -> None:
+        """Dial, and wait at most so long for the address; `mind` says when the connection is there."""
+        self.fate = self._dialer.trouble(wait_s) or NOBODY
         self._dialer.dial()
 
     def descriptor(self) -> int:

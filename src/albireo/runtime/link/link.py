@@ -51,9 +51,14 @@ _NOT_SENT: Final = (zmq.EAGAIN, zmq.EHOSTUNREACH)
 def _address_of(frame: zmq.Frame) -> str:
     """Address of the peer that sent a message; empty: it speaks a ZMTP before 3.0, where messages have none."""
     try:
-        return str(frame.get("Peer-Address"))
+        return plain_address(str(frame.get("Peer-Address")))
     except zmq.ZMQError:
         return ""
+
+
+def plain_address(address: str) -> str:
+    """An address as people write it: a socket for both families tells IPv4 as ::ffff:10.0.0.5."""
+    return address.removeprefix("::ffff:")
 
 
 def _ignore(*_: object) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 
 from albireo.runtime.errors import AddressTaken
 from albireo.runtime.link import curve
+from albireo.runtime.link.names import NAMES, is_number
 
 Port = socket.socket
 BACKLOG: Final = 128
@@ -26,7 +27,9 @@ _TAKE_NOTHING: Final = struct.pack("HBBI", 0x06, 0, 0, 0)
 
 
 def opened(name: str, endpoint: str) -> Port:
-    """The port of an endpoint, listening.
+    """The port of an endpoint, listening; of a name at every address of this machine, IPv4 and IPv6.
+
+    What a name stands for is another question on each machine, and may change: it says how others find this one.
 
     Args:
         name: name of the link, for the error.
@@ -34,19 +37,23 @@ def opened(name: str, endpoint: str) -> Port:
         AddressTaken: somebody else listens there, or it is no address of this machine.
     """
     host, number = curve.host_and_port(endpoint)
-    host = "0.0.0.0" if host == "*" else host
+    is_everywhere = host != "localhost" and not is_number(host)
+    host = ("::" if socket.has_dualstack_ipv6() else "0.0.0.0") if is_everywhere else NAMES.addresses(host)[0]
     try:
-        family, kind, _, _, address = socket.getaddrinfo(host, number, type=socket.SOCK_STREAM)[0]
-        port = socket.socket(family, kind | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        port = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
             port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            port.bind(address)
+            if host == "::" and is_everywhere:
+                port.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            port.bind((host, number))
             port.listen(BACKLOG)
         except OSError:
             port.close()
             raise
     except OSError as error:
-        raise AddressTaken(name, f"{endpoint}: {error.strerror}") from error
+        where = ", at every address of this machine, since it is no number" if is_everywhere else ""
+        raise AddressTaken(name, f"{endpoint}{where}: {error.strerror}") from error
     return port
 
 

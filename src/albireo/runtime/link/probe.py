@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import Final
 
 from albireo.runtime.link import curve
+from albireo.runtime.link.names import NAMES, is_number
 
 PROBES_MAX: Final = 64
 """Probes under way at a time; a further one is SILENT at once."""
@@ -44,18 +45,22 @@ async def reach(endpoint: str, timeout_s: float) -> Reach:
     """Try to connect to `endpoint`.
 
     Args:
-        endpoint: tcp://HOST:PORT. A name is looked up in a thread, within the same time.
+        endpoint: tcp://HOST:PORT. Of a name the address is tried at which keys have proven who is there: a refusal
+            at any other, which a wrong answer of a name server may name, says nothing. Without one it is SILENT.
         timeout_s: time after which it is SILENT. A live kernel in the same network answers within a millisecond or two.
     Raises:
         EndpointRefused: it is no endpoint.
     """
     host, port = curve.host_and_port(endpoint)
+    address = host if is_number(host) else NAMES.proven(endpoint)
+    if address is None:
+        return Reach.SILENT
     loop = asyncio.get_running_loop()
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(timeout_s):
-            family, _, _, _, address = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
             with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC) as attempt:
-                return await _attempt(loop, attempt, address)
+                return await _attempt(loop, attempt, (address, port))
     return Reach.SILENT
 
 

@@ -22,6 +22,7 @@ from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Mon
 from albireo.runtime.link.dialing import STANDSTILL_S, Dialer, Listener
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Hears, Link, LinkLimits, SyncSocket
+from albireo.runtime.link.names import NAMES
 from albireo.runtime.link.sockets import Sockets, new_identity
 from albireo.runtime.link.zap import HandshakeRefusal, ZapHandler
 
@@ -128,6 +129,7 @@ class TcpLinks:
         """Take what has changed in the key directories, and end the sessions of keys that are trusted no more."""
         for keys in self._all_keys:
             self._refresh(keys)
+        NAMES.look_again()
         self._listeners = [one for one in self._listeners if not one.link.is_closed]
         self._dialers = [one for one in self._dialers if not one.link.is_closed]
         for listener in filter(Listener.is_outdated, self._listeners):
@@ -136,7 +138,7 @@ class TcpLinks:
             listener.bind()
         for dialer in filter(Dialer.is_outdated, self._dialers):
             self._log.info("dialled_anew", link=dialer.link.name, endpoint=dialer.link.endpoint)
-            self._went_down(dialer, "keys have changed")
+            self._went_down(dialer, "keys have changed, or what its name stands for")
             self._redial(dialer)
 
     def close(self) -> None:
@@ -262,6 +264,8 @@ class TcpLinks:
                 self._went_down(dialer, event.value)
                 if dialer not in self._timers:
                     self._after(dialer, STANDSTILL_S, lambda: self._redial(dialer))
+            case ConnectionEvent.RETRIED if dialer.has_other_address() and dialer not in self._timers:
+                self._after(dialer, dialer.pause_s(), lambda: self._redial(dialer))
             case _:
                 pass  # Nothing to do, or news of a connection that was hung up.
 

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 import zmq
 
-from albireo.runtime.link.link import SyncSocket
+from albireo.runtime.link.link import SyncSocket, plain_address
 
 ADDRESS: Final = "inproc://zeromq.zap.01"
 VERSION: Final = b"1.0"
@@ -67,7 +67,7 @@ def judge(request: Sequence[bytes], domains: dict[str, NameOf]) -> Verdict | Non
         return Verdict([VERSION, request_id, b"200", b"", public.encode(), b""], None)
     refusal = HandshakeRefusal(
         domain=domain.decode("utf-8", "replace"),
-        address=address.decode("utf-8", "replace"),
+        address=plain_address(address.decode("utf-8", "replace")),
         public=public,
         reason=reason,
     )

@@ -16,6 +16,7 @@ from typing import Final, cast
 
 from albireo.field.modbus.gate.requests import HEADER_BYTES, Header, decode_header, framed
 from albireo.field.modbus.wire import Address
+from albireo.runtime.link.names import NAMES
 
 CONNECTIONS_MAX: Final = 16
 """Two members with some adapters, and people who look. Overflow rule: the one that asked nothing for longest goes, if
@@ -24,6 +25,8 @@ SILENT_S: Final = 60.0
 """A member that acts polls, one that stands by knocks once a second."""
 TAKEN_S: Final = 10.0
 """Longest wait until a client takes an answer, and for the rest of a frame that has begun."""
+NAME_S: Final = 10.0
+"""Longest wait at the start for what the name of its own address stands for."""
 BUFFER_BYTES_MAX: Final = 1024
 """Size of requests that were not looked at yet; asyncio stops reading from the client above twice of it."""
 _RST_ON_CLOSE: Final = struct.pack("ii", 1, 0)
@@ -67,7 +70,9 @@ class Door:
         Raises:
             OSError: it can't be had.
         """
-        host = address.host or None
+        host = await NAMES.found(address.host, NAME_S) if address.host else None
+        if host == ():
+            raise OSError(NAMES.told(address.host))
         self._server = await asyncio.start_server(self._came, host, address.port, limit=BUFFER_BYTES_MAX)
         return Address(address.host, int(self._server.sockets[0].getsockname()[1]))
 

@@ -18,6 +18,7 @@ from albireo.field.modbus.answers import DataReply, ExceptionReply, NotSent, Sil
 from albireo.field.modbus.config import VOTER_REGISTERS
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.wire import Address, Wire
+from albireo.runtime.link.names import NAMES
 
 TAKEN_S: Final = 0.5
 """Longest wait until the device's TCP has taken a request: a LAN needs 1 ms."""
@@ -125,8 +126,9 @@ async def write_and_reset(place: VoterPlace, first: int, words: Sequence[int]) -
     frame = struct.pack(">HHHB", 1, 0, len(body) + 1, place.device_id) + body
     try:
         async with asyncio.timeout(place.timeout_ns / 1e9):
-            _, writer = await asyncio.open_connection(*place.address)
-    except (OSError, TimeoutError) as error:
+            hosts = await NAMES.found(place.address.host, place.timeout_ns / 1e9)
+            _, writer = await asyncio.open_connection(hosts[0], place.address.port)
+    except (OSError, TimeoutError, IndexError) as error:
         raise DeviceLost("no connection") from error
     wire: socket.socket = writer.get_extra_info("socket")
     try:
