@@ -5,7 +5,6 @@ from typing import Final
 
 import msgspec
 
-from albireo.cli.display import counted
 from albireo.cli.output import ExitCode, Failure, say
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
@@ -58,7 +57,7 @@ def refusal(path: Path, mistakes: list[Mistake]) -> Failure:
     if len(mistakes) > SHOWN_MAX:
         lines.append(f"  ... and {len(mistakes) - SHOWN_MAX} more (--json gives all)")
     errors = sum(not one.is_warning for one in mistakes)
-    head = f"{path}: {counted(errors, 'mistake')}"
+    head = f"{path}: {errors} mistake{'s' * (errors != 1)}"
     return Failure(
         "\n".join([head, *lines]),
         f"change the lines named, then: albireo topology check {path}",

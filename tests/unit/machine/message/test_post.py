@@ -33,7 +33,7 @@ def test_a_write_goes_down_two_levels_and_its_read_back_comes_up() -> None:
     ("asked", "cause", "words"),
     [
         (write(item="pump"), AddCause.NOT_SUPPORTED, "no item"),
-        (write(value=400.0), AddCause.INCONSISTENT_PARAMETERS, "outside"),
+        (write(value=400.0), AddCause.INCONSISTENT_PARAMETERS, "above the maximum"),
         (write(body=b"\xc1"), AddCause.INCONSISTENT_PARAMETERS, "no write"),
     ],
 )

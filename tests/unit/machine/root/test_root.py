@@ -338,7 +338,7 @@ def test_after_a_restart_an_accepted_order_is_never_sent_again() -> None:
     [
         ({"item": "nothing", "value": 1.0, "command_id": "c"}, "no item"),
         ({"item": "co_1", "value": 1.0, "command_id": "c"}, "not writable"),
-        ({"item": "fan_set", "value": 101.0, "command_id": "c"}, "outside"),
+        ({"item": "fan_set", "value": 101.0, "command_id": "c"}, "above the maximum"),
         ({"item": "fan_set", "value": float("nan"), "command_id": "c"}, "not a value"),
         ({"item": "fan_set", "value": "fast", "command_id": "c"}, "takes float64"),
         ({"item": "fan_set", "value": True, "command_id": "c"}, "takes float64"),
