@@ -440,11 +440,11 @@ class HexMaster:
                 self._effects.append(SendDatagram(HexAddress(host), again))
 
     def _end(self, now: Instant) -> None:
-        for item in [item for item, one in self._under_way.items() if not one.missing]:
+        for item in [item for item, one in self._under_way.items() if item <= self.order.all_have or not one.missing]:
             del self._under_way[item]
             self._over.add(item)
         before = self.upto
-        while self.upto + 1 in self._over:
+        while self.upto < self.order.all_have or self.upto + 1 in self._over:  # Others may say that more is over.
             self.upto += 1
             self._over.discard(self.upto)
             self._hosts.pop(self.upto, None)

@@ -12,6 +12,7 @@ import pytest
 from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint, encode_house
 from albireo.codec.hexabus.journal import (
     BY_HAND,
+    AllHave,
     DeviceJoined,
     EventTaken,
     HouseTaken,
@@ -287,3 +288,21 @@ def test_an_answer_to_the_word_before_an_upload_is_none_to_a_device_with_another
     assert device.is_recovering and told[0].packet == START_UP and told[0].number != word.number
     device.heard(MASTER, encode(HexDatagram(AckPacket(told[0].number), 4)), NOW)
     assert not device.is_recovering
+
+
+def test_a_forged_word_that_all_have_an_item_ends_it_and_the_next_one_is_sent() -> None:
+    """Its bytes are forgotten: a master that went on saying it would have none."""
+    lead = Lead()
+    for host in (BUTTON_HOST, LAMP_HOST):
+        lead.do(lead.master.join(host.host))
+        lead.runs()
+    lead.record()
+    for number in (1, 2):
+        lead.hear(BUTTON_HOST, HexDatagram(InfoPacket(BUTTON, ONE), number, RELIABLE | WANT_UL_ACK))
+        lead.record()
+        order = lead.master.order
+        lead.do(lead.master.read(JournalRecord(lead.master.term, AllHave(order.last)), NOW))
+        assert lead.master.upto == order.last
+        lead.do(lead.master.time_passed(Instant(SECOND)))
+        lead.record()
+    assert [one.number for to, one in lead.sent if to == TO_GROUP] == [order.since, order.since + 1]
