@@ -11,7 +11,7 @@ from typing import Final
 from albireo.codec.hexabus.house import DeviceGroup, HouseDevice
 from albireo.codec.hexabus.packets import PARTS_MAX
 from albireo.codec.hexabus.values import HexType
-from albireo.machine.hexabus.meaning import CompileError, MeantWay, tests_of
+from albireo.machine.hexabus.meaning import CompileError, EventSource, MeantWay, tests_of
 from albireo.machine.hexabus.vm import SmEvent
 
 MORE: Final = 1
@@ -24,12 +24,12 @@ class EventNames:
     def __init__(self, devices: Mapping[str, HouseDevice], meant: Sequence[Sequence[MeantWay]]) -> None:
         """Raises CompileError: an event has too many."""
         tests = (test for ways in meant for way in ways for test in tests_of(way.condition))
-        named = {(test.source.origin, test.source.eid) for test in tests}
+        named = {test.source for test in tests}
         self._ids: dict[tuple[bytes, int, HexType], tuple[bytes, ...]] = {}
         for name, device in devices.items():
             own = (*sorted(DeviceGroup(one).id for one in device.groups), device.origin)
             for endpoint, one in device.endpoints.items():
-                found = tuple(each for each in own if (each, one.eid) in named)
+                found = tuple(each for each in own if EventSource(each, one.eid, one.datatype) in named)
                 if len(found) > PARTS_MAX:
                     raise CompileError(f"conditions name {name}.{endpoint} {len(found)} ways, of {PARTS_MAX} at most")
                 self._ids[device.origin, one.eid, one.datatype] = found or (device.origin,)

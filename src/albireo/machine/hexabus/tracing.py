@@ -195,7 +195,7 @@ class HouseTrace:
             return [TracedEvent(item.number, "reset: all machines begin anew", missed=missed)]
         assert isinstance(packet, PInfoPacket)
         event = SmEvent(packet.origin, packet.eid, packet.value)
-        parts, missed = [event] if missed else [*self._parts, event], self._missed + missed
+        parts, missed = [*([] if missed else self._parts[: packet.place]), event], self._missed + missed
         is_more = packet.place + 1 < packet.parts
         self._parts, self._missed = (parts, missed) if is_more else ([], 0)
         if is_more:

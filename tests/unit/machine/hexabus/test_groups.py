@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from albireo.codec.hexabus.house import DeviceGroup, House, HouseDevice, encode_house
+from albireo.codec.hexabus.house import DeviceGroup, House, HouseDevice, HouseEndpoint, encode_house
 from albireo.codec.hexabus.journal import (
     BY_HAND,
     AllHave,
@@ -200,6 +200,21 @@ def test_a_value_of_another_type_is_of_no_group() -> None:
     """Programs compare a group with values of one type: another one would end a run with notes of groups left."""
     record = Record(house_of())
     assert names_of(record.tell("a", datatype=HexType.UINT32)) == [house_of().devices["a"].origin]
+
+
+def test_an_endpoint_with_the_number_of_another_one_and_another_type_is_of_no_group() -> None:
+    """A house that is written by hand may have it: the run would end with a note of the group left."""
+    text = HouseEndpoint(BUTTON, HexType.STRING)
+    devices = dict(house_of().devices)
+    for name in "ab":
+        devices[name] = HouseDevice(devices[name].origin, {**devices[name].endpoints, "text": text}, frozenset({"all"}))
+    turns = Machine("turns", state="off")
+    turns.on("off", when(group("all"), "button") == 1, go="on")
+    record = Record(House(devices, [turns], MASTER))
+    assert record.fold.silent is not None
+    record.add(event_of(host("a"), 1, 1, b"", BUTTON, HexValue(HexType.STRING, "1")))
+    assert not any(record.fold.silent.memory)
+    assert names_of(record.tell("b")) == [ALL] and record.fold.silent.state(0) == "on"
 
 
 def test_whoever_leads_sends_the_same_bytes_with_the_groups_of_that_time() -> None:
@@ -446,3 +461,15 @@ def test_a_trace_that_missed_a_name_of_an_event_says_so() -> None:
     assert [(one.event, one.missed, one.is_sure) for one in heard] == [
         ("c.button = 1", 0, True), ("a.button = 1", 1, False), ("c.button = 1", 0, False),
     ]  # fmt: skip
+
+
+def test_a_trace_keeps_no_names_of_an_event_that_never_ends() -> None:
+    record = Record(house_of())
+    trace = HouseTrace(house_of(), NOW)
+    (whole,) = record.tell("b")
+    never = PInfoPacket(BUTTON, HexValue(HexType.UINT8, 1), marked(UP), 0xFFFF, 0, PARTS_MAX)
+    for number in range(1, 100):
+        assert not trace.heard(MASTER_AT, encode(HexDatagram(never, number, RELIABLE)), NOW)
+        assert len(trace._parts) == 1
+    (told,) = trace.heard(MASTER_AT, encode(HexDatagram(whole.packet, 100, RELIABLE)), NOW)
+    assert [str(one) for one in told.states] == ["turns: off -> on"] and not any(trace.states.silent.memory[6:])
