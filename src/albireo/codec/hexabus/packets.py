@@ -41,9 +41,9 @@ OTHERS: Final = (b"HX0B", b"HX0C")
 """Magic words of earlier wires, which devices of this one do not understand."""
 PORT: Final = 61616
 GROUP: Final = "ff05::205"
+"""Address of all devices of a site."""
 HOPS: Final = 64
 """Hops that a datagram to the group may make."""
-"""Address of all devices of a site."""
 WANT_ACK: Final = 0x01
 """The receiver acknowledges in any case."""
 WANT_UL_ACK: Final = 0x02
