@@ -1,13 +1,16 @@
 """Journal of the Hexabus adapter with entries that somebody forged: both members, and each start, decide alike."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from albireo.codec.errors import DecodeError
+from albireo.codec.hexabus.house import House, encode_house
 from albireo.codec.hexabus.journal import (
+    BY_HAND,
     DATAGRAM_BYTES_MAX,
     DEVICES_MAX,
     HOUSE_BYTES_MAX,
@@ -20,6 +23,7 @@ from albireo.codec.hexabus.journal import (
     DeviceLeft,
     EventTaken,
     HouseSnapshot,
+    HouseTaken,
     JournalEntry,
     JournalRecord,
     LeadTaken,
@@ -29,18 +33,20 @@ from albireo.codec.hexabus.journal import (
     decode_record,
     encode_record,
     entries_of,
+    event_of,
 )
 from albireo.codec.hexabus.recovery import PIECES_MAX
-from albireo.codec.hexabus.values import HexType
+from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.field.hexabus.adapter import Hexabus
 from albireo.field.journal import JournalEntryRead, Read
 from albireo.field.kinds import Surroundings, create_adapter
+from albireo.machine.hexabus import Machine, after
 from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.master import PENDING_MAX, HexMaster, PutRecord
 from albireo.machine.hexabus.order import ROWS_MAX
 from albireo.machine.hexabus.rows import FIRSTS_MAX, WINDOW
 from albireo.model.bounded import INT64_MAX
-from albireo.model.instant import Instant
+from albireo.model.instant import Instant, WallTime
 from albireo.runtime.clock import boot_ns
 
 LAMP = "fd00::11"
@@ -68,10 +74,10 @@ class Entries:
     async def close(self) -> None: ...
 
 
-def adapter_of(journal: Entries) -> Hexabus:
+def adapter_of(journal: Entries, now: Callable[[], Instant] = boot_ns, **more: str) -> Hexabus:
     row = {"name": "light", "device": "lamp", "address": LAMP, "endpoint": "relay", "eid": "1", "type": "bool"}
-    arguments = {"name": "house", "kind": "hexabus", "interface": "lo", "items": [row]}
-    adapter = create_adapter(arguments, Surroundings(Path(), boot_ns, journal=lambda: journal))
+    arguments = {"name": "house", "kind": "hexabus", "interface": "lo", "items": [row], **more}
+    adapter = create_adapter(arguments, Surroundings(Path(), now, lambda: WallTime(1), journal=lambda: journal))
     assert isinstance(adapter, Hexabus)
     return adapter
 
@@ -164,6 +170,11 @@ def test_a_start_reads_from_the_first_entry_of_a_large_snapshot_on() -> None:
     journal = Entries([*joined, (3, first), (3, encode_record(AHEAD)), (3, others[0])])
     for _ in range(2):
         assert read_by(journal)["members"] == DEVICES_MAX and journal.done == len(joined) + 1
+    forged = HouseSnapshot(last=0, all_have=0, since=1, items=(b"noise",), recent=(), members=(), rows=())
+    journal = Entries([*joined, (3, first), entry(3, Term(1, 5), forged), (3, others[0])])
+    for _ in range(2):
+        began = read_by(journal)["members"], journal.done
+        assert began == (DEVICES_MAX, len(joined) + 1), "one that others forged between them stands for nothing"
     for between in (noise, entry(3, OWN, DeviceJoined(LAMP))):
         overtaken = Entries([*joined, (3, first), between, (3, others[0])])
         assert read_by(overtaken)["members"] >= DEVICES_MAX and overtaken.done == 0
@@ -182,3 +193,34 @@ def test_a_forged_lead_of_a_term_that_may_be_costs_one_lead_and_the_next_one_cou
         assert lead.is_deposed == (forged.epoch == 3)
         left = JournalRecord(lead.term, DeviceLeft(LAMP, "silent"))
         assert fold.fold(left, NOW) == (not lead.is_deposed), "what the deposed one still writes is void"
+
+
+def test_a_snapshot_whose_ages_are_not_those_of_the_machines_does_not_count() -> None:
+    """Whoever began with it could not say when a machine is due."""
+    light = Machine("light", state="dark")
+    light.on("dark", after(5), go="lit")
+    fold = HouseFold()
+    fold.fold(JournalRecord(OWN, LeadTaken()), NOW)
+    fold.fold(JournalRecord(BY_HAND, HouseTaken(encode_house(House({}, [light], bytes(15) + b"\1")))), NOW)
+    kept = fold.snapshot(NOW)
+    for ages, counts in (((8,), True), ((), False), ((8, 8), False)):
+        told = JournalRecord(OWN, msgspec.structs.replace(kept, ages_ns=ages))
+        assert fold.is_at(told, NOW) == counts
+
+
+@pytest.mark.parametrize("term", [OWN, OTHER, Term(3, 9)])
+def test_only_a_join_that_counts_says_that_all_began_anew(term: Term) -> None:
+    """Nor is a device that never joined one that has just come back, on a machine that has."""
+    for entries in ([], [entry(4, term, DeviceJoined(LAMP))]):
+        adapter = adapter_of(Entries([entry(3, OWN, LeadTaken()), *entries]), lambda: NOW, original_resets="all")
+        asyncio.run(adapter.connect())
+        assert adapter._was_reset(LAMP) == bool(entries and term == OWN)
+
+
+@pytest.mark.parametrize("host", ["ff15::1", "ff05::205"])
+def test_no_entry_is_about_a_device_with_an_address_of_many(host: str) -> None:
+    """It would be the id of a group, and leave a note of it behind in the programs."""
+    event = event_of(host, 1, 1, b"", 4, HexValue(HexType.UINT8, 1))
+    for one in (event, DeviceJoined(host), DeviceLeft(host, "silent")):
+        with pytest.raises(DecodeError, match="no address of a device"):
+            decode_record(encode_record(JournalRecord(OWN, one)), 3)

@@ -178,8 +178,7 @@ def decode_record(data: bytes, epoch: int) -> JournalRecord:
     try:
         record = _decoder.decode(data)
         entry = record.entry
-        if isinstance(entry, EventTaken | DeviceJoined | DeviceLeft):
-            IPv6Address(entry.host)
+        host = IPv6Address(entry.host) if isinstance(entry, EventTaken | DeviceJoined | DeviceLeft) else None
         if isinstance(entry, EventTaken):
             encode_value(decode_value(entry.datatype, entry.value, 0))
         elif isinstance(entry, HouseSnapshot):
@@ -189,6 +188,8 @@ def decode_record(data: bytes, epoch: int) -> JournalRecord:
         raise DecodeError(0, str(error)) from error
     if record.term.epoch > epoch:
         raise DecodeError(0, f"a term of epoch {record.term.epoch}, in epoch {epoch} of the log")
+    if host is not None and host.is_multicast:  # Ids of groups are among these: an event of one would be half an event.
+        raise DecodeError(0, f"{host} is no address of a device")
     return record
 
 

@@ -102,6 +102,8 @@ class Hexabus:
     def _forget(self) -> None:
         self._fold = HouseFold(self._local_s)
         self._records = RecordReader()
+        self._first = 0
+        """Number of the first entry that was read; no snapshot but one that begins there stands for those before it."""
         self._joined = dict[str, Instant]()
         """When each device joined last."""
         self._since_snapshot = 0
@@ -193,7 +195,7 @@ class Hexabus:
         """Whether an original has begun anew alone, and others have not since; or all with it, not long ago."""
         member, since = self._fold.order.members.get(host), self._fold.order.since
         if self._config.original_resets == "all":
-            return self._surroundings.now() < self._joined.get(host, 0) + RESET_TOLD_NS
+            return host in self._joined and self._surroundings.now() < self._joined[host] + RESET_TOLD_NS
         return member is not None and member.behind >= since
 
     # The lead.
@@ -223,13 +225,15 @@ class Hexabus:
         for one in entries:
             self._since_snapshot += 1
             self._counts["journal_entries"] += 1
+            self._first = self._first or one.number
             self._fold.is_begun = self._fold.is_begun or one.number == 1
             try:
                 record = self._records.read(one.number, one.epoch, one.data)
             except DecodeError:
                 self._counts["journal_void"] += 1
                 continue
-            if record is None or not (self._fold.is_begun or isinstance(record.entry, HouseSnapshot)):
+            is_first = self._records.first == self._first
+            if record is None or not (self._fold.is_begun or (is_first and isinstance(record.entry, HouseSnapshot))):
                 continue
             put_at = Instant(now - max(0, wall_ns - one.at_ns))
             refused = self._fold.refused
@@ -242,6 +246,8 @@ class Hexabus:
                 case HouseSnapshot() if self._fold.is_at(record, put_at):
                     self._since_snapshot = 0
                     self._let_go(self._records.first)
+                case DeviceLeft() | DeviceJoined() if record.term != self._fold.term:
+                    pass  # It is void.
                 case DeviceLeft(host=host):
                     self._mark(host)
                 case DeviceJoined(host=host):

@@ -153,7 +153,8 @@ class HouseFold:
         kept = record.entry
         if not isinstance(kept, HouseSnapshot) or record.term != self.term:
             return False
-        return msgspec.structs.replace(self.snapshot(now), ages_ns=kept.ages_ns) == kept
+        own = self.snapshot(now)
+        return len(own.ages_ns) == len(kept.ages_ns) and msgspec.structs.replace(own, ages_ns=kept.ages_ns) == kept
 
     def _restore(self, kept: HouseSnapshot, now: Instant) -> None:
         self._take(kept.house, now)
