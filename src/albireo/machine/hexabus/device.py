@@ -57,7 +57,7 @@ from albireo.codec.hexabus.packets import (
 )
 from albireo.codec.hexabus.values import HexType, HexValue
 from albireo.machine.hexabus.endpoints import CONTROL, NEXT_ENDPOINT, RECOVERY, Endpoints
-from albireo.machine.hexabus.rows import REPEATS, Hearing, OrderRow, ReceiveRow, SendRow
+from albireo.machine.hexabus.rows import REPEATS, WINDOW, Hearing, OrderRow, ReceiveRow, SendRow
 from albireo.model.instant import Instant, soonest
 
 PEERS_MAX: Final = 64
@@ -318,6 +318,8 @@ class HexDevice:
         parts = self._parts.setdefault(first, {})
         parts[packet.place] = packet
         if len(parts) < packet.parts:
+            if len(self._parts) > WINDOW:  # So many lack nothing that is under way: somebody lied about the oldest one.
+                del self._parts[next(iter(self._parts))]
             return []
         del self._parts[first]
         return [EventCame(one.origin, one.eid, one.value) for _, one in sorted(parts.items())]

@@ -45,6 +45,7 @@ from albireo.machine.hexabus.fold import HouseFold
 from albireo.machine.hexabus.master import HexMaster, MasterEffect, PutRecord
 from albireo.machine.hexabus.meaning import CompileError
 from albireo.machine.hexabus.names import MORE
+from albireo.machine.hexabus.rows import WINDOW
 from albireo.machine.hexabus.tracing import HouseTrace
 from albireo.model.instant import SECOND, Instant
 from tests.parts.compiled_house import ENDPOINTS, MASTER, CompiledHouse, devices_of
@@ -461,6 +462,14 @@ def test_a_trace_that_missed_a_name_of_an_event_says_so() -> None:
     assert [(one.event, one.missed, one.is_sure) for one in heard] == [
         ("c.button = 1", 0, True), ("a.button = 1", 1, False), ("c.button = 1", 0, False),
     ]  # fmt: skip
+
+
+def test_a_device_keeps_no_more_events_that_never_end_than_can_be_under_way() -> None:
+    device = HexDevice(Endpoints("d", ()), MASTER_AT, lambda _: 1)
+    for number in range(1, 100):
+        never = PInfoPacket(BUTTON, HexValue(HexType.UINT8, 1), marked(UP), 0, 0, PARTS_MAX)
+        device.heard(MASTER_AT, encode(HexDatagram(never, number, RELIABLE)), NOW)
+    assert len(device._parts) == WINDOW and not device.counts["missed"]
 
 
 def test_a_trace_keeps_no_names_of_an_event_that_never_ends() -> None:
