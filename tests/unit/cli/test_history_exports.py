@@ -41,9 +41,9 @@ def declared(log: MemoryLog, item_id: int, name: str, value_type: ValueType, uni
     log.records(Stream.STATE, [ItemDeclared(item_id=ItemId(item_id), node="root", item=item)], DAY_ZERO + log.end)
 
 
-def sealed(data: Path, log: MemoryLog) -> Path:
+def sealed(data: Path, log: MemoryLog, node: str = "root") -> Path:
     (data / "log").mkdir(parents=True)
-    store, _ = HistoryStore.open(data, "root")
+    store, _ = HistoryStore.open(data, node)
     hot = hot_of(store)
     fill(hot, log)
     store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
@@ -254,6 +254,13 @@ def test_the_name_of_a_data_directory_is_no_pattern_and_no_partition(tmp_path: P
     data = sealed(tmp_path / name, log)
     found = told(data, "--sql", "select count(*) n, min(item_id) i, min(node) node, min(day)::varchar d from samples")
     assert found["rows"] == [{"n": 1, "i": 1, "node": "root", "d": "2023-11-15"}]
+
+
+@pytest.mark.parametrize("node", ["epoch", "infinity", "root/1970-01-01"])
+def test_the_name_of_a_node_is_no_time(tmp_path: Path, node: str) -> None:
+    data = sealed(tmp_path, plant(), node)
+    found = told(data, "--sql", "select distinct node, day::varchar d from samples order by d limit 1")
+    assert found["rows"] == [{"node": node, "d": "2023-11-15"}]
 
 
 def test_sql_of_a_node_without_a_history_finds_nothing(tmp_path: Path) -> None:

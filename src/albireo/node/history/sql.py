@@ -63,9 +63,11 @@ class Database:
             self._connection.register(f"no_{kind}", SCHEMAS[kind].empty_table())
             more = "" if is_whole else ", '' AS node, DATE '1970-01-01' AS day"
             return f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM no_{kind}"
-        more = "" if is_whole else ", replace(node, '~', '/') AS node, day"
+        more = "" if is_whole else ", replace(node, '~', '/') AS node, day::DATE AS day"
         paths = [f"{self._own}/{path}" for path in files]
-        return f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM read_parquet({paths!r}, hive_partitioning = true)"
+        # Left to itself DuckDB takes a node called `epoch` for a day.
+        folders = "hive_partitioning = true, hive_types_autocast = false"
+        return f"CREATE VIEW {kind} AS SELECT {columns}{more} FROM read_parquet({paths!r}, {folders})"
 
     def _refused(self, error: Exception) -> QueryRefused:
         return QueryRefused(str(error).replace(self._own, str(self._root)))
