@@ -49,6 +49,25 @@ def shortest(single: NDArray[np.float32]) -> Numbers:
     return found
 
 
+def cleared(number: Numbers) -> Numbers:
+    """Numbers computed of decimals, without the noise of that: the nearest decimal of 12 digits, where it is that near.
+
+    So a constant of 50.1 has the average 50.1. That holds for sizes from 10**-10 to 10**12.
+    """
+    size = np.abs(number)
+    is_usual = (size >= 1e-10) & (size < 1e12)
+    up = _POWERS[11 - np.floor(np.log10(np.where(is_usual, size, 1))).astype(np.intp)]
+    with np.errstate(invalid="ignore", over="ignore"):  # What is not usual stays as it is.
+        short = np.rint(number * up) / up
+        is_near = is_usual & (np.abs(number - short) <= _COMPUTED * size)
+    found: Numbers = np.where(is_near, short, number)
+    return found
+
+
+_COMPUTED: Final = 2.0**-44
+"""Part of a sum of a few thousand products that roundings may carry it off."""
+
+
 def single(number: float) -> float:
     """As `shortest`, of one number."""
     return float(str(np.float32(number)))

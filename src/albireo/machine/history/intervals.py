@@ -40,6 +40,7 @@ from albireo.machine.history.trace import (
     with_holes,
 )
 from albireo.model import quality as q
+from albireo.model.decimals import cleared
 
 _Sums = TypeVar("_Sums", NDArray[np.float64], NDArray[np.int64])
 
@@ -214,7 +215,7 @@ def averages(intervals: Intervals, settings: AggregateSettings) -> Floats:
     usable_ns = intervals.good_ns if settings.treat_uncertain_as_bad else intervals.good_ns + intervals.uncertain_ns
     average = np.full(len(intervals), np.nan)
     np.divide(intervals.integral, usable_ns / SECOND_NS, out=average, where=usable_ns > 0)
-    return average
+    return cleared(average)
 
 
 def qualities(intervals: Intervals, settings: AggregateSettings, width_ns: int) -> Ints:

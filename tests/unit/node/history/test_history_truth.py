@@ -115,6 +115,22 @@ def test_rows_of_a_clock_that_is_ahead_are_rows_and_hold_nothing_yet(tmp_path: P
         assert found.rows.tolist() == [1, 2, 0]
 
 
+@pytest.mark.parametrize("only_raw", [True, False])
+@pytest.mark.parametrize(
+    ("values", "average"), [([50.0], 50.0), ([40.1], 40.1), ([-0.3], -0.3), ([0.1, 0.3], 0.2), ([0.0], 0.0)]
+)
+def test_an_average_has_no_noise(tmp_path: Path, only_raw: bool, values: list[float], average: float) -> None:
+    """Rows come at no whole parts of a second, and so many that what each is rounded by adds up."""
+    log = MemoryLog()
+    step = 10_101_013
+    rows = [(ITEM, DAY_ZERO + at * step, values[at % len(values)], 0) for at in range(2000)]
+    log.samples(rows, DAY_ZERO + 2000 * step)
+    log.records(Stream.CONTROL, [Marked()], DAY_ZERO + 3000 * step)
+    span, chosen = TimeRange(DAY_ZERO, DAY_ZERO + 1000 * step), AggregateSettings()
+    found = read(tmp_path, log).intervals(ITEM, span, 1000 * step, chosen, only_raw=only_raw)
+    assert averages(found, chosen).tolist() == [average]
+
+
 @pytest.mark.parametrize(
     ("stale_s", "held_ns"),
     [(None, 31 * DAY_NS), (3600.0, HOUR), (5.0, BUCKET_NS), (40 * 86_400.0, 40 * DAY_NS)],
