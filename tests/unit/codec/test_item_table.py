@@ -27,7 +27,11 @@ def test_the_separator_that_is_told_counts(separator: str) -> None:
     assert table(f"sep={separator}\nname{separator}kind\na{separator}coil\n") == (["3 a"], [])
 
 
-@pytest.mark.parametrize("first", ["sep=", "sep=^", "sep=:"])
+def test_a_tab_may_be_told_as_people_write_it() -> None:
+    assert table("sep=\\t\nname\tkind\na\tcoil\n") == (["3 a"], [])
+
+
+@pytest.mark.parametrize("first", ["sep=", "sep=^", "sep=:", "sep=tab"])
 def test_a_separator_that_is_none_is_told_by_its_name(first: str) -> None:
     rows, (said,) = table(f"{first}\nname;kind\na;coil\n")
     assert not rows and "plc.csv:1" in said and first in said

@@ -31,7 +31,7 @@ _NAME = re.compile(NAME_PATTERN)
 _COMMENT: Final = re.compile(r"\s*#")
 _NAME_CELL: Final = re.compile(r"[,;\t|]\s*\"?name\"?\s*(?:[,;\t|]|$)")
 """The column `name` in a header that begins with another one, such as #."""
-_SEPARATOR: Final = re.compile(r"\"?sep\s*=[ ]*(.?)[ ]*\"?[,;\t ]*", re.IGNORECASE)
+_SEPARATOR: Final = re.compile(r"\"?sep\s*=[ ]*([,;\t|]|[^,;\t|\"]*?)[ ]*\"?[,;\t ]*", re.IGNORECASE)
 """The first line by which Excel tells the separator."""
 _SEPARATORS: Final = ",;\t|"
 _THOUSANDS: Final = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
@@ -110,12 +110,13 @@ def _separator(lines: list[str], found: Findings) -> str:
         told = _SEPARATOR.fullmatch(line.strip("\r\n "))
         if told is None:
             return max(",;\t", key=lambda one: (line.count(one), one == ","))
-        if not told[1] or told[1] not in _SEPARATORS:
+        named = "\t" if told[1] == r"\t" else told[1]
+        if not named or named not in _SEPARATORS:
             remedy = "Write a comma, a semicolon, a tab or | behind it, or take the line away."
             found.add((), f"{shown(line.strip())} names no separator", remedy, line=index + 1)
             return ""
         lines[index] = "\n"
-        return told[1]
+        return named
     return ","
 
 
