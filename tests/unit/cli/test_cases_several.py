@@ -60,7 +60,7 @@ def test_each_case_is_tried_and_each_is_told(tmp_path: Path) -> None:
             colleague = run(tmp_path, "ack", two)
             assert (colleague.exit_code, colleague.stdout) == (0, f"case {two}: active acked\n")
 
-            some = run(tmp_path, "ack", one, two, three, "--json")
+            some = run(tmp_path, "ack", one, one, two, three, one, "--json")
             said = told(some)
             assert (some.exit_code, said["exit"]) == (3, 3)
             assert [str(case["case_id"]) for case in said["cases"]] == [one, three]

@@ -127,7 +127,7 @@ def _action(action: Action, text: str) -> None:
         if bool(case_ids) == (pattern is not None):
             raise click.UsageError("name the cases, or give --all")
         with node_client(place, user, told_by="albireo cases list") as client:
-            wanted = case_ids if pattern is None else _waiting(client, action, pattern)
+            wanted = list(dict.fromkeys(case_ids)) if pattern is None else _waiting(client, action, pattern)
             became: list[list[Case] | ClientError] = []
             for one in wanted:
                 became.append(_tried(client, action, one, comment, duration_s))
