@@ -159,6 +159,14 @@ def test_wide_has_a_column_for_each_item_and_unit(data: Path, tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_file_that_cannot_be_written_is_told_in_a_line(data: Path, tmp_path: Path, form: str) -> None:
+    file = tmp_path / "absent" / "x"
+    result = asked(data, "power", *RANGE, "--format", form, "--output", str(file))
+    assert (result.exit_code, isinstance(result.exception, SystemExit)) == (1, True), result.output
+    assert f"{file} can't be written: No such file or directory" in result.stderr
+
+
 def as_pandas(file: Path) -> tuple[Any, list[float], list[str]]:
     frame = pd.read_parquet(file)
     return frame["time"].iloc[0].to_pydatetime(), frame["value"].tolist(), frame["quality"].tolist()

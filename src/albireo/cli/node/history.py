@@ -5,6 +5,7 @@ On its machine the files of a node are read, whether it runs or not; a node else
 
 import contextlib
 import csv
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -341,7 +342,13 @@ def _output(answer: _Table, form: str, options: dict[str, Any]) -> Output:
     elif form == "table":
         text = _text_table(answer)
     else:
-        _write(answer, form, options)
+        try:
+            _write(answer, form, options)
+        except OSError as error:
+            if options["output"] is None or error.errno is None:
+                raise
+            what = f"{options['output']} can't be written: {os.strerror(error.errno)}"
+            raise Failure(what, "name a file in a directory that you may write, with room for it") from error
     cut = answer.cut
     failure = None if cut is None or cut.cut is None else cut_failure(cut.cut, cut.goes_on_ns, value)
     return Output(value, text, failure=failure)
