@@ -4,12 +4,13 @@ Whoever runs it decides how to wait: a thread or a coroutine (conversed.py).
 """
 
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from albireo.client.errors import AnswerNotUnderstood
-from albireo.client.questions import NodeReply, Request
+from albireo.client.questions import NodeReply, Request, sayable
 from albireo.codec.questions.kind import QuestionKind, ShapeT, arguments_of
 from albireo.codec.questions.pieces import PIECE_ENTRIES_MAX, InPieces
 
@@ -42,7 +43,7 @@ def request_of(
     return Request(
         what=kind.name,
         of=kind.answerer.part,
-        arguments=arguments_of(asked),
+        arguments=sayable(kind.name, partial(arguments_of, asked)),
         wait_s=wait_s,
         member=member,
         pause_s=pause_s,

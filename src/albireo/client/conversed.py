@@ -49,9 +49,12 @@ class ThreadClient(AnyClient):
                 if request.pause_s:
                     time.sleep(request.pause_s)
                 try:
-                    reply = self._core.begin(request).result()
+                    reply = (awaited := self._core.begin(request)).result()
                 except ClientError as error:
                     request = conversation.throw(error)
+                except BaseException:  # Such as Ctrl-C; it goes on, and nobody waits for the answer.
+                    self._core.give_up(awaited)
+                    raise
                 else:
                     request = conversation.send(reply)
         except StopIteration as ended:
@@ -72,9 +75,12 @@ class LoopClient(AnyClient):
                 if request.pause_s:
                     await asyncio.sleep(request.pause_s)
                 try:
-                    reply = await asyncio.wrap_future(self._core.begin(request))
+                    reply = await asyncio.wrap_future(awaited := self._core.begin(request))
                 except ClientError as error:
                     request = conversation.throw(error)
+                except BaseException:  # As a rule it is cancelled; that goes on, and nobody waits for the answer.
+                    self._core.give_up(awaited)
+                    raise
                 else:
                     request = conversation.send(reply)
         except StopIteration as ended:

@@ -10,7 +10,6 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from functools import partial
 from typing import Final, TypeVar
 
@@ -22,7 +21,7 @@ from albireo.client.engine import Engine, EnginePart, log
 from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused
 from albireo.client.live import StateInbox, StateView, Watching
 from albireo.client.producer import Desk, ProducerPart
-from albireo.client.questions import NodeReply, Questions, Request, check_listens, checked_s
+from albireo.client.questions import Awaited, Questions, Request, check_listens, checked_s
 from albireo.client.topic_consumer import ConsumerFront, MessageReading
 from albireo.client.topic_line import TopicLine
 from albireo.client.topic_message import TopicMessage
@@ -112,9 +111,13 @@ class ClientCore:
         except RuntimeFault as error:
             raise TargetRefused(str(error), "see docs/client.md, What to connect to") from error
 
-    def begin(self, request: Request) -> "Future[NodeReply]":
+    def begin(self, request: Request) -> Awaited:
         """Ask one question."""
         return self._questions.ask(request)
+
+    def give_up(self, awaited: Awaited) -> None:
+        """Nobody waits for this answer any more."""
+        self._questions.give_up(awaited)
 
     def live(self, node: str = "") -> StateView:
         """The live view of a node below, or of the node itself; begun at the first call. For the engine's thread."""

@@ -5,6 +5,7 @@ The error that a refusal becomes follows from its code, by the registry (model/r
 ClientError
   +- ClientClosed        the client was closed, or its process has forked since: make another one
   +- ClientBusy          too many questions wait for their answers
+  +- ArgumentRefused     what was given can't be said to a node: nothing was asked; a ValueError too
   +- TargetRefused       what was to be connected to is no node: no endpoint, no data directory, no keys
   +- NodeUnreachable     nobody answered in time: the node is not there, or hangs
   |    +- KeyNotTrusted    somebody is there, and one of the two keys is not trusted at the other end
@@ -55,6 +56,14 @@ class ClientBusy(ClientError):
 
     def __init__(self, count: int) -> None:
         super().__init__(f"{count} questions wait for their answers", "wait for some of them, then ask again")
+
+
+class ArgumentRefused(ClientError, ValueError):
+    """An argument can't be said to a node. Nothing was asked, and nothing was done."""
+
+    def __init__(self, what: object, error: Exception) -> None:
+        remedy = "give plain values: text, bytes, true or false, floats, integers of 64 bits, lists and dicts of these"
+        super().__init__(f"{what!r:.100} can't be asked so: {str(error) or type(error).__name__:.200}", remedy)
 
 
 class FileNotSent(ClientError):

@@ -3,20 +3,30 @@
 The machine is machine/producer/asking.py; this part has its lines, its futures, and how long each question waits.
 """
 
+import contextlib
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from albireo.client.engine import Engine, log
-from albireo.client.errors import ClientBusy, ClientClosed, ClientError, NodeUnreachable, OutcomeUnknown, refused
+from albireo.client.errors import (
+    ArgumentRefused,
+    ClientBusy,
+    ClientClosed,
+    ClientError,
+    NodeUnreachable,
+    OutcomeUnknown,
+    refused,
+)
 from albireo.client.way import Target, Way
-from albireo.codec.message import Answer, Ask
+from albireo.codec.errors import DecodeError
+from albireo.codec.message import Answer, Ask, decode, encode
 from albireo.codec.questions.declared import QUESTIONS, AnyKind
 from albireo.codec.questions.kind import Answerer
 from albireo.machine.producer.asking import (
@@ -45,6 +55,7 @@ LOCKED_OUT_S: Final = 3.0
 """Time after which a question ends early, if nobody but people with keys can change that it has no answer."""
 
 
+_encoder: Final = msgspec.msgpack.Encoder()
 TIME_S_MAX: Final = 1e9
 """Longest time, in seconds, that can be meant; what a node takes is less."""
 
@@ -63,6 +74,23 @@ def checked_s(seconds: float) -> float:
     if not isinstance(seconds, int | float) or not abs(seconds) <= TIME_S_MAX:
         raise ValueError(f"{shortened(repr(seconds))} is no time in seconds")
     return seconds
+
+
+_Made = TypeVar("_Made")
+
+
+def sayable(what: object, make: Callable[[], _Made]) -> _Made:
+    """What `make` makes of the arguments of a caller, where he gives them.
+
+    Raises:
+        ArgumentRefused: it can't be made of them.
+    """
+    try:
+        return make()
+    except ArgumentRefused:
+        raise
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError, DecodeError) as error:
+        raise ArgumentRefused(what, error) from error
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,14 +125,24 @@ class NodeReply(msgspec.Struct, frozen=True, eq=False):
     raw: Sequence[bytes | memoryview] = ()
 
 
+class Awaited(Future[NodeReply]):
+    """The answer to come to the question of this number."""
+
+    def __init__(self, request_id: int) -> None:
+        super().__init__()
+        self.request_id = request_id
+
+
 class _Waiting(msgspec.Struct, eq=False):
     """Somebody waits for the answer to this."""
 
     request: Request
-    asked_at: Instant
+    ask: Ask
+    """The question with its arguments encoded: nothing that its asker does with them later changes it."""
+    command_id: str
     wait_s: float
-    future: "Future[NodeReply]"
-    raw: Sequence[bytes | memoryview] = ()
+    future: Awaited
+    asked_at: Instant = Instant(0)
 
     def ends_at(self, wait_s: float) -> Instant:
         """When it has waited so long."""
@@ -130,41 +168,62 @@ class Questions:
         self._aside: dict[tuple[int, str], int] = {}
         """Lines to the parts of a member of this machine that have a link of their own."""
 
-    def ask(self, request: Request) -> "Future[NodeReply]":
+    def ask(self, request: Request) -> Awaited:
         """Ask; from any thread.
 
         Returns:
             The answer to come; or a ClientError.
         Raises:
-            ClientClosed, ClientBusy.
+            ArgumentRefused, ClientClosed, ClientBusy.
         """
-        future: Future[NodeReply] = Future()
-        self._engine.hand_over(partial(self._begin, request, future), future)
-        return future
+        one = sayable(request.what, partial(self._made, request))
+        self._engine.hand_over(partial(self._begin, one), one.future)
+        return one.future
 
-    def _begin(self, request: Request, future: "Future[NodeReply]") -> None:
+    def give_up(self, awaited: Awaited) -> None:
+        """Nobody waits for this answer any more, so the node is to give it to nobody; from any thread."""
+        with contextlib.suppress(ClientError):
+            self._engine.post(partial(self._given_up, awaited.request_id))
+
+    def _given_up(self, request_id: int) -> None:
+        self._waiting.pop(request_id, None)
+        self._perform(self.machine.step(GivenUp(request_id), boot_ns()), ())
+
+    def _made(self, request: Request) -> _Waiting:
+        """The question as the node will read it: nothing can be wrong with it once it is entered."""
+        if not isinstance(request.what, str) or request.member not in (None, *range(len(self._target.lines))):
+            raise TypeError(f"member {request.member!r} of {len(self._target.lines)} that are known here")
+        wait_s = self._wait_s if request.wait_s is None else request.wait_s
+        milliseconds(wait_s)
+        arguments: Any = msgspec.Raw(_encoder.encode(request.arguments))
+        ask = Ask(request_id=next(self._ids), what=request.what, arguments=arguments, of=request.of)
+        decode(encode(ask), takes_answers=False)
+        command_id = str(request.arguments.get("command_id", ""))
+        return _Waiting(request, ask, command_id, wait_s, Awaited(ask.request_id))
+
+    def _begin(self, one: _Waiting) -> None:
         if len(self._waiting) >= OPEN_MAX:
             raise ClientBusy(OPEN_MAX)
+        request, request_id = one.request, one.ask.request_id
         line, of = self._line_for(request)
-        request_id = next(self._ids)
-        wait_s = self._wait_s if request.wait_s is None else request.wait_s
-        self._waiting[request_id] = one = _Waiting(request, boot_ns(), wait_s, future)
-        for looks_s in {wait_s, min(wait_s, LOCKED_OUT_S)}:
+        one.asked_at = boot_ns()
+        self._waiting[request_id] = one
+        for looks_s in {one.wait_s, min(one.wait_s, LOCKED_OUT_S)}:
             heapq.heappush(self._due, (one.ends_at(looks_s), request_id))
         is_repeatable = request.kind is not None and request.kind.is_repeatable
-        ask = Ask(request_id=request_id, what=request.what, arguments=request.arguments, **of)
+        ask = msgspec.structs.replace(one.ask, of=of)
         self._perform(self.machine.step(QuestionAsked(ask, line, is_repeatable), boot_ns()), ())
 
-    def _line_for(self, request: Request) -> tuple[int | None, dict[str, str]]:
+    def _line_for(self, request: Request) -> tuple[int | None, str]:
         """Line that the request goes to, and what the question says of whom it is for."""
         member = 0 if self._target.is_pinned else request.member
         if request.of == "core":
             to = self._target.lines[0]
             if self._target.is_pinned and to.is_local and 0 not in self.machine.up:
                 check_listens(to.endpoint, to.link)
-            return member, {}
+            return member, ""
         if request.kind is not None and request.kind.answerer is Answerer.HANDED_ON:
-            return member, {"of": request.of}
+            return member, request.of
         if member is None:
             member = self.machine.chosen
         if member is None:
@@ -177,7 +236,7 @@ class Questions:
             check_listens(to.endpoint, request.of)
             self._aside[member, request.of] = self.lines.add(LineTo(to.endpoint, link=request.of))
             self._engine.watch(self)
-        return self._aside[member, request.of], {}
+        return self._aside[member, request.of], ""
 
     # For the engine.
 
@@ -238,8 +297,7 @@ class Questions:
     def _answered(self, answer: Answer, raw: Sequence[bytes | memoryview]) -> None:
         one = self._waiting.pop(answer.request_id)
         if answer.refusal is not None:
-            command_id = str(one.request.arguments.get("command_id", ""))
-            one.future.set_exception(refused(one.request.what, answer.refusal, command_id))
+            one.future.set_exception(refused(one.request.what, answer.refusal, one.command_id))
         else:
             one.future.set_result(NodeReply(answer.result, raw))
 
@@ -255,7 +313,7 @@ class Questions:
 
     def _run_out(self, request_id: int, one: _Waiting, waited_s: float) -> None:
         was_said = self.machine.was_said(request_id)
-        self.machine.step(GivenUp(request_id), boot_ns())
+        self._perform(self.machine.step(GivenUp(request_id), boot_ns()), ())
         if was_said and not one.request.is_reading:
             self._fail(request_id, f"no answer within {waited_s:g} s")
             return
@@ -264,8 +322,8 @@ class Questions:
 
     def _fail(self, request_id: int, cause: str) -> None:
         one = self._waiting.pop(request_id)
-        what, arguments = one.request.what, one.request.arguments
-        error: ClientError = OutcomeUnknown(what, cause, str(arguments.get("command_id", "")))
+        what = one.request.what
+        error: ClientError = OutcomeUnknown(what, cause, one.command_id)
         one.future.set_exception(NodeUnreachable(f"{what}: {cause}") if one.request.is_reading else error)
 
 

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from albireo.codec.questions.kind import Answerer, Asked, QuestionKind
 from albireo.model.access import AccessRole
-from albireo.model.bounded import Count, Name
+from albireo.model.bounded import Count, Name, Signed
 from albireo.model.order_text import OrderText
 from albireo.model.tree.message import DEFAULT_INBOX, EXPIRES_MS_MAX, REPLY_BYTES_MAX, MessageName
 from albireo.model.tree.proof import MessageProof
@@ -68,6 +68,12 @@ class GiveBackAsked(Asked, frozen=True, kw_only=True):
 
     name: MessageName
     lease: Count
+
+
+class WithdrawAsked(Asked, frozen=True, kw_only=True):
+    """Arguments of `withdraw`."""
+
+    request_id: Signed
 
 
 class InboxMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,4 +149,13 @@ GIVE_BACK: Final = QuestionKind(
     told="true: nothing was done with the message, and the next receiver has it",
     is_known_again=True,
 )
-KINDS: Final = (SEND, MESSAGE, RECEIVE, TAKE, GIVE_BACK)
+WITHDRAW: Final = QuestionKind(
+    name="withdraw",
+    shape=WithdrawAsked,
+    answer=bool,
+    answerer=Answerer.CORE,
+    meaning="say that nobody waits any more for the answer to an earlier question of this client",
+    told="true: it waits no more, and a message that it was given goes to the next receiver at once",
+    is_known_again=True,
+)
+KINDS: Final = (SEND, MESSAGE, RECEIVE, TAKE, GIVE_BACK, WITHDRAW)

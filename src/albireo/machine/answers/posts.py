@@ -7,10 +7,12 @@ from albireo.codec.questions.messages import (
     MESSAGE,
     RECEIVE,
     TAKE,
+    WITHDRAW,
     BecomeAsked,
     GiveBackAsked,
     ReceiveAsked,
     TakeAsked,
+    WithdrawAsked,
 )
 from albireo.machine.carry.node_tree import NodeTree
 from albireo.machine.kernel.handling import handled
@@ -36,6 +38,7 @@ class PostAnswers:
             handled(RECEIVE, self._receive),
             handled(TAKE, self._take),
             handled(GIVE_BACK, self._give_back),
+            handled(WITHDRAW, self._withdraw),
         )
 
     def _become(self, question: Question, asked: BecomeAsked, turn: Turn) -> None:
@@ -47,6 +50,9 @@ class PostAnswers:
 
     def _take(self, question: Question, asked: TakeAsked, turn: Turn) -> None:
         granted(self._root.tree.take(question, asked.name, asked.lease, asked.reply, turn))
+
+    def _withdraw(self, question: Question, asked: WithdrawAsked, turn: Turn) -> None:
+        self._root.tree.withdraw(question, asked.request_id, turn)
 
     def _give_back(self, question: Question, asked: GiveBackAsked, turn: Turn) -> None:
         granted(self._root.tree.give_back(question, asked.name, asked.lease, turn))

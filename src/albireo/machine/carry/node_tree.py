@@ -258,6 +258,11 @@ class NodeTree(RootPart):
         self._link_up()
         return self.post.given_back(question, name, lease, self._log_time(question.moment), turn)
 
+    def withdraw(self, question: Question, request_id: int, turn: Turn) -> None:
+        """Take the word that nobody waits for the answer to an earlier question."""
+        self._link_up()
+        self.post.withdraw(question, request_id, self._log_time(question.moment), turn)
+
     def course(self, command_id: str, moment: Moment) -> CommandCourse | None:
         """Life cycle of a command; None: none of this id is remembered."""
         return self._courses.find(command_id, self._log_time(moment), moment.wall)

@@ -262,6 +262,17 @@ class MessagePost:
             self._fetch(question.moment, log_time, turn)
         return refused
 
+    def withdraw(self, question: Question, request_id: int, log_time: LogTime, turn: Turn) -> None:
+        """Take the word that nobody waits for the answer to an earlier question of this sender."""
+        asked = (question.sender, request_id)
+        for name, waiting in list(self._waiting.items()):
+            waiting[:] = [one for one in waiting if (one.sender, one.request_id) != asked]
+            if not waiting:
+                del self._waiting[name]
+        self.desk.withdraw(*asked, turn)
+        turn.answer(question, True)
+        self._fetch(question.moment, log_time, turn)
+
     def _fetch(self, moment: Moment, log_time: LogTime, turn: Turn) -> None:
         """Have as many messages fetched as receivers have room for."""
         effects = self.messages.wants(self.desk.receivers.wanted(), _times(moment, log_time))

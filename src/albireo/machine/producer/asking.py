@@ -23,6 +23,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.message import Answer, Ask, RoleAsked, RoleTold
+from albireo.codec.questions.messages import WITHDRAW
 from albireo.codec.questions.people import SESSION
 from albireo.machine.producer.seeking import AskRole, Chose, Effect, LineDown, LineUp, RoleHeard, SeekConfig, Seeker
 from albireo.machine.producer.sending import Heard, SayTo
@@ -129,8 +130,7 @@ class NodeAsker:
                 self._keep_at = self._keep_at or Instant(now + KEEP_NS)
                 return self._say()
             case GivenUp(request_id):
-                self._open.pop(request_id, None)
-                return []
+                return self._withdraw(request_id, self._open.pop(request_id, None))
             case NotSaid(request_id):
                 found = self._open.get(request_id)
                 if found is not None:
@@ -160,6 +160,13 @@ class NodeAsker:
             return []
         del self._open[answer.request_id]
         return [AnswerCame(line, answer)]
+
+    def _withdraw(self, request_id: int, one: _OpenQuestion | None) -> Effects:
+        """Tell who has the question, or has answered it, that nobody takes the answer; `one`: None: it has come."""
+        line = self._seeker.chosen if one is None else one.said_to
+        if line is None or line not in self._up or line >= self.members:
+            return []
+        return [SayTo(line, Ask(request_id=UNASKED, what=WITHDRAW.name, arguments={"request_id": request_id}))]
 
     def _keep(self, now: Instant) -> Effects:
         """Say that this client is there, if that is due and anybody acts."""

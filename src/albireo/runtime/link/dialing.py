@@ -256,6 +256,11 @@ class Dialer:
                 self._socket.disconnect(self._dialled)
             self.link.settle()
 
+    def look_at_keys(self) -> None:
+        """Take what has changed in the key directory."""
+        if self._keys is not None:
+            self._keys.look()
+
     def is_outdated(self) -> bool:
         """True if a key of the last dialling is no longer ours or trusted, or a missing key or address is there now."""
         if self._keys is None:
@@ -323,6 +328,7 @@ class BlockingDialer:
         self._dialer = dialer
         self._monitor = monitor
         self._dial_at: Instant | None = None
+        self._look_at = Instant(0)
         self.fate = NOBODY
         """End of the last try, in words."""
         dialer.waiting = monitor.take
@@ -372,12 +378,25 @@ class BlockingDialer:
                     self._dial_at = Instant(boot_ns() + int(self._dialer.pause_s() * SECOND))
                 case _:
                     pass  # Nothing to do, or news of a connection that was hung up.
-        if self._dial_at is None and not self._dialer.is_dialled:
+        if self._is_outdated():
+            if self._dialer.is_up:
+                changes.append(False)
+            self._dialer.is_up, self._dial_at = False, None
             self.begin(wait_s=0.0)
-        if self._dial_at is not None and boot_ns() >= self._dial_at:
+        elif self._dial_at is None and not self._dialer.is_dialled:
+            self.begin(wait_s=0.0)
+        elif self._dial_at is not None and boot_ns() >= self._dial_at:
             self._dial_at = None
             self._dialer.dial()
         return changes
+
+    def _is_outdated(self) -> bool:
+        """Look, each `MIND_S`, whether the key directory has changed so that the connection is to be made anew."""
+        if boot_ns() < self._look_at:
+            return False
+        self._look_at = Instant(boot_ns() + int(MIND_S * SECOND))
+        self._dialer.look_at_keys()
+        return self._dialer.is_outdated()
 
     def _note_fate(self, event: ConnectionEvent) -> None:
         """Keep that it refuses our key, although it breaks off whenever another key than its own is expected of it."""

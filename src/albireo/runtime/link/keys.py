@@ -53,6 +53,8 @@ class Keys:
     def __init__(self, directory: Path, own: OwnKeys, trust_list: Trust, mark: Mark) -> None:
         """Use `load` or `new`."""
         self.directory = directory
+        self.trouble: KeysRefused | None = None
+        """Why the directory can't be read now, as the last `look` found it; None: it can."""
         self._take(own, trust_list, mark)
 
     @classmethod
@@ -231,6 +233,17 @@ class Keys:
         own, trust_list = read(self.directory, OWN_FILE, OwnKeys), read(self.directory, TRUSTED_FILE, Trust)
         self._take(own, trust_list, mark)
         return True
+
+    def look(self) -> None:
+        """As `refresh`, for a program that runs: what can't be read changes nothing, and is the `trouble` until it can.
+
+        A slip of an operator in the key directory is no reason to end the control of a plant.
+        """
+        try:
+            self.refresh()
+            self.trouble = None
+        except KeysRefused as error:
+            self.trouble = error
 
     def _take(self, own: OwnKeys, trust_list: Trust, mark: Mark) -> None:
         revoked = {one.public for one in trust_list.revoked}

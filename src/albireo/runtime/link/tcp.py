@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from albireo.runtime.errors import AddressTaken, EndpointRefused, KeysRefused
+from albireo.runtime.errors import AddressTaken, EndpointRefused
 from albireo.runtime.journal import Journal
 from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Monitor
 from albireo.runtime.link.dialing import STANDSTILL_S, Dialer, Listener
@@ -53,7 +53,6 @@ class TcpLinks:
         self._zap: ZapHandler | None = None
         self._domains = 0
         self._all_keys: list[Keys] = []
-        self._unreadable: set[Keys] = set()
         self._listeners: list[Listener] = []
         self._dialers: list[Dialer] = []
         self._timers: dict[object, asyncio.TimerHandle] = {}
@@ -163,20 +162,13 @@ class TcpLinks:
         self._look_soon()
 
     def _refresh(self, keys: Keys) -> None:
-        """Read the keys again if they have changed; keys that can't be read change nothing, and are logged once.
-
-        A slip of an operator in the key directory is no reason to end the control of a plant.
-        """
-        try:
-            keys.refresh()
-        except KeysRefused as error:
-            if keys not in self._unreadable:
-                self._unreadable.add(keys)
-                self._log.error("keys_unreadable", path=str(error.path), reason=error.reason, remedy=error.remedy)
-        else:
-            if keys in self._unreadable:
-                self._unreadable.remove(keys)
-                self._log.info("keys_readable", path=str(keys.directory))
+        """Read the keys again if they have changed; that they can't be read, and can again, is logged once."""
+        before = keys.trouble
+        keys.look()
+        if (error := keys.trouble) is not None and before is None:
+            self._log.error("keys_unreadable", path=str(error.path), reason=error.reason, remedy=error.remedy)
+        elif error is None and before is not None:
+            self._log.info("keys_readable", path=str(keys.directory))
 
     def _look_soon(self) -> None:
         def look() -> None:

@@ -155,6 +155,17 @@ class ReceiversDesk:
         self._give(effects, turn)
         return None
 
+    def withdraw(self, sender: bytes, request_id: int, turn: Turn) -> None:
+        """Let a question of a receiver wait no more, or offer on at once what was its answer: nobody saw that."""
+        link = sender.hex()
+        for receiver, hungry in [one for one in self._hungry.items() if one[0].link == link]:
+            hungry[:] = [one for one in hungry if one.request_id != request_id]
+            if not hungry:
+                del self._hungry[receiver]
+            self.receivers.rests(receiver, self._credit(receiver))
+        if (name := self.receivers.answered_with(link, request_id)) is not None:
+            self._give(self.receivers.unseen(name), turn)
+
     # Messages and records.
 
     def offer(self, order: ExecuteBody, turn: Turn) -> None:
@@ -178,11 +189,14 @@ class ReceiversDesk:
                 continue
             receiver = Receiver(one.receiver, one.name.inbox)
             waiting = self._hungry.get(receiver)
-            if waiting:
-                answer = Answer(request_id=waiting.pop(0).request_id, result=_handed(one))
-                turn.send(bytes.fromhex(one.receiver), answer)
-                if not waiting:
-                    del self._hungry[receiver]
+            if not waiting:  # Whoever waited for it has withdrawn.
+                self._give(self.receivers.unseen(one.name), turn)
+                continue
+            asked = waiting.pop(0).request_id
+            self.receivers.answered(one.name, asked)
+            turn.send(bytes.fromhex(one.receiver), Answer(request_id=asked, result=_handed(one)))
+            if not waiting:
+                del self._hungry[receiver]
 
     # Time.
 

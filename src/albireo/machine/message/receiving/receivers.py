@@ -65,6 +65,8 @@ class Offer(msgspec.Struct):
     """Instant beyond which the lease is not made longer."""
     was_out: bool = False
     """True: a receiver had it, and has not said that it did nothing with it."""
+    asked: int = 0
+    """Id of the question that it was the answer to, of the receiver that has it."""
     is_back: bool = False
     """True: who had it last has given it back."""
     passed_by: dict[str, Instant] = {}
@@ -232,6 +234,24 @@ class MessageReceivers:
         if len(offer.passed_by) >= RECEIVERS_MAX:
             del offer.passed_by[next(iter(offer.passed_by))]
         offer.passed_by[link] = Instant(times.now + self.lease_ns)
+        return self._give()
+
+    def answered(self, name: MessageName, request_id: int) -> None:
+        """Take note to which question a message is the answer."""
+        self._offers[name].asked = request_id
+
+    def answered_with(self, link: str, request_id: int) -> MessageName | None:
+        """The message that is the answer to this question, and that its receiver has; None: there is none."""
+        asked = (link, request_id)
+        found = (n for n, one in self._offers.items() if one.ends is not None and (one.receiver, one.asked) == asked)
+        return next(found, None)
+
+    def unseen(self, name: MessageName) -> list[ReceiverEffect]:
+        """Offer on what a receiver has that nobody there saw: also to another wait of the same one."""
+        offer = self._offers[name]
+        one = Receiver(offer.receiver, name.inbox)
+        self.rests(one, self._credit.get(one, 0) - 1)  # It had room for this one.
+        offer.receiver, offer.ends, offer.is_back = "", None, True
         return self._give()
 
     def was_taken(self, name: MessageName, lease: int) -> bool:
