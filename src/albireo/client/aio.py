@@ -16,7 +16,7 @@ from typing import Self, TypeVar, overload
 from albireo.client.asking import AskingClient
 from albireo.client.consumer import Deliveries, Reader
 from albireo.client.conversation import patterns_of
-from albireo.client.conversed import LoopClient
+from albireo.client.conversed import LoopClient, made_aside
 from albireo.client.core import ANSWER_S, ClientCore
 from albireo.client.errors import ClientError
 from albireo.client.inbox import Inbox
@@ -50,7 +50,8 @@ async def aconnect(
     is_pinned: bool = False,
 ) -> "AsyncClient":
     """Connect to a node, and wait until it answers. Arguments and errors: as `connect`."""
-    core = await asyncio.to_thread(ClientCore, target_of(target, keys, is_pinned=is_pinned), timeout_s, name)
+    aimed = target_of(target, keys, is_pinned=is_pinned)
+    core = await made_aside(lambda: ClientCore(aimed, timeout_s, name), lambda made: made.engine.close())
     client = AsyncClient(core)
     try:
         if waits and not is_pinned:

@@ -90,4 +90,4 @@ def all_rows(kind: QuestionKind[_PieceT, list[_Row]], asked: _PieceT) -> Convers
 
 def patterns_of(names: str | Sequence[str]) -> list[str]:
     """One name or pattern, or several."""
-    return [names] if isinstance(names, str) else list(names)
+    return [names] if isinstance(names, str) else sayable("names", lambda: msgspec.convert(list(names), list[str]))

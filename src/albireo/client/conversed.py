@@ -62,6 +62,28 @@ class ThreadClient(AnyClient):
             return wanted
 
 
+async def made_aside(make: Callable[[], _Wanted], undo: Callable[[_Wanted], object]) -> _Wanted:
+    """Make something in a thread; whoever is cancelled while he waits for it leaves nothing behind."""
+    import asyncio  # A program of threads does without it.
+
+    made: list[_Wanted] = []
+    is_left = False
+
+    def work() -> _Wanted:
+        made.append(make())
+        if is_left:
+            undo(made[0])
+        return made[0]
+
+    try:
+        return await asyncio.to_thread(work)
+    except BaseException:
+        is_left = True
+        for one in made:
+            undo(one)
+        raise
+
+
 class LoopClient(AnyClient):
     """A client whose methods are coroutines of one loop."""
 

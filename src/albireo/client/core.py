@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec.msgpack import decode, encode
 
 from albireo.client.consumer import ConsumerPart, Reader
 from albireo.client.conversation import Conversation, request_of, understood
@@ -21,7 +22,7 @@ from albireo.client.engine import Engine, EnginePart, log
 from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused
 from albireo.client.live import StateInbox, StateView, Watching
 from albireo.client.producer import Desk, ProducerPart
-from albireo.client.questions import Awaited, Questions, Request, check_listens, checked_s
+from albireo.client.questions import Awaited, Questions, Request, check_listens, checked_s, sayable
 from albireo.client.topic_consumer import ConsumerFront, MessageReading
 from albireo.client.topic_line import TopicLine
 from albireo.client.topic_message import TopicMessage
@@ -121,7 +122,7 @@ class ClientCore:
 
     def live(self, node: str = "") -> StateView:
         """The live view of a node below, or of the node itself; begun at the first call. For the engine's thread."""
-        if node not in self._live:
+        if node not in self._live or not self.engine.serves(self._live[node]):
             self._live[node] = StateView(self.target, f"client-{self._unique}", node)
             self.engine.add(self._live[node])
         return self._live[node]
@@ -166,7 +167,7 @@ class ClientCore:
     def reading(self, known: SubscriptionTold, prefetch_bytes: int, at_once: int) -> MessageReading:
         """A reader of a subscription; all of a client share one line."""
         with self._closing:
-            if self._topic_line is None:
+            if self._topic_line is None or not self.engine.serves(self._topic_line):
                 self._topic_line = self._made(lambda: TopicLine(self.engine, self._questions, self.target))
         if known.subscription.sharing is None:
             return ConsumerFront(self.engine, self._topic_line, known, prefetch_bytes)
@@ -179,10 +180,11 @@ class ClientCore:
         """A transaction has acknowledged these messages."""
         for consumer in {one.consumer for one in messages} & self._shared.keys():
             own, reading = [one for one in messages if one.consumer == consumer], self._shared[consumer]
-            self.engine.post(partial(reading.forget, own, receipt.position.sequence))
+            self.engine.post(partial(reading.forget, own, receipt.position.sequence), reading.line)
 
     def desk(self, name: str, items: Sequence[DataItem], config: ProducerConfig | None) -> Desk:
         """A new producer."""
+        sayable("producer", lambda: decode(encode((name, items)), type=tuple[str, list[DataItem]]))
         part = self._made(lambda: ProducerPart(self.target, name, items, config or ProducerConfig()))
         desk = Desk(self.engine, part, len(items))
         self._producers = [one for one in self._producers if not one.is_closed] + [desk]
@@ -193,6 +195,8 @@ class ClientCore:
         config = FollowerConfig(
             name=name or f"client-{self._unique}-{next(self._numbers)}", streams=tuple(streams), capacity_bytes=8 << 20
         )
+        asked = (config.name, config.streams, after, log_id)
+        sayable("consumer", lambda: decode(encode(asked), type=tuple[str, tuple[int, ...], Position, bytes]))
         part = self._made(lambda: ConsumerPart(self.target, config, after, log_id))
         return Reader(self.engine, part, after)
 

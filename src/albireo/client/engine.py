@@ -19,6 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from albireo.client.errors import ClientBusy, ClientClosed
@@ -97,10 +98,10 @@ class Engine:
         future.set_running_or_notify_cancel()  # Nobody takes back what was handed over.
         self._put(work, future)
 
-    def post(self, work: Callable[[], object]) -> None:
-        """Have the thread run `work`, for which nobody waits: an error ends the thread. Raises: as `hand_over`."""
+    def post(self, work: Callable[[], object], part: EnginePart) -> None:
+        """Have the thread run `work` of a part, for which nobody waits: an error ends that. Raises: as `hand_over`."""
         self.check()
-        self._put(work, None)
+        self._put(partial(self._guarded, part, work), None)
 
     def _put(self, work: Callable[[], object], future: "Future[Any] | None") -> None:
         with self._lock:
@@ -145,7 +146,9 @@ class Engine:
                 self._poll.register(descriptor, select.POLLIN)
 
     def remove(self, part: EnginePart) -> None:
-        """Close this part's lines and forget it."""
+        """Close this part's lines and forget it; nothing happens if that is done."""
+        if not self.serves(part):
+            return
         for descriptor in [one for one, owner in self._of.items() if owner is part]:
             del self._of[descriptor]
             self._poll.unregister(descriptor)
@@ -164,7 +167,7 @@ class Engine:
                 owners = {id(self._of[one]) for one in signalled if one in self._of}
                 stirred = [one for one in self._parts if one.lines.is_stirred or id(one) in owners]
                 for part in stirred:
-                    self._serve(part, signalled)
+                    self._guarded(part, partial(self._serve, part, signalled))
                 is_calm = (
                     not self._ticked() and not self._calls and not any(one.lines.is_stirred for one in self._parts)
                 )
@@ -191,6 +194,19 @@ class Engine:
                 if not future.done():
                     future.set_exception(error)
 
+    def _guarded(self, part: EnginePart, work: Callable[[], object]) -> None:
+        """Have a part do something. An error of ours is the end of that part, and of no other one."""
+        try:
+            work()
+        except Exception as error:
+            log.exception("a part of the client ends by an error of ours")
+            self.remove(part)
+            part.ended(ClientClosed(f"this part of the client has ended by an error of ours: {error!r:.200}"))
+
+    def serves(self, part: EnginePart) -> bool:
+        """False: the part has ended."""
+        return part in self._parts
+
     def _serve(self, part: EnginePart, signalled: set[int]) -> None:
         for news in part.lines.take(signalled):
             part.heard(news, boot_ns())
@@ -199,7 +215,7 @@ class Engine:
         """Do what is due; True if anything was."""
         due = [one for one in list(self._parts) if (at := one.deadline()) is not None and at <= boot_ns()]
         for part in due:
-            part.ticked(boot_ns())
+            self._guarded(part, partial(part.ticked, boot_ns()))
         return bool(due)
 
     def _patience_ms(self) -> float:

@@ -206,7 +206,6 @@ class StateView:
 
     def watch(self, reader: Watching) -> None:
         """Give this reader everything, and then each change."""
-        self._watching.append(reader)
         reader.hear(self._node, is_live=self._is_live)
         if self._is_known:
             reader.put(
@@ -221,6 +220,7 @@ class StateView:
                     is_whole=True,
                 ),
             )
+        self._watching.append(reader)
 
     def follow(self, reader: StateInbox) -> None:
         """Give this reader whole deltas, beginning with a snapshot."""

@@ -303,7 +303,7 @@ class Desk:
         self._engine.check()
         number, was_empty = self.part.offers.put(batches, self.part.machine.room_bytes)
         if was_empty and batches:
-            self._engine.post(self.part.collect_soon)
+            self._engine.post(self.part.collect_soon, self.part)
         return number
 
     def push(self) -> None:
@@ -314,7 +314,7 @@ class Desk:
         if self.part.offers.is_waiting and not self.is_closed and not self.part.is_pushed:
             self.part.is_pushed = True  # Before it is asked, because the thread may be quicker.
             try:
-                self._engine.post(self.part.collect)
+                self._engine.post(self.part.collect, self.part)
             except ClientError:
                 self.part.is_pushed = False
                 raise

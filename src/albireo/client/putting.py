@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final
 
+from msgspec.msgpack import decode, encode
+
 from albireo.client.conversation import Conversation, asks
 from albireo.client.conversed import LoopClient, ThreadClient
 from albireo.client.errors import NodeRefused, OutcomeUnknown
 from albireo.client.orders import ACTION_S
+from albireo.client.questions import sayable
 from albireo.client.topic_message import NewMessage
 from albireo.codec.puts import HEADERS_MAX, KEYS_PUT_MAX, RUNS_MAX, CursorMoved, Extra, KeyPut
 from albireo.codec.questions.topics import TOPIC, TopicNamed
@@ -24,6 +27,7 @@ LENGTH_BYTES: Final = 4
 """Bytes that a batch takes for a message beside the message."""
 EXTRA_BYTES: Final = 32
 """The same for a message with a key or headers, at most and beside these."""
+BODIES: Final = frozenset({bytes, bytearray, memoryview})
 Runs = list[tuple[str, list[bytes | NewMessage]]]
 """Messages that stand behind each other, by name of their topic."""
 
@@ -54,6 +58,8 @@ class TopicPutting:
                     if one.key is not None:
                         self._keyed[index] = one
             bodies = [one.body if isinstance(one, NewMessage) else one for one in messages] if extras else messages
+            if not {*map(type, bodies)} <= BODIES:
+                raise ValueError("a message is bytes, or a NewMessage with a body of bytes")
             self._runs.append((name, bodies))  # type: ignore[arg-type]
             self._extras |= extras
             self._bytes += sum(map(len, bodies)) + sum(map(_size_of, extras.values()))  # type: ignore[arg-type]
@@ -76,6 +82,9 @@ class TopicPutting:
             count += len(bodies)
         if len(keys) > KEYS_PUT_MAX:
             raise ValueError(f"a batch has {KEYS_PUT_MAX:,} messages to key-value stores at most")
+        if extras or keys or self._moves:
+            heads = (extras, keys, self._moves)
+            sayable("put", lambda: decode(encode(heads), type=tuple[dict[int, Extra], list[KeyPut], list[CursorMoved]]))
         runs = [(topics[name].topic_id, bodies) for name, bodies in self._runs]
         self._stays_here = any(topics[name].stays_here for name, _ in self._runs)
         offer = PutOffer(wall_ns(), runs, extras, self._moves, keys, (), self._bytes, self._stays_here)

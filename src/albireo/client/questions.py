@@ -161,6 +161,8 @@ class Questions:
         self._wait_s = wait_s
         self._ids = itertools.count(1)
         self._waiting: dict[int, _Waiting] = {}
+        self._error: ClientClosed | None = None
+        """Why nothing is asked any more; None: it is."""
         self._due: list[tuple[int, int]] = []
         """Heap of (instant, request id): when it is looked whether a question is given up."""
         self.over: Refusal | None = None
@@ -183,7 +185,7 @@ class Questions:
     def give_up(self, awaited: Awaited) -> None:
         """Nobody waits for this answer any more, so the node is to give it to nobody; from any thread."""
         with contextlib.suppress(ClientError):
-            self._engine.post(partial(self._given_up, awaited.request_id))
+            self._engine.post(partial(self._given_up, awaited.request_id), self)
 
     def _given_up(self, request_id: int) -> None:
         self._waiting.pop(request_id, None)
@@ -202,6 +204,8 @@ class Questions:
         return _Waiting(request, ask, command_id, wait_s, Awaited(ask.request_id))
 
     def _begin(self, one: _Waiting) -> None:
+        if self._error is not None:
+            raise self._error
         if len(self._waiting) >= OPEN_MAX:
             raise ClientBusy(OPEN_MAX)
         request, request_id = one.request, one.ask.request_id
@@ -266,9 +270,10 @@ class Questions:
         self._perform(self.machine.step(TimePassed(), now), ())
 
     def ended(self, error: ClientClosed) -> None:
-        for one in self._waiting.values():
+        self._error = error
+        waiting, self._waiting = self._waiting, {}
+        for one in waiting.values():
             one.future.set_exception(error)
-        self._waiting.clear()
 
     def _told_unasked(self, answer: Answer) -> None:
         """Take a word that no question waits for: the answer to "I am there", or that the session was ended."""

@@ -15,6 +15,7 @@ from albireo.model.position import BEGINNING, Position
 
 PREFETCH_BYTES: Final = 1 << 20
 """Most bytes of messages that are under way to a reader, or here and not taken."""
+PREFETCH_BYTES_MAX: Final = 1 << 30
 CLOSE_S: Final = 5.0
 """Longest wait of `close` for what was acknowledged."""
 
@@ -48,6 +49,8 @@ class ConsumerFront:
     """Front of a reader, before the engine. For any thread."""
 
     def __init__(self, engine: Engine, line: TopicLine, known: SubscriptionTold, prefetch_bytes: int) -> None:
+        if not (isinstance(prefetch_bytes, int) and 0 < prefetch_bytes <= PREFETCH_BYTES_MAX):
+            raise ValueError(f"prefetch_bytes is 1 to {PREFETCH_BYTES_MAX:,}, not {prefetch_bytes!r:.100}")
         self.inbox = MessageInbox(known.subscription.subscription_id)
         self._engine = engine
         self._line = line
@@ -59,7 +62,7 @@ class ConsumerFront:
         """Take note of what the reader has now, so that more may come."""
         if messages and not self.is_closed:
             last = messages[-1].position
-            self._engine.post(lambda: self._line.took(self._channel, last))
+            self._engine.post(lambda: self._line.took(self._channel, last), self._line)
         return messages
 
     def acknowledge(self, message: TopicMessage) -> None:
@@ -67,7 +70,7 @@ class ConsumerFront:
         self._acknowledged = max(self._acknowledged, message.position)
         if not self._is_pushed:
             self._is_pushed = True
-            self._engine.post(self._push)
+            self._engine.post(self._push, self._line)
 
     def _push(self) -> None:
         self._is_pushed = False
@@ -108,6 +111,8 @@ class TopicConsumer:
     def __init__(self, reading: MessageReading) -> None:
         """Use `Client.topics.consumer`."""
         self._reading = reading
+        self._rest: Iterator[TopicMessage] = iter(())
+        """Messages taken and not given to the program, as `messages` was left before."""
 
     def take(self, timeout_s: float | None) -> list[TopicMessage]:
         """Messages that are here, at once if there are any; empty after `timeout_s`.
@@ -115,7 +120,7 @@ class TopicConsumer:
         Raises:
             NodeRefused: the subscription is over, or another program reads it since.
         """
-        return self._reading.took(self._reading.inbox.wait(timeout_s))
+        return list(self._rest) or self._reading.took(self._reading.inbox.wait(timeout_s))
 
     def acknowledge(self, message: TopicMessage, *, waits: bool = True) -> None:
         """Have this message, and all before it, never given to this subscriber again.
@@ -150,7 +155,8 @@ class TopicConsumer:
             at_most_once: each is acknowledged before it is given: one may get lost, and none comes twice.
         """
         while found := self.take(timeout_s):
-            for message in found:
+            self._rest = iter(found)
+            for message in self._rest:
                 if at_most_once:
                     self.acknowledge(message)
                     yield message
@@ -178,11 +184,14 @@ class AsyncTopicConsumer:
     def __init__(self, reading: MessageReading) -> None:
         """Use `AsyncClient.topics.consumer`."""
         self._reading = reading
+        self._rest: Iterator[TopicMessage] = iter(())
 
     async def take(self, timeout_s: float | None) -> list[TopicMessage]:
         """Messages that are here, at once if there are any; empty after `timeout_s`."""
         import asyncio  # A program of threads does without it.
 
+        if rest := list(self._rest):
+            return rest
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await asyncio.wrap_future(self._reading.inbox.arrival())
@@ -214,7 +223,8 @@ class AsyncTopicConsumer:
     ) -> AsyncIterator[TopicMessage]:
         """Messages one by one, as `TopicConsumer.messages` gives them."""
         while found := await self.take(timeout_s):
-            for message in found:
+            self._rest = iter(found)
+            for message in self._rest:
                 if at_most_once:
                     await self.acknowledge(message)
                     yield message

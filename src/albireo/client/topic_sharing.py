@@ -82,7 +82,7 @@ class SharedFront:
         self._asked_at = boot_ns()
         self.is_closed = False
         self._engine = engine
-        self._line = line
+        self.line = line
         self._at_once = at_once
         self._not_before = known.not_before.sequence
         self._holds: dict[int, set[int]] = {}
@@ -101,19 +101,19 @@ class SharedFront:
         """Who waits until it has left: until everything is said and on record."""
         self._error: ClientError | None = None
         self._channel = engine.call(lambda: line.begin(self.inbox, 1, known.not_before, self)).result()
-        engine.post(self._ask)
+        engine.post(self._ask, line)
 
     # For readers.
 
     def took(self, messages: list[TopicMessage]) -> list[TopicMessage]:
         """Take note of what the reader has now, so that more may come."""
         if messages and not self.is_closed:
-            self._engine.post(lambda: self._took(len(messages)))
+            self._engine.post(lambda: self._took(len(messages)), self.line)
         return messages
 
     def acknowledge(self, message: TopicMessage) -> None:
         """Say that a message is done; it leaves with what is said until the engine looks."""
-        self._engine.post(lambda: self._say(_word(message, MessageFate.DONE)))
+        self._engine.post(lambda: self._say(_word(message, MessageFate.DONE)), self.line)
 
     def settles(self, message: TopicMessage, fate: MessageFate) -> "Future[None]":
         """Say what becomes of a message; ends once that is on record."""
@@ -136,13 +136,13 @@ class SharedFront:
     def _not_taken(self, piece: CamePiece) -> None:
         """Nobody took these messages while they were surely this consumer's."""
         if not self.is_closed:
-            self._engine.post(lambda: self._let_go(piece))
+            self._engine.post(lambda: self._let_go(piece), self.line)
 
     def leave(self) -> None:
         if not self.is_closed:
             self.is_closed = True
             try:
-                self._engine.call(lambda: self._line.leave(self._channel)).result()
+                self._engine.call(lambda: self.line.leave(self._channel)).result()
             except ClientClosed:
                 return
 
@@ -187,7 +187,7 @@ class SharedFront:
             not_before=self._not_before,
         )
         self._asked_at = boot_ns()
-        self._take = self._line.asks(self._channel, TAKE, msgspec.to_builtins(asked))
+        self._take = self.line.asks(self._channel, TAKE, msgspec.to_builtins(asked))
 
     def _say(self, word: Word) -> None:
         if self._error is not None:
@@ -197,7 +197,7 @@ class SharedFront:
         self._said.append(word)
         if not self._is_pushed:
             self._is_pushed = True
-            self._engine.post(self._push)
+            self._engine.post(self._push, self.line)
 
     def _push(self) -> None:
         """Send what was said; of each message the last word."""
@@ -217,7 +217,7 @@ class SharedFront:
         is_leaving = bool(self._ends) and not self._said
         consumer = {"subscription_id": self.subscription_id, "consumer": self.consumer, "is_leaving": is_leaving}
         asked = {**consumer, "lows": lows, **ranges}
-        self._settling[self._line.asks(self._channel, SETTLE, asked)] = said
+        self._settling[self.line.asks(self._channel, SETTLE, asked)] = said
 
     def _leave_all(self, future: "Future[None]") -> None:
         """Leave what the reader did not get to. The oldest message that it took counts as one that it failed with."""

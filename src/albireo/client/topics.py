@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from albireo.client.conversation import Conversation, all_rows, asks, patterns_of
-from albireo.client.conversed import AnyClient, LoopClient, ThreadClient, conversed
+from albireo.client.conversed import AnyClient, LoopClient, ThreadClient, conversed, made_aside
 from albireo.client.orders import ACTION_S
 from albireo.client.putting import TopicPutting, received, receives
 from albireo.client.topic_consumer import PREFETCH_BYTES, AsyncTopicConsumer, MessageReading, TopicConsumer
@@ -230,10 +230,8 @@ class LoopTopics(TopicMethods, LoopClient):
         at_once: int = AT_ONCE,
     ) -> AsyncTopicConsumer:
         """Read a subscription, as `Client.topics.consumer` does."""
-        import asyncio  # A program of threads does without it.
-
         begin = await self.converse(self._reading(patterns, subscriber, prefetch_bytes, at_once))
-        return AsyncTopicConsumer(await asyncio.to_thread(begin))
+        return AsyncTopicConsumer(await made_aside(begin, MessageReading.leave))
 
     async def messages(
         self,

@@ -77,6 +77,8 @@ class Way(Lines):
             wait_s: time that was waited.
         """
         cause = f"{what!r} had no answer within {wait_s:g} s"
+        if self._target.keys is not None and (trouble := self._target.keys.trouble) is not None:
+            cause += f"; our keys can't be read: {trouble}"
         if self._unread:
             cause += f", and {self._unread} messages of the node can't be read here: it may be of another version"
         down = [line for line in range(len(self._target.lines)) if line not in up]

@@ -131,6 +131,8 @@ class DoorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Empty: it has none."""
     closed_because: str
     with_keys: bool
+    key_trouble: str
+    """Why the key directory can't be read any more; empty: it can, or there is none."""
     not_heard: int
     """Messages of senders that are not heard."""
     history: HandedOn

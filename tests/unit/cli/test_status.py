@@ -196,6 +196,7 @@ def test_a_closed_door_is_told_with_the_remedy_and_an_open_one_by_who_gets_in() 
         endpoint="tcp://127.0.0.1:7",
         closed_because="there are no keys; what to do: ...",
         with_keys=False,
+        key_trouble="",
         not_heard=0,
         history=HandedOn(),
     )

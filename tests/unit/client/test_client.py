@@ -292,7 +292,7 @@ def test_a_producer_whose_client_was_too_busy_asks_again() -> None:
         begun.set()
         gate.wait(PATIENCE_S)
 
-    engine.post(stand_still)
+    engine.post(stand_still, client._core._questions)
     assert begun.wait(PATIENCE_S)
     with pytest.raises(ClientBusy):
         while True:
@@ -310,17 +310,16 @@ def test_a_producer_whose_client_was_too_busy_asks_again() -> None:
         client.close(0.01)
 
 
-def test_an_error_in_work_that_nobody_waits_for_ends_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_work_that_nobody_waits_for_ends_its_part_alone() -> None:
     (port,) = free_ports(1)
-    told: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", told.append)
-    client = connect(f"tcp://127.0.0.1:{port}", waits=False)
-    producer = client.producer("p", [ITEM])
-    client._core.engine.post(lambda: 1 // 0)
-    with pytest.raises(ClientClosed, match="an error of ours"):
+    client = connect(f"tcp://127.0.0.1:{port}", waits=False, timeout_s=0.1)
+    producer, other = client.producer("p", [ITEM]), client.producer("q", [ITEM])
+    client._core.engine.post(lambda: 1 // 0, producer._desk.part)
+    with pytest.raises(ClientClosed, match="an error of ours: ZeroDivisionError"):
         producer.wait(PATIENCE_S)
-    client._core.engine._thread.join(PATIENCE_S)
-    assert len(told) == 1
+    assert other.wait(0) == []
+    with pytest.raises(NodeUnreachable):
+        client.status()
     client.close()
 
 

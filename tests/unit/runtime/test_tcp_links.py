@@ -1,8 +1,9 @@
 """TCP links between two actors: nothing readable on the wire, names on letters, outages, changed and revoked keys."""
 
 import asyncio
+import select
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -24,9 +25,10 @@ from albireo.runtime import (
 from albireo.runtime.link import tcp
 from albireo.runtime.link.connection import ConnectionEvent
 from albireo.runtime.link.curve import is_loopback
-from albireo.runtime.link.dialing import Dialer, Listener
+from albireo.runtime.link.dialing import NO_KEY, Dialer, Listener
 from albireo.runtime.link.key_files import TRUSTED_FILE, new_pair
 from albireo.runtime.link.keys import introduce
+from albireo.runtime.link.lines import Lines, LineTo
 from albireo.runtime.link.probe import reach
 from albireo.runtime.link.sockets import Sockets
 from albireo.runtime.link.tcp import LOOK_S
@@ -445,6 +447,10 @@ def test_a_key_directory_that_cannot_be_read_any_more_changes_nothing(tmp_path: 
             server.actor._tcp.look_at_keys()
             await heard(client, link, "after")
             assert client.connections == [True]
+            assert "others may reach it (mode 0644); chmod 600" in server.actor.key_trouble()
+            (server_keys.directory / TRUSTED_FILE).chmod(0o600)
+            server.actor._tcp.look_at_keys()
+            assert server.actor.key_trouble() == ""
 
     asyncio.run(story())
 
@@ -533,6 +539,57 @@ def test_a_program_without_a_loop_survives_a_changed_server_key(tmp_path: Path) 
                     return None
 
             assert await asyncio.to_thread(program) is not None
+
+    asyncio.run(story())
+
+
+class Program:
+    """A program without a loop that goes on with the keys that it read as it began."""
+
+    def __init__(self, endpoint: str, directory: Path) -> None:
+        self.lines = Lines([LineTo(endpoint, SERVER)], Keys.load(directory))
+        self.is_up = False
+        self.answers = 0
+
+    def until(self, is_so: Callable[["Program"], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_so(self):
+            assert time.monotonic() < deadline, self.lines.fate(0)
+            select.select(self.lines.descriptors(), (), (), 0.05)
+            for news in self.lines.take(set(self.lines.descriptors())):
+                self.is_up = self.is_up if news.is_up is None else news.is_up
+                self.answers += news.message is not None
+
+    def is_answered(self) -> None:
+        self.answers = 0
+        self.until(lambda one: one.is_up and one.lines.send(0, Ask(request_id=7, what="status")))
+        self.until(lambda one: one.answers > 0)
+
+
+@pytest.mark.slow
+def test_a_running_program_goes_on_through_changed_keys_and_trusts_a_revoked_one_no_more(tmp_path: Path) -> None:
+    async def story() -> None:
+        server_keys, client_keys = key_pair(tmp_path)
+        server, client = Keys.load(server_keys.directory), Keys.load(client_keys.directory)
+        async with two_ends(tmp_path) as (end, _):
+            program = Program(end.bind(server_keys).endpoint, client_keys.directory)
+            first, own = server.public, client.public
+            await asyncio.to_thread(program.is_answered)
+            client.trust(SERVER, server.begin_rotation())
+            server.finish_rotation()
+            await asyncio.to_thread(program.until, lambda one: not one.is_up)
+            await asyncio.to_thread(program.is_answered)
+            client.revoke(SERVER, first)
+            server.trust(CLIENT, client.begin_rotation())
+            client.finish_rotation()
+            server.revoke(CLIENT, own)
+            await asyncio.to_thread(program.until, lambda one: not one.is_up)
+            await asyncio.to_thread(program.is_answered)
+            client.revoke(SERVER)
+            await asyncio.to_thread(program.until, lambda one: not one.is_up)
+            assert program.lines.fate(0) == NO_KEY
+            assert not program.lines.send(0, Ask(request_id=7, what="status"))
+            program.lines.close()
 
     asyncio.run(story())
 

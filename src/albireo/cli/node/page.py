@@ -145,6 +145,8 @@ def _wrong(status: StatusAnswer) -> Iterator[Trouble]:
         for host, meant in status.door.names.items():
             if meant.trouble or is_unheard:
                 yield Trouble(meant.text(host), "is that right? See the name server and /etc/hosts of this machine")
+    if status.door is not None and (why := status.door.key_trouble):
+        yield Trouble(f"THE KEYS CAN'T BE READ, and the next start will fail: {why}")
     if status.actors is None:
         yield Trouble("the node's boot does not answer", "look at its log")
     for one in status.actors or ():

@@ -213,6 +213,12 @@ _ITEMS = (
         description="How far the wall clock jumped against the boot clock in the last minute; decisions do not use it",
         alarm=AlarmSettings(hi=CLOCK_JUMP_S, lo=-CLOCK_JUMP_S, severity=600),
     ),
+    DataItem(
+        name="core/keys_unreadable",
+        value_type=ValueType.FLOAT64,
+        description="1: the key directory can't be read, so the next start fails: albireo status says why",
+        alarm=AlarmSettings(hi=0.5, severity=800),
+    ),
 )
 
 
@@ -297,7 +303,7 @@ class Diagnostics:
             more: values of `_TABLES`, `_TOPICS`, `_COMPARED_ITEMS` and `_TREE_ITEMS`, as far as there are items.
         """
         pair = () if seen.pair is None else astuple(seen.pair)[: len(_PAIR_ITEMS)]
-        own = (seen.turn_ms, p99, seen.log_bytes, seen.corrupt_ranges, self._clock.jump_s(moment))
+        own = (seen.turn_ms, p99, seen.log_bytes, seen.corrupt_ranges, self._clock.jump_s(moment), seen.keys_unreadable)
         held = (seen.held_percent.get(one.name, math.nan) for one in self._bounded)
         more = more[: len(self._more)]
         value = np.array([*own, seen.room_bytes, *more, *held, *pair], np.float64)

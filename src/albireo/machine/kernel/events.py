@@ -210,6 +210,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Bytes that the log may still take before its disk reserve is touched."""
     messages_lacking: int = 0
     """Stretches of the log whose messages the files of this member lack."""
+    keys_unreadable: float = 0.0
+    """1: the key directory can't be read any more; the node runs on with the keys that it knew."""
     held_percent: dict[str, float] = {}
     """Used part of the bounds of each named follower that has some, percent, by its name; NaN: nothing is held."""
     pair: PairFigures | None = None

@@ -314,7 +314,7 @@ class Core:
         if not is_described:
             self.tell(LettersDrained(letters, addresses=addresses))
             return
-        door = self._membership.door.describe(self._asking[HISTORY].describe())
+        door = self._membership.door.describe(self._asking[HISTORY].describe(), self._actor.key_trouble())
         self.tell(LettersDrained(letters, self._membership.describe(), door, addresses))
 
     def _released(self, letters: Sequence[OneLetter]) -> None:

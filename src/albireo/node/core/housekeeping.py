@@ -107,6 +107,7 @@ class Housekeeping:
                 corrupt_ranges=sum(len(log.corrupt) for log in self._logs()) + bool(self._root.config.lacks_to),
                 room_bytes=self._room_bytes(),
                 messages_lacking=self._messages_lacking,
+                keys_unreadable=float(bool(self._actor.key_trouble())),
                 held_percent={
                     one.name: self._held_percent(one, size_bytes) for one in self._retention.named if one.is_bounded
                 },

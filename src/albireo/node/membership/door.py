@@ -78,12 +78,13 @@ class ProgramDoor:
             self._audience = msgspec.structs.replace(self._audience, children=children)
             self.link.hear(self._audience.hears)
 
-    def describe(self, history: HandedOn) -> DoorStatus:
-        """The door, for `status`."""
+    def describe(self, history: HandedOn, key_trouble: str) -> DoorStatus:
+        """The door, for `status`. `key_trouble`: why the keys of this node can't be read."""
         return DoorStatus(
             endpoint=self.endpoint,
             closed_because=self.closed_because,
             with_keys=self._has_keys,
+            key_trouble=key_trouble,
             not_heard=0 if self.link is None else self.link.unheard,
             history=history,
             names=NAMES.asked(),

@@ -177,6 +177,10 @@ class ActorContext:
         """
         return self._connected(name, limits, new_identity(self.name))
 
+    def key_trouble(self) -> str:
+        """Why keys of its links can't be read any more, and what to do; empty: they can."""
+        return self._tcp.key_trouble()
+
     def bind_tcp(
         self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits = TCP_LIMITS, hears: Hears = nobody
     ) -> Link:

@@ -140,6 +140,10 @@ class TcpLinks:
             self._went_down(dialer, "keys have changed, or what its name stands for")
             self._redial(dialer)
 
+    def key_trouble(self) -> str:
+        """Why a key directory can't be read, and what to do; empty: all can."""
+        return "; ".join(dict.fromkeys(str(one.trouble) for one in self._all_keys if one.trouble is not None))
+
     def close(self) -> None:
         """End the timers and the ZAP handler, before the sockets are closed."""
         for timer in self._timers.values():

@@ -64,6 +64,14 @@ def give_back(cores: Cores, who: bytes, handed: dict[str, Any]) -> str:
     return "" if refusal is None else refusal.code
 
 
+def withdraw(cores: Cores, who: bytes, request_id: int) -> None:
+    core = cores[SITE]
+    turn = core.turn()
+    core.post.withdraw(Question(who, 0, core.moment, "operator"), request_id, core.log_time, turn)
+    core.settle(turn)
+    exchange(cores)
+
+
 def lost(cores: Cores, who: bytes) -> None:
     core = cores[SITE]
     turn = core.turn()
@@ -663,3 +671,53 @@ def test_a_word_that_comes_before_the_tenure_has_begun_is_said_again_later() -> 
     cores[SITE].post.messages.suspend()
     assert take(cores, b"one", 2, first) == "moved"
     assert give_back(cores, b"one", first) == "moved"
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_wait_that_is_withdrawn_keeps_no_message_from_the_next_wait_of_the_same_receiver(is_early: bool) -> None:
+    """Late: it was answered, and nobody took the answer."""
+    cores = tree()
+    link(cores)
+    receive(cores, b"r", 1)
+    if is_early:
+        withdraw(cores, b"r", 1)
+    posted(cores, 2)
+    if not is_early:
+        assert [one["body"] for one in handed_out(cores[SITE])] == [b"poem 0"]
+        withdraw(cores, b"r", 1)
+    before = len(handed_out(cores[SITE]))
+    receive(cores, b"r", 2)
+    receive(cores, b"r", 3)
+    first, second = handed_out(cores[SITE])[before:]
+    assert [first["body"], second["body"]] == [b"poem 0", b"poem 1"]
+    assert take(cores, b"r", 4, first) == ""
+    withdraw(cores, b"r", 3)
+    assert take(cores, b"r", 5, second) == "lease_over", "it was said that nobody saw it"
+    receive(cores, b"other", 6)
+    assert handed_out(cores[SITE])[-1]["body"] == b"poem 1"
+
+
+def test_waits_that_are_withdrawn_make_room_for_others() -> None:
+    cores = tree()
+    link(cores)
+    for number in range(1, 100):
+        receive(cores, b"r", number)
+        withdraw(cores, b"r", number)
+    assert not cores[SITE].post.desk.is_open
+    receive(cores, b"r", 100)
+    posted(cores, 1)
+    assert [one["body"] for one in handed_out(cores[SITE])] == [b"poem 0"]
+
+
+def test_a_message_whose_wait_is_withdrawn_while_its_lease_is_being_committed_goes_to_the_next_wait() -> None:
+    cores = tree()
+    link(cores)
+    posted(cores, 1)
+    core, turn = cores[SITE], cores[SITE].turn()
+    question = Question(b"r", 1, core.moment, "operator")
+    assert core.post.receive(question, "default", 60_000 * MS, core.log_time, turn) is None
+    core.post.withdraw(Question(b"r", 0, core.moment, "operator"), 1, core.log_time, turn)
+    core.settle(turn)
+    assert handed_out(core) == []
+    receive(cores, b"r", 2)
+    assert [one["body"] for one in handed_out(core)] == [b"poem 0"]

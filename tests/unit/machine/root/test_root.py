@@ -784,6 +784,19 @@ def test_a_wall_clock_that_jumps_is_a_case_and_nothing_else(jump_s: int) -> None
     assert cases[0]["value"] == pytest.approx(jump_s, rel=0.01)
 
 
+def test_keys_that_can_not_be_read_any_more_are_a_case_until_they_can() -> None:
+    world = World()
+    world.step(Measured(turn_ms=1.0, log_bytes=1, room_bytes=1 << 40))
+    world.sync()
+    for unreadable, is_active in ((1.0, True), (0.0, False)):
+        world.now = Instant(world.now + SECOND)
+        world.step(Measured(turn_ms=1.0, log_bytes=1, room_bytes=1 << 40, keys_unreadable=unreadable))
+        world.sync()
+        cases = world.ask("cases").result
+        assert isinstance(cases, list)
+        assert [(one["item"], one["is_active"]) for one in cases] == [("root:core/keys_unreadable", is_active)]
+
+
 def test_adapters_of_before_a_restart_are_told_in_the_same_order_in_every_process() -> None:
     """A set has another order in each: the same events would have other effects."""
     folds = Folds()
