@@ -156,6 +156,6 @@ WITHDRAW: Final = QuestionKind(
     answerer=Answerer.CORE,
     meaning="say that nobody waits any more for the answer to an earlier question of this client",
     told="true: it waits no more, and a message that it was given goes to the next receiver at once",
-    is_known_again=True,
+    is_reading=True,
 )
 KINDS: Final = (SEND, MESSAGE, RECEIVE, TAKE, GIVE_BACK, WITHDRAW)
