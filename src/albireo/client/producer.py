@@ -443,6 +443,9 @@ def check(batch: SampleBatch, items: int) -> None:
         raise ValueError(f"item_id has {rows} rows, and source_ns, node_ns, value, quality have {lengths}")
     if isinstance(batch.value, Strings) != (batch.value_type is ValueType.STRING):
         raise ValueError(f"value_type is {batch.value_type.name}, and value is {type(batch.value).__name__}")
+    numbers = (batch.item_id, batch.source_ns, batch.node_ns, batch.quality, batch.value)
+    if any(one.dtype.kind not in "buif" for one in numbers if not isinstance(one, Strings)):
+        raise ValueError("a column of a batch is an array of numbers")
     highest = int(batch.item_id.astype(np.uint32, copy=False).max())
     if highest >= items:
         raise ValueError(f"item_id {highest}: it counts this producer's {items} items from 0")

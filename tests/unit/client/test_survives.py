@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from albireo.client import ArgumentRefused, AsyncClient, Changes, Client, aconnect, connect
+from albireo.client import ArgumentRefused, AsyncClient, Changes, Client, ClientClosed, ClientError, aconnect, connect
 from albireo.client.engine import log
 from albireo.client.questions import Request
 from albireo.client.topic_consumer import AsyncTopicConsumer, MessageReading, TopicConsumer
@@ -22,10 +22,12 @@ from albireo.client.topic_line import MessageInbox
 from albireo.client.topic_message import TopicMessage
 from albireo.machine.message.receiving.desk import WAITING_MAX
 from albireo.model.item import DataItem
+from albireo.model.topic import Topic
 from albireo.model.value import ValueType
 from tests.long_form import IS_LONG
 from tests.parts.client import lone, produce
 from tests.parts.core_pair import aside
+from tests.parts.early_receipts import ITEM, batch
 from tests.parts.waiting import PATIENCE_S
 from tests.unit.client.test_stale_messages import piece
 
@@ -82,11 +84,14 @@ VALUES: Final[tuple[Callable[[], Any], ...]] = (
     lambda: -1,
     lambda: ["number", 5],
 )
-LEFT_OUT: Final = {"close", "converse", "transaction", "topics", "store", "producer", "consumer", "ask_kind"}
+LEFT_OUT: Final = {
+    *("close", "converse", "transaction", "topics", "store", "ask_kind", "user", "acting"),
+    *("send_file", "receive_file", "follow_state"),
+}
 
 
-def methods() -> list[str]:
-    return [name for name in dir(AsyncClient) if not name.startswith("_") and name not in LEFT_OUT | {"user", "acting"}]
+def methods(kind: type) -> list[str]:
+    return [one for one in dir(kind) if not one.startswith("_") and one not in LEFT_OUT]
 
 
 def given(method: Any, chance: random.Random) -> tuple[list[Any], dict[str, Any]]:
@@ -106,20 +111,37 @@ def given(method: Any, chance: random.Random) -> tuple[list[Any], dict[str, Any]
 
 async def called(client: AsyncClient, chance: random.Random) -> None:
     """Call a method with some arguments, and wait for it as long as it pleases."""
-    method = getattr(client, chance.choice(methods()))
+    of: Any = chance.choice((client, client, client.topics))
+    method = getattr(of, chance.choice(methods(type(of))))
     few, named = given(method, chance)
 
     async def waits() -> None:
         found = method(*few, **named)
         if inspect.isasyncgen(found):
             await anext(found)
-        else:
+        elif inspect.isawaitable(found):
             await found
+        else:  # A producer, or a consumer.
+            await found.close()
 
     try:
         await asyncio.wait_for(waits(), chance.choice((0, 0.0005, 0.002, 0.01)))
-    except Exception as error:  # noqa: BLE001  # Whatever a caller is told, he is told it.
-        assert "error of ours" not in repr(type(error)), error
+    except Exception as error:  # noqa: BLE001  # Whatever it is, it is told to its caller, and nobody else suffers.
+        assert not isinstance(error, ClientClosed | asyncio.InvalidStateError), error
+
+
+def called_in_a_thread(client: Client, chance: random.Random) -> None:
+    """The same without an end of the wait: nothing but what it should not be is given."""
+    method = getattr(client, chance.choice([one for one in methods(Client) if one not in ENDLESS]))
+    few = [chance.choice(VALUES)() for _ in inspect.signature(method).parameters]
+    try:
+        method(*few[: chance.randrange(1, 4)])
+    except Exception as error:  # noqa: BLE001  # As above.
+        assert not isinstance(error, ClientClosed | asyncio.InvalidStateError), error
+
+
+ENDLESS: Final = {"watch", "inbox", "producer", "consumer"}
+"""Methods whose result is to be waited for by itself."""
 
 
 def test_whatever_is_asked_and_whenever_it_is_cancelled_the_client_answers(
@@ -129,6 +151,7 @@ def test_whatever_is_asked_and_whenever_it_is_cancelled_the_client_answers(
         chance = random.Random(1)
         async with lone(tmp_path):
             await aside(lambda: seed(tmp_path))
+            blocking = await aside(lambda: connect(tmp_path, timeout_s=0.5))
             async with await aconnect(tmp_path, timeout_s=PATIENCE_S) as client:
                 watching = client.watch("number")
                 await anext(watching)
@@ -136,6 +159,7 @@ def test_whatever_is_asked_and_whenever_it_is_cancelled_the_client_answers(
                 for number in range(CALLS):
                     await called(client, chance)
                     if number % 20 == 0:
+                        await aside(lambda: called_in_a_thread(blocking, chance))
                         began = time.monotonic()
                         assert (await client.read("number")).value is not None
                         latest = max(latest, time.monotonic() - began)
@@ -143,6 +167,8 @@ def test_whatever_is_asked_and_whenever_it_is_cancelled_the_client_answers(
                 assert isinstance(await anext(watching), Changes), "who watched beside all this hears what is new"
                 assert latest < LATE_S
                 assert not client._core._questions._waiting, "nothing is asked for nobody"
+            assert (await aside(blocking.status)).node == "root"
+            await aside(blocking.close)
 
     asyncio.run(story())
     assert [one for one in caplog.records if one.name == log.name and one.levelname == "ERROR"] == []
@@ -284,3 +310,30 @@ def test_messages_that_were_taken_and_not_given_to_the_program_come_with_the_nex
     assert [next(consumer.messages(0.0)).number for _ in range(3)] == [1, 2, 3]
     assert [one.number for one in consumer.take(0.0)] == [4]
     assert asyncio.run(story()) == [1, 2, 3, 4]
+
+
+def test_a_producer_that_is_given_what_is_no_batch_ends_alone(tmp_path: Path) -> None:
+    def story() -> None:
+        with connect(tmp_path, timeout_s=PATIENCE_S) as client, client.producer("meter", [ITEM]) as other:
+            odd = client.producer("odd", [DataItem(name="odd", value_type=ValueType.INT64)])
+            with pytest.raises(ValueError, match="an array of numbers"):
+                odd.offer([msgspec.structs.replace(batch(1), value=np.array([object()]))])
+            with pytest.raises(ClientError, match="an error of ours"):
+                odd.offer([msgspec.structs.replace(batch(1), value_type=5)])
+                while True:
+                    odd.wait(0.1)
+            other.offer([batch(2)])
+            assert other.flush(PATIENCE_S)
+            for put in ({"headers": {"a": "\ud800"}}, {"key": "text"}):
+                client._core.topics["t"] = Topic(topic_id=1, name="t", since_ns=0)
+                with pytest.raises(ArgumentRefused):
+                    client.topics.put("t", b"", **put)
+            with pytest.raises(ValueError, match="a message is bytes"):
+                client.topics.put("t", "text")  # type: ignore[arg-type]
+            assert client.read("number").value == 2
+
+    async def world() -> None:
+        async with lone(tmp_path):
+            await aside(story)
+
+    asyncio.run(world())
