@@ -54,7 +54,7 @@ def test_each_kind_of_key_is_heard_as_the_table_says(tmp_path: Path, name: str) 
             assert bool(allowed) == (name == OPERATOR)
             heard, _ = await said(link, door, name, [plain(one) for one in MESSAGES])
             assert heard == len(allowed)
-            assert lone.core._membership.door.describe(HandedOn()).not_heard == len(MESSAGES) - heard
+            assert lone.core._membership.door.describe(HandedOn(), "").not_heard == len(MESSAGES) - heard
 
     asyncio.run(story())
 
@@ -122,7 +122,7 @@ def test_without_keys_and_without_the_option_the_door_stays_closed_and_says_so(t
         lone = LoneNode(tmp_path)
         async with lone.core_up():
             assert lone.core._membership.door.link is None
-            told = lone.core._membership.door.describe(HandedOn())
+            told = lone.core._membership.door.describe(HandedOn(), "")
             assert f"albireo keys new root --data {lone.data}" in told.closed_because
             with pytest.raises(PeerUnreachable):
                 await aside(lambda: Program(lone.endpoint, None, 1.0))

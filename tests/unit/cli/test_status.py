@@ -217,7 +217,15 @@ def test_status_tells_a_name_without_an_answer_and_all_of_them_where_somebody_wa
         "a.plant": NameStatus(addresses=("127.0.1.1",)),
         "b.plant": NameStatus(addresses=("10.0.0.5",), trouble="Temporary failure in name resolution"),
     }
-    door = DoorStatus(endpoint="", closed_because="", with_keys=True, not_heard=0, history=HandedOn(), names=meanings)
+    door = DoorStatus(
+        endpoint="",
+        closed_because="",
+        with_keys=True,
+        key_trouble="",
+        not_heard=0,
+        history=HandedOn(),
+        names=meanings,
+    )
     status = answer(replace(node_status(), door=door))
     assert [one.what for one in page_of(status).wrong] == [
         "b.plant stands for 10.0.0.5 here (Temporary failure in name resolution)"

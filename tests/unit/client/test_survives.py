@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 import numpy as np
@@ -183,12 +183,14 @@ def test_what_can_not_be_said_is_refused_by_name_and_nothing_is_asked(tmp_path: 
     def story() -> None:
         with connect(tmp_path, timeout_s=PATIENCE_S) as client:
             hears: list[object] = []
-            for value in (np.int64(5), 2**64, "\ud800", nested(100_000), endless(), bytes(2 << 20)):
+            values: tuple[Any, ...] = (np.int64(5), 2**64, "\ud800", nested(100_000), endless(), bytes(2 << 20))
+            for value in values:
                 with pytest.raises(ArgumentRefused, match="what to do: give plain values"):
                     client.write("number", value)
                 with pytest.raises(ArgumentRefused):
                     client.ask("read", names=value)
-            for kept in ({"timeout_s": float("nan")}, {"member": 5}, {"member": []}):
+            refused: tuple[dict[str, Any], ...] = ({"timeout_s": float("nan")}, {"member": 5}, {"member": []})
+            for kept in refused:
                 with pytest.raises(ArgumentRefused):
                     client.ask("status", **kept)
             with pytest.raises(ArgumentRefused):
@@ -290,7 +292,7 @@ def test_a_wait_that_is_interrupted_does_not_go_on_at_the_node(tmp_path: Path) -
 def test_messages_that_were_taken_and_not_given_to_the_program_come_with_the_next_call() -> None:
     """As of a coroutine that makes `messages` anew for each one, and stops waiting for it after a while."""
 
-    class Reading(MessageReading):
+    class Reading:
         def __init__(self) -> None:
             self.inbox, self.is_closed = MessageInbox(1), False
             for number in (1, 3):
@@ -303,10 +305,10 @@ def test_messages_that_were_taken_and_not_given_to_the_program_come_with_the_nex
             pass
 
     async def story() -> list[int]:
-        consumer = AsyncTopicConsumer(Reading())
+        consumer = AsyncTopicConsumer(cast(MessageReading, Reading()))
         return [(await anext(consumer.messages(0.0))).number for _ in range(4)]
 
-    consumer = TopicConsumer(Reading())
+    consumer = TopicConsumer(cast(MessageReading, Reading()))
     assert [next(consumer.messages(0.0)).number for _ in range(3)] == [1, 2, 3]
     assert [one.number for one in consumer.take(0.0)] == [4]
     assert asyncio.run(story()) == [1, 2, 3, 4]
