@@ -56,6 +56,8 @@ LOCKED_OUT_S: Final = 3.0
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
+SMALL_BYTES: Final = 256
+"""Size up to which nothing in a question can be too long or too deep for a node; a larger one is read for a check."""
 TIME_S_MAX: Final = 1e9
 """Longest time, in seconds, that can be meant; what a node takes is less."""
 
@@ -137,8 +139,8 @@ class _Waiting(msgspec.Struct, eq=False):
     """Somebody waits for the answer to this."""
 
     request: Request
-    ask: Ask
-    """The question with its arguments encoded: nothing that its asker does with them later changes it."""
+    arguments: Any
+    """Arguments, encoded: nothing that their giver does with them later changes the question."""
     command_id: str
     wait_s: float
     future: Awaited
@@ -193,29 +195,33 @@ class Questions:
 
     def _made(self, request: Request) -> _Waiting:
         """The question as the node will read it: nothing can be wrong with it once it is entered."""
-        if not isinstance(request.what, str) or request.member not in (None, *range(len(self._target.lines))):
-            raise TypeError(f"member {request.member!r} of {len(self._target.lines)} that are known here")
+        what, of, member = request.what, request.of, request.member
+        if not (isinstance(what, str) and isinstance(of, str)):
+            raise TypeError("a question and a part of a node have names")
+        if member is not None and member not in range(len(self._target.lines)):
+            raise ValueError(f"{len(self._target.lines)} members are known here, and none is {member!r}")
         wait_s = self._wait_s if request.wait_s is None else request.wait_s
         milliseconds(wait_s)
-        arguments: Any = msgspec.Raw(_encoder.encode(request.arguments))
-        ask = Ask(request_id=next(self._ids), what=request.what, arguments=arguments, of=request.of)
-        decode(encode(ask), takes_answers=False)
+        encoded, request_id = _encoder.encode(request.arguments), next(self._ids)
+        arguments: Any = msgspec.Raw(encoded)
+        if len(what) + len(of) + len(encoded) > SMALL_BYTES or not f"{what}{of}".isascii():
+            decode(encode(Ask(request_id=request_id, what=what, arguments=arguments, of=of)), takes_answers=False)
         command_id = str(request.arguments.get("command_id", ""))
-        return _Waiting(request, ask, command_id, wait_s, Awaited(ask.request_id))
+        return _Waiting(request, arguments, command_id, wait_s, Awaited(request_id))
 
     def _begin(self, one: _Waiting) -> None:
         if self._error is not None:
             raise self._error
         if len(self._waiting) >= OPEN_MAX:
             raise ClientBusy(OPEN_MAX)
-        request, request_id = one.request, one.ask.request_id
+        request, request_id = one.request, one.future.request_id
         line, of = self._line_for(request)
         one.asked_at = boot_ns()
         self._waiting[request_id] = one
         for looks_s in {one.wait_s, min(one.wait_s, LOCKED_OUT_S)}:
             heapq.heappush(self._due, (one.ends_at(looks_s), request_id))
         is_repeatable = request.kind is not None and request.kind.is_repeatable
-        ask = msgspec.structs.replace(one.ask, of=of)
+        ask = Ask(request_id=request_id, what=request.what, arguments=one.arguments, of=of)
         self._perform(self.machine.step(QuestionAsked(ask, line, is_repeatable), boot_ns()), ())
 
     def _line_for(self, request: Request) -> tuple[int | None, str]:

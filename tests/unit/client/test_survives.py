@@ -189,10 +189,13 @@ def test_what_can_not_be_said_is_refused_by_name_and_nothing_is_asked(tmp_path: 
                     client.write("number", value)
                 with pytest.raises(ArgumentRefused):
                     client.ask("read", names=value)
-            refused: tuple[dict[str, Any], ...] = ({"timeout_s": float("nan")}, {"member": 5}, {"member": []})
-            for kept in refused:
+            kinds: tuple[dict[str, Any], ...] = ({"timeout_s": float("nan")}, {"member": 5}, {"member": []}, {"of": []})
+            for odd in kinds:
                 with pytest.raises(ArgumentRefused):
-                    client.ask("status", **kept)
+                    client.ask("status", **odd)
+            for name in (["status"], b"status", "\ud800", "x" * 100_000):
+                with pytest.raises(ArgumentRefused):
+                    client.ask(name)  # type: ignore[arg-type]
             with pytest.raises(ArgumentRefused):
                 client.producer("p", [DataItem(name="\ud800", value_type=ValueType.INT64)])
             with pytest.raises(ArgumentRefused):
