@@ -404,6 +404,7 @@ PUBLIC: dict[str, list[str]] = {
         "Acknowledged",
         "AlreadySelected",
         "AnswerNotUnderstood",
+        "ArgumentRefused",
         "AsyncClient",
         "BatchRefused",
         "Changes",
