@@ -82,7 +82,7 @@ _Made = TypeVar("_Made")
 
 
 def sayable(what: object, make: Callable[[], _Made]) -> _Made:
-    """What `make` makes of the arguments of a caller, where he gives them.
+    """Have `make` make something of the arguments of a caller, where he gives them.
 
     Raises:
         ArgumentRefused: it can't be made of them.

@@ -1,17 +1,9 @@
 """Messages that nobody took while they were surely this consumer's: they are let go of, and not given."""
 
-import numpy as np
-
 from albireo.client.topic_line import CamePiece, MessageInbox
-from albireo.codec.served import decode_served, encode_served
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime.clock import boot_ns
-from tests.parts.message_columns import columns
-
-
-def piece(number: int, over_at: Instant | None) -> CamePiece:
-    messages = columns([(1, number, number, b"job")])
-    return CamePiece(decode_served(encode_served(messages, np.zeros(1, np.uint8), {1: "jobs"})), 0, over_at)
+from tests.parts.served_piece import piece
 
 
 def test_what_was_not_taken_in_time_is_not_given() -> None:

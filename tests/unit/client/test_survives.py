@@ -28,8 +28,8 @@ from tests.long_form import IS_LONG
 from tests.parts.client import lone, produce
 from tests.parts.core_pair import aside
 from tests.parts.early_receipts import ITEM, batch
+from tests.parts.served_piece import piece
 from tests.parts.waiting import PATIENCE_S
-from tests.unit.client.test_stale_messages import piece
 
 CALLS: Final = 10_000 if IS_LONG else 400
 LATE_S: Final = 1.0 if IS_LONG else PATIENCE_S

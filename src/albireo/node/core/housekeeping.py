@@ -108,9 +108,7 @@ class Housekeeping:
                 room_bytes=self._room_bytes(),
                 messages_lacking=self._messages_lacking,
                 keys_unreadable=float(bool(self._actor.key_trouble())),
-                held_percent={
-                    one.name: self._held_percent(one, size_bytes) for one in self._retention.named if one.is_bounded
-                },
+                held_percent=self._held(size_bytes),
                 pair=self._membership.figures(),
             )
         )
@@ -169,6 +167,10 @@ class Housekeeping:
 
     def _room_bytes(self) -> int:
         return max(0, self._files.free_bytes(self._actor.data) - self._config.free_bytes_min)
+
+    def _held(self, size_bytes: int) -> dict[str, float]:
+        """Used part of the bounds of each follower that has some, percent, by its name."""
+        return {one.name: self._held_percent(one, size_bytes) for one in self._retention.named if one.is_bounded}
 
     def _held_percent(self, one: NamedFollower, size_bytes: int) -> float:
         """Used part of the bounds up to which records stay for a follower, as `_prune` applies them."""

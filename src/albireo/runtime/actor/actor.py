@@ -139,10 +139,10 @@ class ActorContext:
         self._is_over = self._is_released = False
         """Whether no turn begins any more, and whether nothing is sent any more."""
         self._logger = self._connected("logger", _LOGGER_LIMITS, new_identity(self.name), lambda _: None)
-        level = supervised.log_level if supervised is not None else "info"
-        self.log = Journal(self.name, self._deliver, wall_ns, boot_ns, level)
+        self.log = Journal(self.name, self._deliver, wall_ns, boot_ns, supervised.log_level if supervised else "info")
         """`actor.log.info("event_name", field=value)`"""
         self._tcp = TcpLinks(self._links.sockets, self.name, self.call, self.log)
+        self.key_trouble = self._tcp.key_trouble
         self._probes = Probes(self.call)
         self._boot: Link | None = None
         if supervised is not None:
@@ -176,10 +176,6 @@ class ActorContext:
         It reconnects by itself, and loses the messages that are on their way then.
         """
         return self._connected(name, limits, new_identity(self.name))
-
-    def key_trouble(self) -> str:
-        """Why keys of its links can't be read any more, and what to do; empty: they can."""
-        return self._tcp.key_trouble()
 
     def bind_tcp(
         self, name: str, endpoint: str, keys: Keys | None, limits: LinkLimits = TCP_LIMITS, hears: Hears = nobody

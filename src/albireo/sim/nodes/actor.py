@@ -87,6 +87,9 @@ class StagedActor:
     def wall_ns(self) -> WallTime:
         return WallTime(WALL_NS + self.agenda.at + self.host.wall_shift_ns)
 
+    def key_trouble(self) -> str:
+        return ""
+
     def bind(self, name: str, limits: LinkLimits = DEFAULT_LIMITS) -> Link:
         return self._listen(name, self._local(name), limits)
 
