@@ -128,7 +128,7 @@ _KILLS: Final = NodeSwarm(faults=("kill", "power"), fault_every_ms=600.0, batch_
 _SLOW_FOLDS: Final = msgspec.structs.replace(
     _KILLS, bounds={"machine.desk.pending:FOLD_COST_MAX": 30}, batch_every_ms=5.0
 )
-_AWAY: Final = NodeSwarm(faults=("away", "kill_both"), fault_every_ms=900.0, batch_every_ms=20.0, segment_bytes=4_096)
+_AWAY: Final = NodeSwarm(faults=("away", "kill_both"), fault_every_ms=900.0, batch_every_ms=20.0, segment_bytes=5_120)
 _ROT: Final = NodeSwarm(
     faults=("rot_at_start", "rot_while_up"), fault_every_ms=400.0, segment_bytes=8_192, keep_s=600.0,
     scrub_bytes=SCRUB_BYTES, bounds=SCRUB_OFTEN,

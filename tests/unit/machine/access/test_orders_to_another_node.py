@@ -75,6 +75,7 @@ TABLE: Final = {
 NAME: Final = MessageName(OTHER, SITE, Life(1, 2), 1, "default")
 HERE: Final[dict[str, dict[str, object]]] = {
     **{what: {} for what in ("status", "tree", "session", "commands", "receive", "flood", "origins", "access_list")},
+    "withdraw": {"request_id": 1},
     **{what: {"node": OTHER} for what in ("items", "read", "forces", "selections", "sessions", "cases")},
     **{what: {"command_id": "c"} for what in ("message", "command")},
     **{what: {"name": NAME, "lease": 1} for what in ("take", "give_back")},

@@ -79,7 +79,7 @@ _FULL: Final = NodeSwarm(
     faults=("full_topics", "kill_both_topics"),
     fault_every_ms=500.0,
     batch_every_ms=20.0,
-    segment_bytes=4_096,
+    segment_bytes=5_120,
     bounds=TOPIC_BOUNDS,
 )
 _AWAY: Final = NodeSwarm(
@@ -87,7 +87,7 @@ _AWAY: Final = NodeSwarm(
     fault_every_ms=500.0,
     faults_for_ms=8_000,
     batch_every_ms=20.0,
-    segment_bytes=4_096,
+    segment_bytes=5_120,
     bounds=TOPIC_BOUNDS,
 )
 _ROT: Final = NodeSwarm(
