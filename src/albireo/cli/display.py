@@ -112,7 +112,7 @@ def of_plant(rows: Iterable[_Row], name_of: Callable[[_Row], str], asked: Iterab
     return found if found and not any(map(is_diagnostic, asked)) else every
 
 
-def shortened(name: str, cells: int) -> str:
+def fitted(name: str, cells: int) -> str:
     """The name in so many cells. What is too long is cut before its last half, which tells it from its neighbours."""
     if len(name) <= cells:
         return name.ljust(cells)

@@ -48,12 +48,15 @@ class ThreadClient(AnyClient):
             while True:
                 if request.pause_s:
                     time.sleep(request.pause_s)
+                awaited = None
                 try:
-                    reply = (awaited := self._core.begin(request)).result()
+                    awaited = self._core.begin(request)
+                    reply = awaited.result()
                 except ClientError as error:
                     request = conversation.throw(error)
                 except BaseException:  # Such as Ctrl-C; it goes on, and nobody waits for the answer.
-                    self._core.give_up(awaited)
+                    if awaited is not None:
+                        self._core.give_up(awaited)
                     raise
                 else:
                     request = conversation.send(reply)
@@ -77,7 +80,7 @@ async def made_aside(make: Callable[[], _Wanted], undo: Callable[[_Wanted], obje
 
     try:
         return await asyncio.to_thread(work)
-    except BaseException:
+    except BaseException:  # As a rule it is cancelled; that goes on, and what was made does not.
         is_left = True
         for one in made:
             undo(one)
@@ -96,12 +99,15 @@ class LoopClient(AnyClient):
             while True:
                 if request.pause_s:
                     await asyncio.sleep(request.pause_s)
+                awaited = None
                 try:
-                    reply = await asyncio.wrap_future(awaited := self._core.begin(request))
+                    awaited = self._core.begin(request)
+                    reply = await asyncio.wrap_future(awaited)
                 except ClientError as error:
                     request = conversation.throw(error)
                 except BaseException:  # As a rule it is cancelled; that goes on, and nobody waits for the answer.
-                    self._core.give_up(awaited)
+                    if awaited is not None:
+                        self._core.give_up(awaited)
                     raise
                 else:
                     request = conversation.send(reply)

@@ -201,7 +201,7 @@ class Questions:
         if member is not None and member not in range(len(self._target.lines)):
             raise ValueError(f"{len(self._target.lines)} members are known here, and none is {member!r}")
         wait_s = self._wait_s if request.wait_s is None else request.wait_s
-        milliseconds(wait_s)
+        checked_s(wait_s)
         encoded, request_id = _encoder.encode(request.arguments), next(self._ids)
         arguments: Any = msgspec.Raw(encoded)
         if len(what) + len(of) + len(encoded) > SMALL_BYTES or not f"{what}{of}".isascii():

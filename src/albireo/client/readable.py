@@ -32,7 +32,7 @@ _COLUMNS: Final[dict[ValueType, tuple[str, str, pa.DataType]]] = {
 """Word of each type, where its values are stored, and as what they are told."""
 _TIMES: Final = ("start_ns", "source_ns")
 _DURATIONS: Final = ("good_ns", "uncertain_ns", "bad_ns")
-_UNITS: Final = {"count": "", "duration": "s"}
+UNITS: Final = {"count": "", "duration": "s"}
 """Units of aggregates that are no value of the item."""
 
 
@@ -46,7 +46,7 @@ def typed(table: pa.Table, kinds: Sequence[ItemKinds], aggregate: str) -> pa.Tab
         ValueError: a row is of none of the items.
     """
     number = _kind_of_rows(table, kinds)
-    listed = [(one.name, _UNITS.get(aggregate, unit)) for one in kinds for unit in one.units]
+    listed = [(one.name, UNITS.get(aggregate, unit)) for one in kinds for unit in one.units]
     names, units = (pa.array([row[at] for row in listed], pa.string()).take(number) for at in (0, 1))
     there = [name for name in table.column_names if name in _TIMES]
     rest = [name for name in table.column_names if name in ("quality", "sequence", "rows", *_DURATIONS)]
@@ -120,15 +120,15 @@ def wide(table: pa.Table, kinds: Sequence[ItemKinds], aggregate: str) -> pa.Tabl
     values = [name for name in table.column_names if name.split("_")[0] == "value" and name != "value_i64"]
     for one in kinds:
         is_item = pc.equal(table["item"], pa.scalar(one.name)).to_numpy()
-        units = [_UNITS.get(aggregate, unit) for unit in one.units]
+        units = [UNITS.get(aggregate, unit) for unit in one.units]
         for unit in dict.fromkeys(units):
             rows = np.flatnonzero(is_item & pc.equal(table["unit"], pa.scalar(unit)).to_numpy())
             label = f"{one.name}[{unit}]" if unit else one.name
-            words = {_COLUMNS[kind][0] for kind, its in zip(one.types, units, strict=True) if its == unit}
+            words = {word(kind) for kind, its in zip(one.types, units, strict=True) if its == unit}
             for name in values:
-                word = name.partition("_")[2]
-                if not word or word in words:
-                    columns[f"{label}:{word}" if len(words) > 1 and word else label] = spread(name, rows)
+                of = name.partition("_")[2]
+                if not of or of in words:
+                    columns[f"{label}:{of}" if len(words) > 1 and of else label] = spread(name, rows)
         columns[f"{one.name}:quality"] = spread("quality", np.flatnonzero(is_item))
     return pa.table(columns)
 

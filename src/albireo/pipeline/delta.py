@@ -41,9 +41,9 @@ WATERMARK_KEY: Final = "albireo"
 COMMITS_LOOKED_AT: Final = 50
 """Newest commits searched for a watermark; what others do to a table comes without one."""
 OLD_FILES_KEPT: Final = timedelta(hours=24)
+"""A reader of an older version of a table has this long before its files are removed."""
 CLEANED_MAX: Final = 4_096
 """Most files that go with one run."""
-"""A reader of an older version of a table has this long before its files are removed."""
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from albireo.pipeline import delta
 from albireo.pipeline.delta import StagedFile, TableState, Watermark
 from albireo.pipeline.errors import OutputUnusable
 from albireo.pipeline.tables import LakeTable
+from albireo.runtime.clock import boot_ns
 
 RUNS: Final = LakeTable(
     name="_runs",
@@ -49,7 +50,7 @@ class RunTime(msgspec.Struct, frozen=True):
     @classmethod
     def now(cls) -> "RunTime":
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return cls(time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME), boot)
+        return cls(time.time_ns(), boot_ns(), boot)
 
     def tells_age(self, rows: Sequence[Row]) -> bool:
         """False: the wall clock jumped since one of these runs, within the last day."""

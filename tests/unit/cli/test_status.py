@@ -143,6 +143,7 @@ BLIND = {"node": "root", "adapter": "p1", "reason": "BadNoCommunication", "items
         ),
         ({"watched": 0}, "2 items of p1 without a usable value (BadNoCommunication): co, ...: its unit does not"),
         ({"reason": "NaN"}, "(NaN): co, ...: the device says that it has no value"),
+        ({"watched": 12, "items": 12}, "12 watched items of p1 without a usable value"),
         ({"node": "root/north"}, "1 watched item of root/north:p1 without a usable value"),
     ],
 )

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from albireo.cli.display import natural, shortened
+from albireo.cli.display import fitted, natural
 from albireo.cli.view.nodes import counts_of
 from albireo.cli.view.pair import behind_text
 from albireo.cli.view.render import Clock, Size, name_cells, page_of, plain_line, render
@@ -778,8 +778,8 @@ def test_no_bytes_break_the_keyboard(data: bytes) -> None:
 
 def test_a_name_that_is_too_long_keeps_the_end_that_tells_it_from_others() -> None:
     names = [f"north:ceiling_temperature_{at}" for at in (1, 12)]
-    assert [shortened(name, 25) for name in names] == ["north:ce…ng_temperature_1", "north:ce…g_temperature_12"]
-    assert shortened("co_1", 6) == "co_1  "
+    assert [fitted(name, 25) for name in names] == ["north:ce…ng_temperature_1", "north:ce…g_temperature_12"]
+    assert fitted("co_1", 6) == "co_1  "
     assert name_cells(names, 80) == 28 and name_cells(names, 60) == 25
 
 

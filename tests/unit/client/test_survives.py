@@ -179,6 +179,15 @@ def seed(data: Path) -> None:
         produce(client, 1, 1)
 
 
+class Interrupting:
+    """Whoever looks at it has Ctrl-C pressed."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise KeyboardInterrupt
+
+
 def test_what_can_not_be_said_is_refused_by_name_and_nothing_is_asked(tmp_path: Path) -> None:
     def story() -> None:
         with connect(tmp_path, timeout_s=PATIENCE_S) as client:
@@ -193,6 +202,8 @@ def test_what_can_not_be_said_is_refused_by_name_and_nothing_is_asked(tmp_path: 
             for odd in kinds:
                 with pytest.raises(ArgumentRefused):
                     client.ask("status", **odd)
+            with pytest.raises(KeyboardInterrupt):
+                client.ask("status", member=Interrupting())  # type: ignore[arg-type]
             for name in (["status"], b"status", "\ud800", "x" * 100_000):
                 with pytest.raises(ArgumentRefused):
                     client.ask(name)  # type: ignore[arg-type]

@@ -28,7 +28,8 @@ class OrdersTold(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     """Refused, expired, or read back otherwise than ordered."""
     failed_while_cut: int = 0
-    """How many of those that failed went to a site that was not heard any more when they ended: its cable was cut."""
+    """How many of those were never carried out, and went to a site that was not heard any more as they ended: its cable
+    was cut."""
     unknown: int = 0
     """Nobody knows whether the device has taken them."""
 
@@ -36,7 +37,7 @@ class OrdersTold(msgspec.Struct, frozen=True, kw_only=True):
         """`is_heard`: whether the site is connected as the order ends."""
         name = {Outcome.VERIFIED: "verified", Outcome.UNKNOWN: "unknown"}.get(outcome, "failed")
         more = {"sent": self.sent + 1, name: getattr(self, name) + 1}
-        if name == "failed" and not is_heard:
+        if outcome in (Outcome.REJECTED, Outcome.EXPIRED) and not is_heard:
             more["failed_while_cut"] = self.failed_while_cut + 1
         return msgspec.structs.replace(self, **more)
 

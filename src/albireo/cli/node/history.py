@@ -286,7 +286,7 @@ def _asked_far(place: FarNode, name: str, **options: Any) -> _ItemAnswer:
 def _about(item: str, unit: str, span: TimeRange, options: dict[str, Any]) -> dict[str, Any]:
     return {
         "item": item,
-        "unit": {"count": "", "duration": "s"}.get(options["aggregate"], unit),
+        "unit": readable.UNITS.get(options["aggregate"], unit),
         "aggregate": options["aggregate"],
         "from_ns": span.from_ns,
         "to_ns": span.to_ns,

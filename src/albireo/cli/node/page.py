@@ -176,10 +176,10 @@ def _bad(status: StatusAnswer) -> Iterator[Trouble]:
         if one.node == status.node and one.adapter in lost and one.reason in _NOT_REACHED:
             continue
         node = "" if one.node == status.node else f"{one.node}:"
-        count = f"{one.watched} watched" if one.watched else f"{one.items}"
+        count = counted(one.watched, "watched item") if one.watched else counted(one.items, "item")
         names = ", ".join(f"{node}{name}" for name in one.names) + (", ..." if one.items > len(one.names) else "")
         blind = ", not judged" if one.watched else ""
-        what = f"{count} {'item' if count[0] == '1' else 'items'} of {node}{one.adapter} without a usable value{blind}"
+        what = f"{count} of {node}{one.adapter} without a usable value{blind}"
         yield Trouble(f"{what} ({one.reason}): {names}", _REMEDIES.get(one.reason, "albireo items shows more"))
 
 

@@ -11,7 +11,7 @@ import msgspec
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, say, tell
 from albireo.cli.place import DIRECTORY
 from albireo.cli.timespan import Number, WholeNumber
-from albireo.drill import name_server, unruly
+from albireo.drill import unruly
 from albireo.drill.chaos import chaos
 from albireo.drill.chaos.chaos import ChaosDrill, ChaosReport
 from albireo.drill.fault.faults import FAULTS
@@ -57,7 +57,7 @@ def command(fault: str, rounds: int, voters: str, minutes: float, seed: int, kee
     which misbehave. `chaos` goes on for a time, not in rounds. Nothing of yours is touched: everything lives in a
     temporary directory and ends with the drill.
     """
-    reason = objection(fault) if fault in FAULTS else name_server.objection() if fault == lone.DNS else ""
+    reason = objection(fault) if fault in FAULTS else lone.objection(fault)
     if reason:
         say(f"{fault}: skipped: {reason}")  # It is neither held nor not held.
         return Output({"fault": fault, "rounds": [], "held": None, "skipped": reason})

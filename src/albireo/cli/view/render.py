@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.text import Text
 
 from albireo.cli.below.nodes import age_text
-from albireo.cli.display import shortened, state_text, value_text
+from albireo.cli.display import fitted, state_text, value_text
 from albireo.cli.safe_text import plain
 from albireo.cli.view.nodes import away_text, node_lines
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
@@ -243,7 +243,7 @@ def _items(live: LiveState, screen: Screen, width: int, height: int, clock: Cloc
         current = live.values.get(known.item_id)
         case = alarmed.get(known.item_id)
         trend = _trend(live, known, width + NAME_CELLS - cells, clock.wall_ns)
-        named = msgspec.structs.replace(known.item, name=shortened(name, cells))
+        named = msgspec.structs.replace(known.item, name=fitted(name, cells))
         is_forced = known.item.name in live.forced
         line, style = item_line(named, current, case, clock.wall_ns, trend, width, is_forced=is_forced)
         if row == selected and screen.pane is Pane.ITEMS:
@@ -339,7 +339,7 @@ def case_line(
     if not case.is_acked:
         state = state.replace("unacked", "UNACKED")
     cells = max(NAME_CELLS, width * 2 // 7)
-    name = shortened(name, cells - 1 - len(case.condition.value)).rstrip()
+    name = fitted(name, cells - 1 - len(case.condition.value)).rstrip()
     what = f"{name} {case.condition.value}".ljust(cells)
     is_known = current is not None and not quality.is_bad(current.quality)
     now = value_text(current.value, unit) if is_known and current is not None else "?"

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from albireo.client import Client, ClientError, connect
+from albireo.drill import name_server
 from albireo.drill.account import gap_s, judge
 from albireo.drill.ground import DrillError
 from albireo.drill.load import PRODUCERS, ProducerWorker, read_log
@@ -60,6 +61,11 @@ FAULTS: Final = {
     DNS: "the name server that a site asks for its root is silent, refuses, lies, and says where the root has moved to",
     "restart-tree": "root and site are stopped in order, the root first, and started again, the site first",
 }
+
+
+def objection(fault: str) -> str:
+    """Why this fault can't be rehearsed here; empty: it can."""
+    return name_server.objection() if fault == DNS else ""
 
 
 class TreeRound(msgspec.Struct, frozen=True, kw_only=True):

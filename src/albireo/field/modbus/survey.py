@@ -38,7 +38,7 @@ LOOKS: Final = 4
 ZEROS_MIN: Final = 8
 """So many zero registers in a row, twice read, count as unused."""
 FALSE_MIN: Final = 64
-"""FALSE_MIN for bits, many of which are false in a plant that is well."""
+"""So many bits: in a plant that is well many of them are false."""
 
 
 class NotGiven(Enum):
