@@ -128,7 +128,7 @@ class OrderClient(AnyClient):
     def force(self, item: str, value: Value, reason: str, *, for_s: float) -> Conversation[ForcedItem]:
         """Put a value to an item in the place of what its device measures, for a time.
 
-        Everybody sees it with the quality `Good_LocalOverride`; what is measured goes on as `<item>/measured`. Nothing
+        Everybody sees it with the quality `GoodLocalOverride`; what is measured goes on as `<item>/measured`. Nothing
         is written to the device.
 
         Raises: as `write`.

@@ -9,7 +9,7 @@ side towards the device:
     carrier.py     carries out orders
     voter_line.py  carries out the requests of CORE's register voter, if this device holds its registers
 
-A lost device: every item once Bad_NoCommunication with the time of the poll that failed, one log line; at its return
+A lost device: every item once BadNoCommunication with the time of the poll that failed, one log line; at its return
 one log line and a gap record from the last value before to the first one after. Memory does not grow meanwhile.
 
 Standing by: no sample and no write leaves; CORE is told so at once, and each second that the adapter is there. Acting

@@ -125,7 +125,7 @@ def test_a_gap_before_the_first_sample_is_no_lost_time(twice: Path) -> None:
 
 
 def test_lost_data_that_a_device_tells_of_stay_its_own(twice: Path) -> None:
-    """A sample with the quality Bad_DataLost is bad over midnights, and no gap."""
+    """A sample with the quality BadDataLost is bad over midnights, and no gap."""
     assert total(read(twice, "availability"), 2, "bad_ns") == DAY + 13 * HOUR
     assert total(read(twice, "availability"), 2, "lost_ns") == 0
 

@@ -4,12 +4,12 @@ A poll reads every block once (reader.py). An answer means for the items that we
 
     data                    decoded; the quality is the value's own
     illegal function,       it is learnt which of them the device reads; one that it refuses alone is
-    address, value          Bad_ConfigurationError and tried again now and then
-    gateway 10, 11          Bad_NoCommunication: the unit behind the gateway is away
+    address, value          BadConfigurationError and tried again now and then
+    gateway 10, 11          BadNoCommunication: the unit behind the gateway is away
     busy 5, 6               asked again within the poll, then as any other
-    any other exception,    learnt in the same way; one that is refused alone is Bad_DeviceFailure, tried again in the
+    any other exception,    learnt in the same way; one that is refused alone is BadDeviceFailure, tried again in the
     an answer that fits not next poll and then every few seconds
-    no answer               asked again `retries` times, then Bad_NoCommunication for the unit, which is away; when no
+    no answer               asked again `retries` times, then BadNoCommunication for the unit, which is away; when no
                             unit of the connection answers, the device is lost
 
 Spec: MODBUS Application Protocol V1.1b3, 7; docs/adapters/modbus.md; ADR-0030, 0033, 0166.

@@ -4,10 +4,10 @@ A layout is worked out once from the item table. A poll then costs a fixed numbe
 however many items there are.
 
 Rules for what a device may say:
-- NaN is a sensor that has no value: Bad_SensorFailure. Infinities are Bad_OutOfRange.
+- NaN is a sensor that has no value: BadSensorFailure. Infinities are BadOutOfRange.
 - A float32 is the shortest decimal that tells it from its neighbours, 40.1 and not 40.099998474121094 (ADR-0262).
-- A uint64 above 2**63 - 1 does not fit the stored type: Bad_OutOfRange.
-- A string ends at its first NUL; bytes that are not UTF-8 are replaced and the value is Uncertain_SubNormal.
+- A uint64 above 2**63 - 1 does not fit the stored type: BadOutOfRange.
+- A string ends at its first NUL; bytes that are not UTF-8 are replaced and the value is UncertainSubNormal.
 
 Spec: MODBUS Application Protocol V1.1b3, 4.2 (big-endian within a register); the order of registers is not
 standardised, hence `word_order`; ADR-0034.

@@ -1,7 +1,7 @@
 """Line reader: asks the units of one connection for their blocks, so that one that is silent costs itself only.
 
     a unit answers        its blocks are read in each poll, in the parts that the device is known to read (learnt.py)
-    it answers nothing    away: its items are Bad_NoCommunication, and it is asked again, once, after every other unit,
+    it answers nothing    away: its items are BadNoCommunication, and it is asked again, once, after every other unit,
                           every AWAY_RETRY_NS, and no more than a share of the time goes into all that are away
     one part is silent    that part is refused, as by an exception: some devices do not answer for what they lack
     exception 10, 11      as silence, but the gateway is there

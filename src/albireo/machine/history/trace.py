@@ -165,7 +165,7 @@ def interpolated(
 ) -> tuple[Floats, Ints]:
     """Value and StatusCode at each of `at_ns` (Part 13, 5.4.3.4, 3.1.8).
 
-    Usable rows on both sides: on the line between them, or the earlier one where `is_stepped`; Uncertain_DataSubNormal
+    Usable rows on both sides: on the line between them, or the earlier one where `is_stepped`; UncertainDataSubNormal
     when rows that are not usable lie between. Only an earlier one: it is extrapolated as a step, uncertain. A hole is
     not bridged: from it to the next usable row there is no data.
     """

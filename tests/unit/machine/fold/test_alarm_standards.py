@@ -5,7 +5,7 @@ design, out of service, chattering, stale) and OPC UA Part 9 v1.05, by clause. T
 rows are ASSUMED from what is published of it, and so carry no clause.
 
 A story is words with spaces between them:  12.5  a sample;  12.5?  under Bad;  12.5~  under Uncertain;  12.5!  under
-Bad_NoCommunication;  nan;  +3s +500ms  time;  off on  the suppressing item;  ann:ack  an operator's action.
+BadNoCommunication;  nan;  +3s +500ms  time;  off on  the suppressing item;  ann:ack  an operator's action.
 """
 
 import re

@@ -10,7 +10,7 @@ Late data never becomes the live value
     A device sample older, by source time, than the newest one of its item is history only; it is counted.
     - A sample whose source time is its node time was stamped by nobody but the node. It takes part in no comparison:
       it is live as it comes, and so is the one after it.
-    - A sample of the adapter about a device out of reach (`Bad_NoCommunication` and its like) has the node's time too:
+    - A sample of the adapter about a device out of reach (`BadNoCommunication` and its like) has the node's time too:
       it is live at once, and the device's next sample is compared with its last one.
     - A device's clock may be set back, and the item must not be blind until the clock has caught up. A replay of old
       data runs faster than time, a clock does not: when for `CLOCK_BACK_NS` of log time an item gave only late samples,

@@ -2,7 +2,7 @@
 
 The item's own series is the effective one, which everybody reads under its name. As long as a force lasts
 
-    item             what it is forced to, as samples of CORE with the quality Good_LocalOverride
+    item             what it is forced to, as samples of CORE with the quality GoodLocalOverride
     item/measured    the samples of its device, as they come: an item of CORE, declared when it is first forced
 
              ItemForced appended               folded
