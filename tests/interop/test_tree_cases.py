@@ -36,7 +36,7 @@ def test_a_case_of_a_site_is_acknowledged_at_the_root(tmp_path: Path) -> None:
             with pytest.raises(NodeRefused, match="no open case 4711"):
                 client.act(Action.ACK, 4711, "", node="north")
             told = shown(nodes[ROOT], "cases", "ack", f"north:{case.case_id}", "--user", "ann", "--comment", "seen")
-            assert told == {"cases": [], "elsewhere": [f"north:{case.case_id}"]}
+            assert told == {"cases": [], "elsewhere": [f"north:{case.case_id}"], "refused": [], "not_tried": []}
             open_case(client, is_acked=True)
             with connect(nodes[NORTH].endpoint, timeout_s=PATIENCE_S) as there:
                 assert [one.is_acked for one in there.cases() if one.case_id == case.case_id] == [True]

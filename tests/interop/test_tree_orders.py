@@ -44,7 +44,7 @@ def test_what_can_not_be_meant_is_refused_at_the_root(tmp_path: Path) -> None:
     def story_of() -> int:
         with device(nodes[NORTH], nodes[ROOT]) as adapter, connect(nodes[ROOT].endpoint) as client:
             for name, value, words in (
-                ("north:speed", 101.0, "outside 0.0..100.0"),
+                ("north:speed", 101.0, "101 is above the maximum 100"),
                 ("north:other", 1.0, "no item"),
                 ("south:speed", 1.0, "nothing is known of a node 'south'"),
                 ("north:core/turn_ms", 1.0, "not writable"),

@@ -7,22 +7,11 @@ from typing import Any, Final, TypeVar
 from albireo.model import quality
 from albireo.model.case import Shelving
 from albireo.model.instant import MS, SECOND
-from albireo.model.value import Value, number_text
 
 HIGH: Final = 600
 """Severity from which on a case of a node itself stands among those of the plant."""
 _Row = TypeVar("_Row")
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60))
-
-
-def value_text(value: Value | None, unit: str = "") -> str:
-    """A value as an operator reads it, with all its digits; unknown is a dash, never a zero."""
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = value if isinstance(value, str) else number_text(value)
-    return f"{text} {unit}" if unit else text
 
 
 def moment_text(wall_ns: int) -> str:

@@ -33,6 +33,16 @@ def number_text(number: float) -> str:
     return str(number).removesuffix(".0")
 
 
+def value_text(value: Value | None, unit: str = "") -> str:
+    """A value as a person reads it, with all its digits; unknown is a dash, never a zero."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = value if isinstance(value, str) else number_text(value)
+    return f"{text} {unit}" if unit else text
+
+
 def difference(one: float, other: float) -> float:
     """The double nearest to what `one` is above `other` as decimals: 40.3 is 0.1 above 40.2 (ADR-0262)."""
     return float(Decimal(str(one)) - Decimal(str(other)))

@@ -2,10 +2,9 @@
 
 import pytest
 
-from albireo.cli.display import value_text
 from albireo.cli.view.screen import range_text
 from albireo.model.item import DataItem, KnownItem
-from albireo.model.value import ItemId, Value, ValueType
+from albireo.model.value import ItemId, Value, ValueType, value_text
 
 
 @pytest.mark.parametrize(

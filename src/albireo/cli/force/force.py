@@ -3,13 +3,14 @@
 import click
 import msgspec
 
-from albireo.cli.display import left_text, quality_text, time_text, value_text, who_text
+from albireo.cli.display import left_text, quality_text, time_text, who_text
 from albireo.cli.node.write import NegativeNumbers, known_item, parsed
 from albireo.cli.output import Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.cli.timespan import DURATION
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
+from albireo.model.value import value_text
 
 
 @click.command("force", cls=NegativeNumbers)

@@ -7,13 +7,14 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from albireo.cli.display import HIGH, is_diagnostic, moment_text, not_heard_text, state_text, value_text
+from albireo.cli.display import HIGH, is_diagnostic, moment_text, not_heard_text, state_text
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed
 from albireo.cli.target import Place, failure_of, node_client, place_option, user_option
 from albireo.cli.timespan import SecondsType
 from albireo.client import Client, ClientError, NodeRefused
 from albireo.client.nodes import nodes_of
 from albireo.model.case import Action, Case, ItemCase, Shelving, case_label, label_parts
+from albireo.model.value import value_text
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

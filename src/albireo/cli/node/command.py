@@ -3,12 +3,13 @@
 import click
 import msgspec
 
-from albireo.cli.display import time_text, value_text, who_text
+from albireo.cli.display import time_text, who_text
 from albireo.cli.output import Failure, Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.cli.timespan import WholeNumber
 from albireo.codec.questions.orders import COMMANDS_TOLD
 from albireo.model.tree.course import CommandCourse
+from albireo.model.value import value_text
 
 
 @click.group("command")

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from albireo.cli.display import moment_text, value_text, who_text
+from albireo.cli.display import moment_text, who_text
 from albireo.cli.node.far_history import (
     as_far_as_it_came,
     cut_failure,
@@ -19,6 +19,7 @@ from albireo.cli.target import FarNode, Place, node_client, place_option, refuse
 from albireo.cli.timespan import TIME, WholeNumber
 from albireo.client import HistoryCutShort
 from albireo.codec.questions.history import EventKind
+from albireo.model.value import value_text
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.below.folders import node_asked
 from albireo.node.history.errors import HistoryError, HistoryRefused

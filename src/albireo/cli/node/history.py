@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from click.core import ParameterSource
 
-from albireo.cli.display import counted, moment_text, quality_text, value_text
+from albireo.cli.display import counted, moment_text, quality_text
 from albireo.cli.node.far_history import (
     as_far_as_it_came,
     complete_to_ns,
@@ -41,6 +41,7 @@ from albireo.codec.item_kinds import ItemKinds
 from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.refusal import RefusalCode
+from albireo.model.value import value_text
 from albireo.node.history.access import HistoryAccess
 from albireo.node.history.errors import HistoryError, HistoryRefused, QueryRefused
 from albireo.node.history.per_interval import AGGREGATES, RAW, Aggregation, interval_table

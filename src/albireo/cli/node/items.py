@@ -14,13 +14,13 @@ from albireo.cli.display import (
     of_plant,
     quality_text,
     time_text,
-    value_text,
     where_listed,
 )
 from albireo.cli.output import Looks, Output, TextTable, watched
 from albireo.cli.target import Place, node_client, place_option, refused
 from albireo.client import Client
 from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.value import value_text
 
 
 @click.command("items")

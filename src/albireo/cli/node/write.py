@@ -8,7 +8,7 @@ from typing import Final
 import click
 import msgspec
 
-from albireo.cli.display import quality_text, value_text, where_listed
+from albireo.cli.display import quality_text, where_listed
 from albireo.cli.output import ExitCode, Failure, Output, printed, say
 from albireo.cli.target import Place, node_client, place_option, refused, user_option
 from albireo.cli.timespan import SecondsType
@@ -17,7 +17,7 @@ from albireo.model.command import Outcome, Receipt
 from albireo.model.item import Control
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.typed_number import value_of
-from albireo.model.value import Value
+from albireo.model.value import Value, value_text
 
 EXPIRES_S_MAX: Final = 3600.0
 """Longest time to live of an order; that of the node (machine/orders/write/orders.py), which costs 80 ms to import."""

@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.text import Text
 
 from albireo.cli.below.nodes import age_text
-from albireo.cli.display import fitted, state_text, value_text
+from albireo.cli.display import fitted, state_text
 from albireo.cli.safe_text import plain
 from albireo.cli.view.nodes import away_text, node_lines
 from albireo.cli.view.pair import is_passive, pair_lines, plain_pair
@@ -36,6 +36,7 @@ from albireo.model.case import Case
 from albireo.model.command import Outcome
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import Control, DataItem, KnownItem
+from albireo.model.value import value_text
 
 WIDTH_MIN: Final = 60
 HEIGHT_MIN: Final = 12

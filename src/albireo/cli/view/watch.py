@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from albireo.cli.display import is_diagnostic, quality_text, state_text, time_text, value_text
+from albireo.cli.display import is_diagnostic, quality_text, state_text, time_text
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, json_asked, printed, show_table, until_interrupted
 from albireo.cli.target import FarNode, Place, node_client, place_option, refused
 from albireo.cli.timespan import SecondsType
@@ -18,6 +18,7 @@ from albireo.cli.view.view import BeginScenario, LiveView
 from albireo.client import Client
 from albireo.model.case import Case, case_label
 from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.value import value_text
 from albireo.plant.tunnel.plc.wire import SOCKET_NAME
 from albireo.plant.tunnel.processes import begin
 from albireo.runtime.clock import boot_ns

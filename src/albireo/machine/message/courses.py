@@ -24,6 +24,7 @@ from albireo.model.command import Outcome
 from albireo.model.instant import LogTime, WallTime
 from albireo.model.tree.course import CommandCourse, CommandStep
 from albireo.model.tree.message import WRITE, MessageName, MessageStage
+from albireo.model.value import value_text
 
 _STAGES: Final = {Outcome.REQUESTED: MessageStage.AUTHORISED, Outcome.ACCEPTED: MessageStage.EXECUTING}
 
@@ -99,7 +100,7 @@ class Courses:
         return CommandCourse(
             command_id=command.command_id,
             kind=WRITE,
-            subject=f"{f'item {command.item_id}' if known is None else known.full_name} = {command.value}",
+            subject=f"{f'item {command.item_id}' if known is None else known.full_name} = {value_text(command.value)}",
             way=(node,),
             state=reached.value,
             user=command.user,

@@ -23,6 +23,7 @@ from albireo.model.force import MEASURED, Force
 from albireo.model.instant import WallTime
 from albireo.model.refusal import Refusal
 from albireo.model.tree.message import MessageOutcome
+from albireo.model.value import value_text
 
 
 class ForceRoot(Protocol):
@@ -52,7 +53,7 @@ class ForceItem(ItemOrder[ItemForceAsked, ForceBody]):
         return ForceBody(aim.name, asked.value, asked.for_ms)
 
     def subject(self, asked: ItemForceAsked, aim: Aim) -> str:
-        return f"{aim.full_name} = {asked.value} for {asked.for_ms / 1000:g} s"
+        return f"{aim.full_name} = {value_text(asked.value)} for {asked.for_ms / 1000:g} s"
 
     def do(self, order: OrderAtOwner[ForceBody], turn: Turn) -> OrderDone | Refusal:
         row = self._root.forcing.ask(order, turn)

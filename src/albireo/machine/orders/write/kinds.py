@@ -29,6 +29,7 @@ from albireo.model.command import Receipt
 from albireo.model.order_text import OrderText
 from albireo.model.refusal import Refusal
 from albireo.model.tree.message import AddCause, MessageName, MessageOutcome
+from albireo.model.value import value_text
 
 
 class WriteBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -81,7 +82,7 @@ class Write(ItemOrder[WriteAsked, WriteBody]):
         return WriteBody(aim.name, asked.value, asked.selection)
 
     def subject(self, asked: WriteAsked, aim: Aim) -> str:
-        return f"{aim.full_name} = {asked.value}"
+        return f"{aim.full_name} = {value_text(asked.value)}"
 
     def teller(self, question: Question, asked: WriteAsked, aim: Aim) -> ReceiptTold:
         return write_told
