@@ -9,6 +9,7 @@ import subprocess
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -130,13 +131,18 @@ def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
+@cache
+def _tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def name_of(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix()
 
 
 def imports_of(path: Path) -> Iterator[tuple[str, int]]:
     """Every imported module with its line, inside functions and `TYPE_CHECKING` as well."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree_of(path)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -200,7 +206,7 @@ def test_no_folders_import_each_other_in_a_circle() -> None:
 
 def impure_uses(path: Path) -> Iterator[str]:
     """Imports of `path` that a pure room must not have."""
-    tree = ast.parse(path.read_text())
+    tree = _tree_of(path)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in IMPURE:
             names = {f"{node.module}.{alias.name}" for alias in node.names}
@@ -241,7 +247,7 @@ def test_every_folder_is_a_package_that_says_what_it_holds() -> None:
 def imported_modules(path: Path) -> set[str]:
     """Modules of this project that `path` imports at its top, by file name; a package stands for its `__init__`."""
     found = set()
-    for node in ast.parse(path.read_text()).body:
+    for node in _tree_of(path).body:
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             names = [one for inner in node.body for one in _names_of(inner)]
         else:
@@ -288,7 +294,7 @@ def test_each_class_has_a_name_of_its_own() -> None:
     """One word per concept: two classes of one name are told apart by their imports alone."""
     defined: dict[str, list[str]] = {}
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(_tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 defined.setdefault(node.name, []).append(name_of(path))
     assert {name: places for name, places in defined.items() if len(places) > 1} == {}
@@ -298,7 +304,7 @@ def test_docstrings_name_their_subject_first() -> None:
     """The docstrings of attributes and constants count too."""
     fragments = []
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(_tree_of(path)):
             if (
                 isinstance(node, ast.Expr)
                 and isinstance(node.value, ast.Constant)
@@ -341,7 +347,7 @@ def test_only_log_and_history_sync_to_disk() -> None:
 def functions() -> Iterator[tuple[str, int]]:
     """`module:function` with its number of lines, docstring not counted."""
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(_tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 first = node.body[0]
                 is_documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
@@ -388,7 +394,7 @@ def test_every_public_list_is_sorted_true_and_pinned() -> None:
     for path in modules():
         if path.name != "__init__.py":
             continue
-        for node in ast.parse(path.read_text()).body:
+        for node in _tree_of(path).body:
             if isinstance(node, ast.Assign) and any(
                 isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets
             ):
