@@ -11,6 +11,7 @@ import ast
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "albireo"
@@ -45,6 +46,7 @@ def _place(name: str, known: dict[Module, Path]) -> Module | None:
     return next((one for one in (tuple(parts), (*parts, "__init__")) if one in known), None)
 
 
+@cache
 def house() -> dict[Module, Children]:
     """For each folder what its children import of each other."""
     known = modules()

@@ -8,7 +8,7 @@ import re
 import subprocess
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -140,16 +140,18 @@ def name_of(path: Path) -> str:
     return path.relative_to(SOURCE).as_posix()
 
 
-def imports_of(path: Path) -> Iterator[tuple[str, int]]:
+@cache
+def imports_of(path: Path) -> Sequence[tuple[str, int]]:
     """Every imported module with its line, inside functions and `TYPE_CHECKING` as well."""
+    found: list[tuple[str, int]] = []
     for node in ast.walk(_tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name_of(path)}:{node.lineno}: imports are absolute"
             module = node.module or ""
-            yield module, node.lineno
-            yield from ((f"{module}.{alias.name}", node.lineno) for alias in node.names)
+            found += [(module, node.lineno), *((f"{module}.{alias.name}", node.lineno) for alias in node.names)]
+    return found
 
 
 def floor_of(room: str) -> int:
