@@ -21,6 +21,8 @@ POINTS_MAX: Final = 4_000
 """Rows read for one trend; a finer rollup is used as long as it stays below."""
 POINTS_SHOWN: Final = 480
 """Points drawn of one trend: about one per two pixels."""
+DRAWN_MAX: Final = 1e300
+"""Size of a value up to which it is drawn: with larger ones the sums that drawing makes overflow."""
 
 Row = dict[str, Any]
 _HOUR_COLUMNS: Final = [
@@ -42,6 +44,10 @@ class Lake(msgspec.Struct, frozen=True, kw_only=True):
 
     directory: Path
     from_day: str
+    to_ns: int
+    """End of what is known. What is stamped later, by a clock that is ahead, is shown nowhere."""
+    ahead: int
+    """Number of samples that are stamped later."""
     items: dict[int, Row]
     units: dict[tuple[int, int], str]
     """Units by item and declaration: its sequence, 0 for the first one."""
@@ -64,12 +70,13 @@ class Lake(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def opened_lake(directory: Path, complete_to_ns: int) -> Lake:
-    """The tables in `directory`, as far as the report goes back.
+    """The tables in `directory`, as far as the report goes back, up to the end of what is known.
 
     Raises:
         OutputUnusable: a table can't be read.
     """
     from_day = stored.day_of(complete_to_ns - (DAYS_MAX - 1) * tables.DAY_NS)
+    from_ns = stored.day_start_ns(from_day)
 
     def whole(table: tables.LakeTable, columns: list[str] | None = None) -> pa.Table:
         since = [("day", ">=", from_day)] if table.partition_by else None
@@ -79,20 +86,27 @@ def opened_lake(directory: Path, complete_to_ns: int) -> Lake:
         found: list[Row] = whole(table).to_pylist()
         return sorted(found, key=lambda row: row[by], reverse=last_first)
 
+    def in_time(table: tables.LakeTable, by: str) -> list[Row]:
+        return [row for row in rows(table, by) if from_ns <= row[by] <= complete_to_ns]
+
+    hours = whole(tables.ROLLUP_1H, _HOUR_COLUMNS)
+    known = hours.filter(pc.less_equal(hours["bucket_ns"], complete_to_ns))
     versions = rows(tables.ITEMS_SCD, "sequence")
     units = {(row["item_id"], row["sequence"]): row["unit"] for row in versions}
     units |= {(row["item_id"], 0): row["unit"] for row in reversed(versions)}
     return Lake(
         directory=directory,
         from_day=from_day,
+        to_ns=complete_to_ns,
+        ahead=(pc.sum(hours["rows"]).as_py() or 0) - (pc.sum(known["rows"]).as_py() or 0),
         items={row["item_id"]: row for row in rows(tables.ITEMS, "item_id")},
         units=units,
         availability=whole(tables.AVAILABILITY),
-        hours=whole(tables.ROLLUP_1H, _HOUR_COLUMNS),
+        hours=known,
         gaps=rows(tables.GAPS, "from_ns", last_first=True),
         cases=rows(tables.ALARM_CASES, "case_id"),
-        rates=rows(tables.ALARM_RATE, "window_ns"),
-        floods=rows(tables.ALARM_FLOODS, "start_ns"),
+        rates=in_time(tables.ALARM_RATE, "window_ns"),
+        floods=in_time(tables.ALARM_FLOODS, "start_ns"),
         actors=rows(tables.ALARM_ACTORS, "rank"),
         standing=rows(tables.ALARM_STANDING, "standing_ns", last_first=True),
         chatter=rows(tables.ALARM_CHATTER, "activations", last_first=True),
@@ -109,6 +123,8 @@ def interesting_items(lake: Lake) -> list[int]:
         low, high = row["minimum_min"], row["maximum_max"]
         known = lake.items.get(row["item_id"], {})
         if low is not None and high > low and known.get("value_type") in (1, 2) and "/" not in known.get("name", ""):
+            largest = max(abs(high), abs(low))  # By which all are divided first: a sum of two may overflow.
+            low, high = low / largest, high / largest
             moved[row["item_id"]] = (high - low) / (abs(high) + abs(low))
     alarming = [row["item_id"] for row in lake.actors if row["item_id"] in moved]
     by_movement = sorted(moved, key=lambda item_id: (-moved[item_id], item_id))
@@ -121,7 +137,7 @@ def trend_rows(lake: Lake, item_ids: Sequence[int]) -> tuple[str, dict[tuple[int
     The hours, which are here already, say how many rows the finer ones have at most: what is too fine is not read.
     """
     columns = ["item_id", "bucket_ns", "average", "minimum", "maximum", "quality", "declared"]
-    wanted = [("item_id", "in", list(item_ids)), ("day", ">=", lake.from_day)]
+    wanted = [("item_id", "in", list(item_ids)), ("day", ">=", lake.from_day), ("bucket_ns", "<=", lake.to_ns)]
     said, found = "per hour", None
     for table, words, count in _candidates(lake, item_ids):
         said = words
@@ -135,8 +151,14 @@ def trend_rows(lake: Lake, item_ids: Sequence[int]) -> tuple[str, dict[tuple[int
     for row in sorted(known, key=lambda one: one["bucket_ns"])[-POINTS_MAX * len(item_ids) :]:
         item_id = row["item_id"]
         last[item_id] = last.get(item_id, 0) if row["declared"] is None else row["declared"]
-        rows.setdefault((item_id, last[item_id]), []).append(row | {"is_good": q.is_good(row["quality"])})
+        rows.setdefault((item_id, last[item_id]), []).append(_drawable(row) | {"is_good": q.is_good(row["quality"])})
     return said, {kind: thinned(one) for kind, one in rows.items()}
+
+
+def _drawable(row: Row) -> Row:
+    """The row without the values that can't be drawn; `is_whole`: it had none."""
+    huge = [key for key in ("average", "minimum", "maximum") if row[key] is not None and abs(row[key]) > DRAWN_MAX]
+    return row | dict.fromkeys(huge) | {"is_whole": not huge}
 
 
 def _candidates(lake: Lake, item_ids: Sequence[int]) -> list[tuple[tables.LakeTable, str, int]]:
@@ -165,6 +187,7 @@ def _joined(rows: Sequence[Row]) -> Row:
         "minimum": min(known["minimum"], default=None),
         "maximum": max(known["maximum"], default=None),
         "is_good": all(row["is_good"] for row in rows),
+        "is_whole": all(row["is_whole"] for row in rows),
     }
 
 

@@ -21,12 +21,12 @@ import msgspec
 from pyspark.sql import SparkSession
 
 import albireo
-from albireo.codec.history import BELOW, MANIFEST_NAME, BelowFolder, FileKind
+from albireo.codec.history import BELOW, MANIFEST_NAME, PREVIOUS_NAME, BelowFolder, FileKind
 from albireo.pipeline import delta, pins, tables
 from albireo.pipeline.commit import Change, TableFiles, check, commit, tended
 from albireo.pipeline.config import SHORT_ROWS_MAX, SparkConfig, spark_config
 from albireo.pipeline.delta import StagedFile, TableState, Watermark
-from albireo.pipeline.errors import OutputBusy, OutputUnusable, PipelineError
+from albireo.pipeline.errors import OutputBusy, OutputUnusable
 from albireo.pipeline.plan import LateRows, WorkPlan, base_of, is_known, news, open_from_ns, plan, with_partials
 from albireo.pipeline.runs import RUNS, RunsTable, RunTime, number_of, read_runs, staged_runs
 from albireo.pipeline.session import spark_session
@@ -299,9 +299,10 @@ def _held_output(out: Path) -> Iterator[Path]:
 
 
 def nodes_below(data: Path) -> list[BelowFolder]:
-    """Histories of nodes below in a data directory, by name; those without a manifest hold nothing yet."""
-    found = (BelowFolder.of_name(path.parent.name) for path in (data / BELOW).glob(f"*/{MANIFEST_NAME}"))
-    return sorted((one for one in found if one is not None), key=lambda one: one.name)
+    """Histories of nodes below in a data directory, by name; those that never had a manifest hold nothing yet."""
+    names = {path.parent.name for name in (MANIFEST_NAME, PREVIOUS_NAME) for path in (data / BELOW).glob(f"*/{name}")}
+    found = map(BelowFolder.of_name, sorted(names))
+    return [one for one in found if one is not None]
 
 
 def run_all(
@@ -314,7 +315,8 @@ def run_all(
 ) -> dict[str, Any]:
     """Brings up to date what `out` has of a node and, in a folder for each, of all logs of nodes below it.
 
-    Items are numbered by each log for itself, so each has tables of its own. One that can't be read stops no other.
+    Items are numbered by each log for itself, so each has tables of its own. Whatever stops the work on one of them,
+    the node's own included, stops no other.
 
     Args: as `run`; `data`: a node's data directory.
     Returns:
@@ -323,21 +325,25 @@ def run_all(
         PipelineError: the first one, when all have had their turn.
     """
     data, out = data.absolute(), out.absolute()
-    read_manifest(data / "history")
+    nodes = nodes_below(data)
+    if not nodes:
+        read_manifest(data / "history")  # No output is made for a history that is not there.
+    answer: dict[str, Any] = {}
     below: list[dict[str, Any]] = []
-    failures: list[PipelineError] = []
+    failures: list[Exception] = []
     with _held_output(out), _Spark(session, master, out) as spark:
-        answer = _run(data / "history", out, spark, progress)
-        for one in nodes_below(data):
+        for one in (None, *nodes):
             try:
-                read_manifest(data / one.path)
-                with _held_output(out / "below" / one.name) as held:
-                    found = _run(data / one.path, held, spark, progress)
-            except PipelineError as error:
+                if one is None:
+                    answer = _run(data / "history", out, spark, progress)
+                else:
+                    read_manifest(data / one.path)
+                    with _held_output(out / "below" / one.name) as held:
+                        found = _run(data / one.path, held, spark, progress)
+                    below.append({"node": one.node, "log_id": one.log_id.hex(), **found})
+            except Exception as error:  # noqa: BLE001  # Raised below: even a bug, met with one node's data, waits.
                 spark.end()  # It may be what failed.
                 failures.append(error)
-                continue
-            below.append({"node": one.node, "log_id": one.log_id.hex(), **found})
     if failures:
         raise failures[0]
     return {**answer, "below": below} if below else answer

@@ -8,11 +8,14 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from albireo.codec.history import MANIFEST_NAME, PREVIOUS_NAME, FileKind
 from albireo.codec.record import ItemDeclared, Stream
 from albireo.model.item import DataItem
 from albireo.model.value import ItemId, ValueType
-from albireo.pipeline.errors import PipelineError
+from albireo.pipeline.errors import PipelineError, SourceDamaged, SourceMissing
 from albireo.pipeline.pipeline import run, run_all
+from albireo.pipeline.report import report
+from albireo.pipeline.source import read_manifest
 from tests.parts.history import DAY_ZERO, MemoryLog
 from tests.parts.history_below import Historian, Site, damage_newest, rows, sites
 from tests.unit.pipeline.rollup_oracle import table_rows
@@ -78,3 +81,40 @@ def test_a_node_without_any_below_gives_what_it_gave(spark: SparkSession, tmp_pa
     assert summed(tmp_path / "one") == summed(tmp_path / "two")
     names = [sorted(path.name for path in (tmp_path / one).iterdir()) for one in ("one", "two")]
     assert names[0] == names[1]
+
+
+def test_whatever_stops_one_node_stops_no_other(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node's own history is damaged, that of a node below has lost its manifest: the other one has all of its own.
+
+    Then the page of the node itself can't be made, for a reason that nobody thought of.
+    """
+    data, out = tmp_path / "data", tmp_path / "out"
+    north, south = filled(data)
+    own = next(one for one in read_manifest(data / "history").of_kind(FileKind.SAMPLES))
+    intact = (data / "history" / own.path).read_bytes()
+    (data / "history" / own.path).write_bytes(bytes(own.size_bytes))
+    folder = data / north.folder.path
+    (folder / MANIFEST_NAME).rename(folder / PREVIOUS_NAME)
+    with pytest.raises(SourceDamaged, match=own.path):
+        run_all(data, out, session=spark)
+    assert summed(out / "below" / south.folder.name) == [(1, 10, 200.0, 209.0)]
+    assert not (out / "below" / north.folder.name / "report.html").exists()
+    (data / "history" / own.path).write_bytes(intact)
+    with pytest.raises(SourceMissing, match=north.folder.name):
+        run_all(data, out, session=spark)
+    assert summed(out) == [(1, 4, 900.0, 903.0)]
+    (folder / PREVIOUS_NAME).rename(folder / MANIFEST_NAME)
+    write = report.write_report
+
+    def written(path: Path, *more: Any) -> Path:
+        if path.parent == out:
+            raise OverflowError("cannot convert float infinity to integer")
+        return write(path, *more)
+
+    monkeypatch.setattr(report, "write_report", written)
+    (out / "report.html").unlink()
+    with pytest.raises(OverflowError):
+        run_all(data, out, session=spark)
+    assert (out / "below" / north.folder.name / "report.html").exists()

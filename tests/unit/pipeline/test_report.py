@@ -219,7 +219,14 @@ def test_no_tables_at_all_give_a_page(tmp_path: Path) -> None:
 
 def test_thinning_keeps_extremes_and_bad_times() -> None:
     rows: list[dict[str, Any]] = [
-        {"bucket_ns": n, "average": float(n), "minimum": float(-n), "maximum": float(n), "is_good": n != 777}
+        {
+            "bucket_ns": n,
+            "average": float(n),
+            "minimum": float(-n),
+            "maximum": float(n),
+            "is_good": n != 777,
+            "is_whole": True,
+        }
         for n in range(10_000)
     ]
     thin = lake.thinned(rows)

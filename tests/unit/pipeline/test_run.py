@@ -28,7 +28,7 @@ from albireo.pipeline.errors import (
 from albireo.pipeline.pipeline import run
 from tests.long_form import some
 from tests.parts.rollup import kernel_partials
-from tests.unit.pipeline.history_files import DAY0, LOG_ID, SECOND, HistoryWriter, Row, replaced, sample
+from tests.unit.pipeline.history_files import DAY0, LOG_ID, SECOND, HistoryWriter, Row, item, replaced, sample
 from tests.unit.pipeline.plant_rows import BEGIN, ITEMS, gaps_of, samples_of
 from tests.unit.pipeline.rollup_oracle import assert_same, rollup_by_duckdb, table_rows
 
@@ -344,6 +344,43 @@ def processes_of_spark(spark: SparkSession) -> set[tuple[int, str]]:
     context = spark.sparkContext
     assert context._gateway is not None
     return {(one.pid, one.name()) for one in psutil.Process(context._gateway.proc.pid).children(recursive=True)}
+
+
+ODD = {
+    1: [1e308, -1.7976931348623157e308, 5e-324, float("inf"), float("nan"), 20.0],
+    2: [2**63 - 1, -(2**63), 0],
+    3: ["\x00 = \u202e", "x" * 10_000],
+}
+FAR = stored.day_start_ns("2099-01-01")
+
+
+def test_odd_values_and_times_stop_neither_tables_nor_report(spark: SparkSession, tmp_path: Path) -> None:
+    """The largest numbers and the smallest, no numbers, long texts; of each item also rows of 2099 and of before 1970,
+    of one item no others."""
+    writer = HistoryWriter(tmp_path / "history")
+    units = {1: "$\x1b[0m", 2: "x" * 10_000, 3: "立方米", 4: "<b>"}
+    writer.items([item(one, f"odd_{one}", {1: 1, 2: 2, 3: 4, 4: 1}[one], unit=unit) for one, unit in units.items()])
+    times = [(one, DAY0 + at * SECOND, value) for one, values in ODD.items() for at, value in enumerate(values)]
+    times += [(one, ns, values[-1]) for one, values in ODD.items() for ns in (-(2**63), -SECOND, FAR, 2**63 - 1)]
+    times += [(4, ns, 1.0) for ns in (-(2**62), FAR)]
+    rows = [sample(*row, number) | {"node_ns": DAY0} for number, row in enumerate(times, 1)]
+    entry = writer.add(FileKind.SAMPLES, rows)
+    writer.write(
+        FileKind.PARTIALS,
+        stored.partials_path(entry.path),
+        kernel_partials(rows),
+        replaced(entry, kind=FileKind.PARTIALS),
+    )
+    writer.publish(sequence=len(rows), complete_to_ns=DAY0 + 600 * SECOND)
+    answer = run(tmp_path / "history", tmp_path / "out", session=spark)
+    minutes = table_rows(tmp_path / "out" / "tables" / "rollup_1min")
+    assert sum(row["rows"] for row in minutes) == len(rows)
+    (first,) = [row for row in minutes if (row["item_id"], row["bucket_ns"]) == (1, DAY0)]
+    assert (first["minimum"], first["maximum"]) == (-1.7976931348623157e308, 1e308)
+    page = Path(answer["report"]).read_text()
+    assert "be drawn" not in page
+    assert [year for year in ("1823", "1969", "2099", "2116") if year in page] == []
+    assert page.count("<svg") == 2 + 2
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

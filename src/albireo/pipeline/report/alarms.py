@@ -44,7 +44,7 @@ CHATTER_ACTIVATIONS: Final = 3
 CHATTER_NS: Final = MINUTE_NS
 STALE_NS: Final = DAY_NS
 WINDOWS_MAX: Final = 600_000
-"""Eleven years of 10 minutes: no wrong timestamp makes more rows than that."""
+"""Eleven years of 10 minutes, the latest: no wrong timestamp makes more rows than that."""
 _PRIORITIES: Final = {"urgent": (801, 1000), "high": (601, 800), "medium": (401, 600), "low": (1, 400)}
 """Bands of OPC UA severity."""
 
@@ -135,8 +135,9 @@ def cases(changes: DataFrame, known_to_ns: int) -> DataFrame:
 
 def rate(changes: DataFrame, from_ns: int, known_to_ns: int) -> DataFrame:
     """Annunciations per 10 minutes, from the window of `from_ns` to the last one before `known_to_ns`."""
-    first = from_ns - from_ns % WINDOW_NS
-    count = min(max(0, -(-(known_to_ns - first) // WINDOW_NS)), WINDOWS_MAX)
+    end = -(-known_to_ns // WINDOW_NS)
+    count = min(max(0, end - from_ns // WINDOW_NS), WINDOWS_MAX)
+    first = (end - count) * WINDOW_NS
     windows = changes.sparkSession.range(count).select((F.col("id") * WINDOW_NS + first).alias("window_ns"))
     seen = (
         changes.where("annunciated > 0")

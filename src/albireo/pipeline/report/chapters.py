@@ -2,7 +2,7 @@
 
 import datetime as dt
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from albireo.codec.history import FileKind, Manifest
 from albireo.pipeline import tables
-from albireo.pipeline.lake import DAYS_MAX, Lake, Row, interesting_items, trend_rows
+from albireo.pipeline.lake import DAYS_MAX, DRAWN_MAX, Lake, Row, interesting_items, trend_rows
 from albireo.pipeline.report import charts
 from albireo.pipeline.report.alarms import WINDOW_NS
 
@@ -35,6 +35,13 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """`normal`, `warning` or `alarm`; said in words too."""
 
 
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
+    """A drawing, or the word that there is none."""
+
+    caption: str = ""
+    svg: str = ""
+
+
 class Section(msgspec.Struct, frozen=True, kw_only=True):
     """One chapter of the page."""
 
@@ -42,8 +49,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     text: str = ""
     figures: tuple[Figure, ...] = ()
-    drawings: tuple[str, ...] = ()
-    """SVG."""
+    drawings: tuple[Drawing, ...] = ()
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     empty: str = ""
@@ -90,14 +96,23 @@ def span(ns: float | None) -> str:
 
 
 def _total(table: pa.Table, name: str) -> float:
-    return pc.sum(table[name]).as_py() or 0 if table.num_rows else 0
+    """Sum of a column, of floats: nanoseconds of 4,000 items in a month are more than 64 bits hold."""
+    return pc.sum(table[name].cast(pa.float64())).as_py() or 0
+
+
+def _drawn(draw: Callable[[Sequence[Row]], str], rows: Sequence[Row], caption: str = "") -> Drawing:
+    """The drawing; one that fails is told in its place, and stops neither the page nor what is made after it."""
+    try:
+        return Drawing(caption=caption, svg=draw(rows))
+    except Exception as error:  # noqa: BLE001  # matplotlib raises whatever an odd number makes of its sums.
+        return Drawing(caption=f"{caption} This can't be drawn ({type(error).__name__}: {error}).".strip())
 
 
 def _overview(lake: Lake, manifest: Manifest) -> Section:
     known, good = _total(lake.availability, "known_ns"), _total(lake.availability, "good_ns")
     begin = pc.min(lake.hours["bucket_ns"]).as_py() if lake.hours.num_rows else None
     first = max(begin, _begin_ns(manifest)) if begin is not None else manifest.complete_to_ns
-    annunciations = sum(row["annunciations"] for row in lake.rates)
+    annunciations = sum(row["annunciations"] for row in lake.cases)
     share = good / known if known else None
     figures = (
         Figure(label="Items", value=f"{len(lake.items):,}", note="declared"),
@@ -141,12 +156,12 @@ def _availability(lake: Lake) -> Section:
             (row for row in summed if row["known_ns_sum"] and row["good_ns_sum"] < row["known_ns_sum"]),
             key=lambda row: (row["good_ns_sum"] / row["known_ns_sum"], row["item_id"]),
         )
-    drawings: tuple[str, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
     if lake.hours.num_rows:
         hours = lake.hours.group_by("bucket_ns").aggregate(
             [*((name, "sum") for name in ("good_ns", "uncertain_ns", "bad_ns", "lost_ns")), ("item_id", "count")]
         )
-        drawings = (charts.quality_bars(sorted(hours.to_pylist(), key=lambda row: row["bucket_ns"])),)
+        drawings = (_drawn(charts.quality_bars, sorted(hours.to_pylist(), key=lambda row: row["bucket_ns"])),)
     return Section(
         anchor="availability",
         title="Availability",
@@ -175,7 +190,7 @@ def _alarms(lake: Lake) -> Section:
         title="Alarm system",
         text="Annunciations are activations that an operator could see: not shelved, suppressed or out of service.",
         figures=(*_load_figures(lake), *_handling_figures(lake)),
-        drawings=(charts.rate_bars(lake.rates),) if lake.rates else (),
+        drawings=(_drawn(charts.rate_bars, lake.rates),) if lake.rates else (),
     )
 
 
@@ -300,7 +315,7 @@ def _trends(lake: Lake) -> Section:
     chosen = interesting_items(lake)
     table, rows = trend_rows(lake, chosen)
     drawings = tuple(
-        charts.trend(lake.name(item_id), lake.unit(item_id, declared), drawn)
+        _drawn(charts.trend, drawn, _caption(lake, item_id, declared, drawn))
         for chosen_id in chosen
         for (item_id, declared), drawn in rows.items()
         if item_id == chosen_id
@@ -315,14 +330,21 @@ def _trends(lake: Lake) -> Section:
     )
 
 
+def _caption(lake: Lake, item_id: int, declared: int, rows: Sequence[Row]) -> str:
+    unit = lake.unit(item_id, declared)
+    left_out = "" if all(row["is_whole"] for row in rows) else f" (values beyond ±{DRAWN_MAX:g} are left out)"
+    return lake.name(item_id) + (f" [{unit}]" if unit else "") + left_out
+
+
 def _facts(lake: Lake, manifest: Manifest, counts: Mapping[str, int]) -> Section:
     kept = sum(one.rows for one in manifest.of_kind(FileKind.SAMPLES))
     taken = int(_total(lake.hours, "rows"))
+    ahead = f"; {lake.ahead:,} are stamped later than anything is known, and left out" if lake.ahead else ""
     text = (
         f"From {len(manifest.files):,} files of the history with {kept:,} sample rows, complete to "
         f"{moment(manifest.complete_to_ns)} UTC (log {manifest.log_id[:8] or '–'}, position {manifest.position}); "
-        f"{taken:,} samples of the last {DAYS_MAX} days are reported here. Averages are time-weighted and stepped, "
-        "after OPC UA Part 13. The tables beside this page are Delta tables."
+        f"{taken:,} samples of the last {DAYS_MAX} days are reported here{ahead}. Averages are time-weighted and "
+        "stepped, after OPC UA Part 13. The tables beside this page are Delta tables."
     )
     return Section(
         anchor="facts",

@@ -50,8 +50,11 @@ _STYLE: Final = {
 _WIDTH_IN: Final = 9.0
 
 
-def trend(name: str, unit: str, rows: Sequence[Row]) -> str:
+def trend(rows: Sequence[Row]) -> str:
     """Average as a line, minimum to maximum as a band, times that were not good hatched.
+
+    The page writes name and unit beside it: of texts of others, which may hold formulas, letters that no font has, or
+    thousands of letters, matplotlib gets none.
 
     Args:
         rows: of one item, sorted by time: bucket_ns, average, minimum, maximum, is_good.
@@ -65,8 +68,6 @@ def trend(name: str, unit: str, rows: Sequence[Row]) -> str:
         axes.step(times, middle, where="post", color=_LINE, linewidth=1.2)
         for begin, end in _bad_spans(rows):
             axes.axvspan(_time(begin), _time(end), facecolor="none", edgecolor=_WARNING, hatch="///", linewidth=0)
-        # A unit may hold a `$`, which matplotlib would take for a formula.
-        axes.set_title(f"{name} [{unit}]" if unit else name, loc="left", fontsize=10, parse_math=False)
         return _svg(figure, axes)
 
 
@@ -78,10 +79,12 @@ def rate_bars(rows: Sequence[Row]) -> str:
     """
     with mpl.rc_context(_STYLE):
         figure, axes = _axes(2.0)
-        times = [_time(row["window_ns"]) for row in rows]
-        colours = [_ALARM if row["is_flood"] else _NORMAL for row in rows]
+        seen = [row for row in rows if row["annunciations"]]
+        times = [_time(row["window_ns"]) for row in seen]
+        colours = [_ALARM if row["is_flood"] else _NORMAL for row in seen]
         width = 0.9 * WINDOW_NS / DAY_NS
-        axes.bar(times, [row["annunciations"] for row in rows], width=width, align="edge", color=colours)
+        axes.bar(times, [row["annunciations"] for row in seen], width=width, align="edge", color=colours)
+        axes.set_xlim(_time(rows[0]["window_ns"]), _time(rows[-1]["window_ns"] + WINDOW_NS))
         axes.axhline(FLOOD_BEGINS, color=_ALARM, linewidth=0.8, linestyle="--")
         axes.text(
             1.0, FLOOD_BEGINS, "flood", color=_ALARM, ha="right", va="bottom", transform=axes.get_yaxis_transform()
