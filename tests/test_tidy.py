@@ -66,7 +66,7 @@ FLOORS_INSIDE = {
     "cli": (
         ("acting", "display", "end_with_parent", "safe_text", "timespan"),
         ("output",),
-        ("place", "process", "saved_sites", "topology_file"),
+        ("findings", "place", "process", "saved_sites", "topology_file"),
         ("target",),
         ("chp", "completion", "pipeline"),
         ("below", "hexabus", "pair", "message", "proof"),

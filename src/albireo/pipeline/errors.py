@@ -20,6 +20,17 @@ INSTALL: Final = "`make spark` in the checkout of Albireo installs it"
 """The one way to Spark, and to the Java that comes with it (ADR-0003)."""
 
 
+FOREIGN_TEXT_MAX: Final = 300
+"""Characters of a foreign error's text that go into ours."""
+
+
+def foreign_text(error: Exception) -> str:
+    """Cause that an error of Spark tells: its first line, or that of Java, which stands behind the name of a call."""
+    first, _, rest = str(error).strip().partition("\n")
+    said = rest.partition("\n")[0].lstrip(": ") if first.startswith("An error occurred while calling") else ""
+    return (said or first or "no reason given")[:FOREIGN_TEXT_MAX]
+
+
 class PipelineError(Exception):
     """Carries what a user needs: what is wrong, and the remedy."""
 

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from albireo.pipeline.errors import JavaMissing
+from albireo.pipeline.surroundings import cleaned
 
 JAVA_VERSION_MIN: Final = 17
 VECTOR_FLAG: Final = "--add-modules=jdk.incubator.vector"
@@ -121,6 +122,7 @@ def _version(executable: Path, *flags: str) -> int | str:
             text=True,
             errors="replace",
             timeout=ANSWER_TIMEOUT_S,
+            env=cleaned(os.environ),
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

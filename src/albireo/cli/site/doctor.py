@@ -4,11 +4,9 @@ from pathlib import Path
 
 import click
 
-from albireo.cli.output import ExitCode, Output, Shown, TextTable, printed
+from albireo.cli.output import Output, printed
 from albireo.cli.place import DIRECTORY, FILE
 from albireo.cli.site import plc_voter
-
-_SIGNS = {"good": "good", "warning": "WARNING", "failed": "FAILED", "unknown": "unknown"}
 
 
 @click.group("doctor", invoke_without_command=True)
@@ -29,6 +27,7 @@ def command(ctx: click.Context, data: Path, file: Path | None) -> Output | None:
     """
     if ctx.invoked_subcommand is not None:
         return None
+    from albireo.cli.findings import told
     from albireo.cli.site import checkup
     from albireo.cli.site.device_look import devices
     from albireo.cli.topology_file import read_topology
@@ -36,13 +35,7 @@ def command(ctx: click.Context, data: Path, file: Path | None) -> Output | None:
     loaded = read_topology(file) if file else None
     findings = checkup.examine(data, loaded.topology if loaded else None)
     findings += devices(loaded) if loaded else []
-    worst = next((status for status in ("failed", "warning") if any(one.status == status for one in findings)), "good")
-    text: list[Shown] = [
-        TextTable(("state", "what", "found"), ((_SIGNS[one.status], one.name, one.value) for one in findings)),
-        *(f"{one.name}: {one.remedy}" for one in findings if one.remedy),
-    ]
-    code = ExitCode.FAILED if worst == "failed" else ExitCode.GOOD
-    return Output({"worst": worst, "checks": findings}, text, exit_code=code)
+    return told(findings)
 
 
 command.add_command(plc_voter.command)
