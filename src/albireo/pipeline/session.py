@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -225,20 +225,15 @@ def _end(gateway: Any) -> None:
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
     """These variables and no others: PySpark and its launcher take them from our own environment only."""
     before = dict(os.environ)
-    changed = {name for name in before.keys() | values.keys() if before.get(name) != values.get(name)}
-    _put(changed, values)
+    for name in before.keys() - values.keys():
+        del os.environ[name]
+    os.environ.update(values)
     try:
         yield
     finally:
-        _put(changed, before)
-
-
-def _put(names: Collection[str], values: Mapping[str, str]) -> None:
-    for name in names:
-        if name in values:
-            os.environ[name] = values[name]
-        else:
+        for name in values.keys() - before.keys():
             os.environ.pop(name, None)
+        os.environ.update(before)
 
 
 @contextlib.contextmanager
