@@ -93,6 +93,10 @@ class Way(Lines):
         if reached:
             cause = f"{cause}; {reached} is there, and no member that acts answered"
             return NodeUnreachable("; ".join([cause, *fates]), "look at `albireo status`; name both members of a pair")
+        if any(self.fate(line) == ConnectionEvent.NOT_IN_TIME.value for line in down):
+            return NodeUnreachable(
+                "; ".join([cause, *fates]), "is it a node? If so try again: its way is slow, or busy"
+            )
         return NodeUnreachable("; ".join([cause, *fates]), "start the node: albireo node run, or mend the way to it")
 
     def _key_remedy(self, fate: str, to: LineTo) -> str:

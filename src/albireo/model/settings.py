@@ -144,7 +144,7 @@ class ReplicationSettings(Config, frozen=True):
 
 
 class LimitSettings(Config, frozen=True):
-    """`[limits]`: sizes of the tables in which every name takes a place."""
+    """`[limits]`: sizes of the tables in which every name takes a place, and the patience of links."""
 
     producers_max: Annotated[int, Meta(ge=1, le=16_384)] = 4_096
     """Names of producers; the hello of one more is refused. Every name is part of every snapshot."""
@@ -160,6 +160,16 @@ class LimitSettings(Config, frozen=True):
     forget_producers_days: Annotated[int, Meta(ge=0, le=3_650)] = 90
     """Time without a record after which a producer that owns no items is forgotten, of the wall clock and of time that
     the node ran, both; 0: never. A program that sends again after that has to be started anew."""
+    handshake_least_ms: Annotated[int, Meta(ge=500, le=120_000)] = 2_000
+    """Time that a peer which this node dials has at first to prove its key; it gets more as the way needs more. A
+    handshake takes four round trips."""
+    handshake_most_ms: Annotated[int, Meta(ge=500, le=120_000)] = 15_000
+    """Most of that, and the time that this node gives to whoever dials it: a round trip of 3 s. Until it is over a
+    stranger takes a place among 1,024 connections."""
+
+    def __post_init__(self) -> None:
+        if self.handshake_least_ms > self.handshake_most_ms:
+            raise ValueError("handshake_least_ms must be at most handshake_most_ms")
 
 
 ACTIVATIONS_MAX: Final = 16

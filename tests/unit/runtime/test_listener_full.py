@@ -10,6 +10,7 @@ from albireo.runtime import Reach
 from albireo.runtime.link import curve, dialing, tcp
 from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews
 from albireo.runtime.link.dialing import connections_max
+from albireo.runtime.link.patience import PatienceBounds
 from albireo.runtime.link.probe import reach
 from tests.parts.transport import heard, key_pair, two_ends, until
 from tests.parts.waiting import PATIENCE_S
@@ -26,11 +27,11 @@ def knock(endpoint: str) -> socket.socket:
 def test_above_a_number_of_connections_new_ones_get_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No answer is no refusal, which would say that the process is gone."""
     monkeypatch.setattr(dialing, "CONNECTIONS_MAX", MOST)
-    monkeypatch.setattr(curve, "HANDSHAKE_MS", 3_600_000)  # They end when this test ends them.
 
     async def story() -> None:
         server_keys, client_keys = key_pair(tmp_path)
         async with two_ends(tmp_path) as (server, client):
+            server.actor.tcp.bounds = PatienceBounds(least_ms=2000, most_ms=3_600_000)  # This test ends them.
             bound = server.bind(server_keys)
             (listener,) = server.actor._tcp._listeners
             link = client.connect(bound.endpoint, client_keys)

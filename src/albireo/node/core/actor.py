@@ -61,6 +61,7 @@ from albireo.node.membership.membership import Membership
 from albireo.node.membership.private_log import OneLetter, PrivateLog, append_all, opened, whole
 from albireo.runtime import ActorContext, Letter, Link, TurnLimits
 from albireo.runtime.errors import ConfigurationRefused, StoreRefused
+from albireo.runtime.link.patience import bounds_of
 
 FOR_MEMBERSHIP: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, Carry, HistoryTold)
 """Messages of the local link that the membership may want; all others are for the root machine."""
@@ -127,7 +128,7 @@ class Core:
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
-        actor.turn_limits = TURN_LIMITS
+        actor.turn_limits, actor.tcp.bounds = TURN_LIMITS, bounds_of(self._arguments.limits)
         arguments, pair = self._arguments, self._arguments.pair
         identity = StoreIdentity(cluster=arguments.cluster, node=arguments.node)
         if pair is not None:

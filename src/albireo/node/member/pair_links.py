@@ -42,12 +42,13 @@ class PairLinks:
         self._refuse = refuse
         other = arguments.other_place
         limits = msgspec.structs.replace(TCP_LIMITS, silence_ms=LINK_SILENCES * arguments.config.silence_ns // MS)
+        near = msgspec.structs.replace(limits, is_near=True)
         self.voters = {
             name: actor.connect_tcp(name, at, keys, limits, hears=_only(name, KeyedEnd.TO_WITNESS))
             for name, at in arguments.witnesses.items()
         }
         self.others: list[Link] = [
-            actor.connect_tcp(f"peer.{path}", endpoint, keys, limits, peer=other)
+            actor.connect_tcp(f"peer.{path}", endpoint, keys, near, peer=other)
             for path, endpoint in enumerate(arguments.other)
         ]
         self.own: list[Link] = [

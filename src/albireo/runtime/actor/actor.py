@@ -141,7 +141,7 @@ class ActorContext:
         self._logger = self._connected("logger", _LOGGER_LIMITS, new_identity(self.name), lambda _: None)
         self.log = Journal(self.name, self._deliver, wall_ns, boot_ns, supervised.log_level if supervised else "info")
         """`actor.log.info("event_name", field=value)`"""
-        self._tcp = TcpLinks(self._links.sockets, self.name, self.call, self.log)
+        self._tcp = self.tcp = TcpLinks(self._links.sockets, self.name, self.call, self.log)
         self.key_trouble = self._tcp.key_trouble
         self._probes = Probes(self.call)
         self._boot: Link | None = None

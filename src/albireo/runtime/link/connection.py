@@ -34,6 +34,7 @@ class ConnectionEvent(Enum):
     PROVEN = "handshake done"
     REFUSED = "our key is not trusted there"
     BROKEN_OFF = "handshake broken off: the other side has another key, or went away"
+    NOT_IN_TIME = "handshake not done in time: the way there is slow or loses much, or no node answers at its end"
     ENDED = "connection ended"
     RETRIED = "tried again"
 

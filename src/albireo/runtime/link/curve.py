@@ -17,11 +17,8 @@ from albireo.runtime.errors import EndpointRefused
 from albireo.runtime.link.key_files import KeyPair
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import SyncSocket
+from albireo.runtime.link.patience import BOUNDS, CONNECT_MS
 
-CONNECT_TIMEOUT_MS: Final = 1000
-"""Time after which an attempt that nobody answers is given up; the kernel alone would try for two minutes."""
-HANDSHAKE_MS: Final = 2000
-"""Time after which a peer that has not proven its key is cut off."""
 KEEPALIVE_S: Final = 5
 """Idle time after which the kernel checks a connection, so that one to a vanished peer is cleared away."""
 _ENDPOINT = re.compile(r"tcp://(\[[0-9a-fA-F:.]+\]|[^\s/:\[\]]+):([0-9]{1,5}|\*)")
@@ -65,7 +62,7 @@ def check(endpoint: str, keys: Keys | None) -> None:
         )
 
 
-def prepare(socket: SyncSocket, endpoint: str, keys: Keys | None) -> None:
+def prepare(socket: SyncSocket, endpoint: str, keys: Keys | None, handshake_ms: int = BOUNDS.most_ms) -> None:
     """Set the options of every TCP link, before its first bind or connect.
 
     Nothing is held for a peer that is not there, whatever the limits say: it would arrive stale, and a queue that
@@ -75,20 +72,20 @@ def prepare(socket: SyncSocket, endpoint: str, keys: Keys | None) -> None:
         EndpointRefused: it is no endpoint, or may not be used without keys.
     """
     check(endpoint, keys)
-    set_times(socket, endpoint)
+    set_times(socket, endpoint, handshake_ms)
     if socket.getsockopt(zmq.TYPE) == zmq.DEALER:
         socket.setsockopt(zmq.IMMEDIATE, 1)
 
 
-def set_times(socket: SyncSocket, endpoint: str) -> None:
-    """Set after which times connections count as ended.
+def set_times(socket: SyncSocket, endpoint: str, handshake_ms: int = BOUNDS.most_ms) -> None:
+    """Set after which times connections count as ended; `handshake_ms`: time for a peer to prove its key.
 
     ZMTP heartbeats stay off: they prove only that libzmq's thread lives, and libzmq 4.3.5 aborts the whole process when
     one is due on a broken connection whose receive queue is full (libzmq issues 3937, 4364; seen here).
     """
     take_address(socket, host_and_port(endpoint)[0])
-    socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_TIMEOUT_MS)
-    socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    socket.setsockopt(zmq.CONNECT_TIMEOUT, CONNECT_MS)
+    socket.setsockopt(zmq.HANDSHAKE_IVL, handshake_ms)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
     socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_S)
     socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, 1)

@@ -28,6 +28,7 @@ from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Dia
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
 from albireo.runtime.link.names import NAMES, is_number
+from albireo.runtime.link.patience import BOUNDS, Patience, PatienceBounds
 from albireo.runtime.link.port import Port, answer, is_socket, opened
 
 CONNECTIONS_MAX: Final = 1024
@@ -63,13 +64,21 @@ class Listener:
     answer to new ones, which is no refusal either, until some have ended: at the latest when their time is over.
     """
 
-    def __init__(self, link: Link, socket: SyncSocket, endpoint: str, keys: Keys | None, domain: str) -> None:
+    def __init__(
+        self,
+        link: Link,
+        socket: SyncSocket,
+        endpoint: str,
+        keys: Keys | None,
+        domain: str,
+        bounds: PatienceBounds = BOUNDS,
+    ) -> None:
         """`domain`: name under which the ZAP handler knows this listener.
 
         Raises:
             EndpointRefused: it is no endpoint, or may not be used without keys.
         """
-        curve.prepare(socket, endpoint, keys)
+        curve.prepare(socket, endpoint, keys, bounds.most_ms)
         self.link = link
         link.endpoint = endpoint
         if keys is not None:
@@ -188,16 +197,25 @@ class Dialer:
     """One connection to one named peer."""
 
     def __init__(
-        self, link: Link, socket: SyncSocket, endpoint: str, keys: Keys | None, peer: str, silent_looks: int = 0
+        self,
+        link: Link,
+        socket: SyncSocket,
+        endpoint: str,
+        keys: Keys | None,
+        peer: str,
+        silent_looks: int = 0,
+        patience: Patience | None = None,
     ) -> None:
         """
         Args:
             peer: name of the peer whose key is expected.
             silent_looks: see `LinkSilence`; 0: the peer may be silent.
+            patience: none: that of a peer which may be far.
         Raises:
             EndpointRefused: it is no endpoint, or may not be used without keys.
         """
-        curve.prepare(socket, endpoint, keys)
+        self._patience = patience or Patience(BOUNDS)
+        curve.prepare(socket, endpoint, keys, self._patience.handshake_ms)
         self.link = link
         link.endpoint = endpoint
         link.peer = peer if keys is not None else ""
@@ -228,6 +246,9 @@ class Dialer:
         if self._keys is not None:
             curve.call_as(self._socket, self._keys.pair, server)
         curve.take_address(self._socket, address)
+        self._socket.setsockopt(zmq.CONNECT_TIMEOUT, self._patience.connect_ms)
+        self._socket.setsockopt(zmq.HANDSHAKE_IVL, self._patience.handshake_ms)
+        self._patience.begin(boot_ns())
         self._made_with = (self._keys.public if self._keys is not None else "", way)
         self._dialled = f"tcp://[{address}]:{self._port}" if ":" in address else f"tcp://{address}:{self._port}"
         self._socket.connect(self._dialled)
@@ -235,7 +256,16 @@ class Dialer:
 
     def takes(self, news: ConnectionNews) -> ConnectionEvent | None:
         """The event that these news mean; None: they are of a connection that was hung up, or mean nothing."""
-        return None if self._dialling is None else self._dialling.takes(news)
+        if self._dialling is None:
+            return None
+        event, now = self._dialling.takes(news), boot_ns()
+        if news.event is ConnectionEvent.CONNECTED:
+            self._patience.begin(now)
+        elif event is ConnectionEvent.PROVEN:
+            self._patience.proven(now)
+        elif event is ConnectionEvent.BROKEN_OFF and self._patience.broken_off(now):
+            return ConnectionEvent.NOT_IN_TIME
+        return event
 
     def is_silent(self) -> bool:
         """Look; True: the connection is thought to be up, and nothing was heard on it for too long."""
@@ -274,8 +304,10 @@ class Dialer:
     def is_dialled(self) -> bool:
         return self._dialling is not None
 
-    def has_other_address(self) -> bool:
-        """True if the peer may be found elsewhere than at the address that was dialled last."""
+    def has_other_way(self) -> bool:
+        """An attempt has failed; True: the peer may be found at another address, or with another patience."""
+        if self._patience.unanswered(boot_ns()):
+            return True
         return self._made_with is not None and any(one != self._made_with[1][1] for one in self._addresses())
 
     def trouble(self, wait_s: float) -> str:
@@ -366,7 +398,7 @@ class BlockingDialer:
                     self.fate = NOBODY
                     self._dial_at = None
                     changes.append(True)
-                case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
+                case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF | ConnectionEvent.NOT_IN_TIME:
                     self._dialer.hang_up()
                     self._note_fate(event)
                     self._dial_at = Instant(boot_ns() + int(self._dialer.pause_s() * SECOND))
@@ -374,7 +406,7 @@ class BlockingDialer:
                     self._dialer.is_up = False
                     self._dial_at = self._dial_at or Instant(boot_ns() + int(STANDSTILL_S * SECOND))
                     changes.append(False)
-                case ConnectionEvent.RETRIED if self._dialer.has_other_address():
+                case ConnectionEvent.RETRIED if self._dialer.has_other_way():
                     self._dial_at = Instant(boot_ns() + int(self._dialer.pause_s() * SECOND))
                 case _:
                     pass  # Nothing to do, or news of a connection that was hung up.

@@ -82,6 +82,8 @@ class LinkLimits(msgspec.Struct, frozen=True, kw_only=True):
     silence_ms: int = 0
     """TCP, of a connected link: time after which it is dialled anew if something was said on it, if only in vain, and
     nothing heard nor `answered`; doubling up to a minute while that does not help. 0: the peer may be silent."""
+    is_near: bool = False
+    """TCP, of a connected link: no attempt to connect takes longer than one to a near peer (patience.py)."""
     stall_ms: int = 2000
     """Time after which a TCP connection ends if the other side has not acknowledged data, or not taken them because it
     does not read (TCP_USER_TIMEOUT). A peer that may rest with full queues needs a longer one."""

@@ -23,6 +23,7 @@ from albireo.runtime.link.dialing import STANDSTILL_S, Dialer, Listener
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Hears, Link, LinkLimits, SyncSocket
 from albireo.runtime.link.names import NAMES
+from albireo.runtime.link.patience import BOUNDS, Patience
 from albireo.runtime.link.sockets import Sockets, new_identity
 from albireo.runtime.link.zap import HandshakeRefusal, ZapHandler
 
@@ -45,6 +46,8 @@ class TcpLinks:
 
     def __init__(self, sockets: Sockets, actor: str, call: Call, log: Journal) -> None:
         """`call`: runs a function in the actor's next turn."""
+        self.bounds = BOUNDS
+        """Patience of the links that are made from now on."""
         self._sockets = sockets
         self._actor = actor
         self._call = call
@@ -77,7 +80,7 @@ class TcpLinks:
         self._domains += 1
         domain = f"{name}#{self._domains}"
         try:
-            listener = Listener(link, socket, endpoint, keys, domain)
+            listener = Listener(link, socket, endpoint, keys, domain, self.bounds)
             if keys is not None:
                 self._admit(domain, keys)
             self._monitor(link, socket, lambda told: self._heard_by_listener(listener, told))
@@ -108,7 +111,8 @@ class TcpLinks:
         link = self._sockets.keep(Link(name, identity, socket, limits.linger_ms))
         try:
             looks = math.ceil(limits.silence_ms / LOOK_S / 1000)
-            dialer = Dialer(link, socket, endpoint, keys, peer, looks)
+            patience = Patience(self.bounds, is_near=limits.is_near)
+            dialer = Dialer(link, socket, endpoint, keys, peer, looks, patience)
         except EndpointRefused:
             link.close()
             raise
@@ -252,7 +256,7 @@ class TcpLinks:
                 dialer.is_told_down = False
                 self._log.info("peer_connected", link=dialer.link.name, endpoint=dialer.link.endpoint)
                 dialer.link.on_connection(True)
-            case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF:
+            case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF | ConnectionEvent.NOT_IN_TIME:
                 dialer.hang_up()
                 self._went_down(dialer, event.value)
                 self._after(dialer, dialer.pause_s(), lambda: self._redial(dialer))
@@ -260,7 +264,7 @@ class TcpLinks:
                 self._went_down(dialer, event.value)
                 if dialer not in self._timers:
                     self._after(dialer, STANDSTILL_S, lambda: self._redial(dialer))
-            case ConnectionEvent.RETRIED if dialer.has_other_address() and dialer not in self._timers:
+            case ConnectionEvent.RETRIED if dialer not in self._timers and dialer.has_other_way():
                 self._after(dialer, dialer.pause_s(), lambda: self._redial(dialer))
             case _:
                 pass  # Nothing to do, or news of a connection that was hung up.

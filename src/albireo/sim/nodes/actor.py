@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, Protocol, cast
 
 from albireo.codec.message import AnyMessage, Logged
@@ -70,6 +71,8 @@ class StagedActor:
         self._at_ready: list[Callable[[], object]] = []
         self.loop = StagedLoop(stage.agenda, self._run, partial(keeper.crashed, self))  # type: ignore[abstract]  # Descriptors, processes.
         self.log = Journal(self.name, self._told, self.wall_ns, self.now)
+        self.tcp = SimpleNamespace()
+        """Patience of links, which need none here."""
         self._id = stage.lives
         self._keeper = keeper
         self._calls: deque[tuple[Callable[..., object], tuple[object, ...]]] = deque()
