@@ -37,7 +37,8 @@ from albireo.model.bounded import Count
 from albireo.model.tree.proof import MessageProof
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-PART_BYTES: Final = 480 * 1024
+PART_BYTES: Final = 128 * 1024
+"""A link of 5 kB/s brings one while its receiver waits for it."""
 NAME_BYTES_MAX: Final = 200
 """Longest name: a file system takes 255 bytes, and a number may be added to it."""
 PARTS_MAX: Final = -(-FILE_BYTES_MAX // PART_BYTES)
@@ -47,9 +48,9 @@ PART: Final = "file_part"
 """Kind of a message with a part of one."""
 AHEAD: Final = 4
 """Parts that are on their way at once."""
-PART_S: Final = 30.0
+PART_S: Final = 120.0
 """Time in which a part is taken, or the file is announced again."""
-SILENCE_S: Final = 10.0
+SILENCE_S: Final = 30.0
 """Time for which a receiver waits for the next part before it looks for other messages."""
 BUSY_S: Final = 1.0
 """Pause of a sender whose file another receiver of the same directory has in hand."""

@@ -21,6 +21,7 @@ from albireo.model.tree.message import (
     EXPIRES_MS_MAX,
     PIECE_BYTES,
     REPLY_BYTES_MAX,
+    SMALL_BYTES,
     AddCause,
     Life,
     MessageName,
@@ -29,6 +30,7 @@ from albireo.model.tree.message import MessageOutcome as Outcome
 
 Size = Annotated[int, Meta(ge=0, le=BODY_BYTES_MAX)]
 LeftMs = Annotated[int, Meta(ge=0, le=EXPIRES_MS_MAX)]
+PieceSize = Annotated[int, Meta(ge=1, le=PIECE_BYTES)]
 Piece = Annotated[bytes, Meta(max_length=PIECE_BYTES)]
 Reply = Annotated[bytes, Meta(max_length=REPLY_BYTES_MAX)]
 ShortText = Annotated[str, Meta(max_length=1_000)]
@@ -85,9 +87,10 @@ class FromOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BodyAsked(FromOwner, frozen=True, kw_only=True, tag="message_fetch"):
-    """Question for the body from `offset` on."""
+    """Question for so many bytes of the body from `offset` on, or for the rest if that is less."""
 
     offset: Size
+    size: PieceSize
     nonce: Word
 
 
@@ -127,3 +130,8 @@ class ForgottenSaid(FromOwner, frozen=True, kw_only=True, tag="message_forgotten
 OriginLetter = MessageTold | BodySent | OverAsked | OutcomeHeard
 OwnerLetter = BodyAsked | AcceptedSaid | OutcomeSaid | NeverSaid | ForgottenSaid
 TreeMessage = OriginLetter | OwnerLetter
+
+
+def may_wait(message: object) -> bool:
+    """True: it goes over the link for the log, so that orders and life signs pass it."""
+    return isinstance(message, BodySent) and message.size > SMALL_BYTES

@@ -207,7 +207,7 @@ class NodeTree(RootPart):
         for child in self._root.config.children:
             line = self.below.line_to(child.node)
             if line is not None:
-                self.post.linked(child.node, line)
+                self.post.linked(child.node, line, self.below.log_line_of(child.node))
 
     def knows(self, command_id: str) -> bool:
         """True: the id names a message to another node."""

@@ -12,6 +12,7 @@ import msgspec
 
 from albireo.codec.tree.stored import PIECE_BYTES
 from albireo.model.instant import SECOND, Instant
+from albireo.model.piece_pace import PiecePace
 
 RATE_BYTES_PER_S: Final = 16 << 20
 """Bound of the rate: an eighth of a 1 Gbit/s link; a terabyte takes 18 h."""
@@ -19,9 +20,6 @@ SHARE: Final = 4
 """A piece that took t is followed by a pause of (SHARE - 1) t."""
 ANSWER_NS: Final = 2 * SECOND
 """Time without an answer after which the question is asked again."""
-QUICK_NS: Final = SECOND // 4
-SLOW_NS: Final = SECOND
-"""Times of a piece by which the next one is twice as long, or half."""
 
 
 class CopyConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +46,7 @@ class CopyPace:
     """The pace of one copy."""
 
     def __init__(self, config: CopyConfig) -> None:
-        self.asked_bytes = config.piece_bytes_min
-        """Bytes that are asked for at once."""
+        self.pieces = PiecePace(config.piece_bytes_min, PIECE_BYTES)
         self.free_at = Instant(0)
         """When the next piece may be asked for."""
         self._config = config
@@ -59,16 +56,9 @@ class CopyPace:
         """A piece is asked for."""
         self._asked_at = now
 
-    def slowed(self) -> None:
-        """No piece came in time."""
-        self.asked_bytes = self._config.piece_bytes_min
-
     def carried(self, piece_bytes: int, now: Instant) -> None:
         """The piece came."""
         config, took_ns = self._config, now - self._asked_at
         rest_ns = max((SHARE - 1) * took_ns, piece_bytes * SECOND // config.rate_bytes_per_s - took_ns)
         self.free_at = Instant(now + min(rest_ns, config.answer_ns))
-        if took_ns < QUICK_NS:
-            self.asked_bytes = min(2 * self.asked_bytes, PIECE_BYTES)
-        elif took_ns > SLOW_NS:
-            self.asked_bytes = max(self.asked_bytes // 2, config.piece_bytes_min)
+        self.pieces.carried(piece_bytes, took_ns)

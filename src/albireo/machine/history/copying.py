@@ -146,7 +146,7 @@ class Copying:
                 self._ask_group(now)
             case CopyPhase.FETCHING:
                 self.trouble = self._silence
-                self._link.slowed()
+                self._link.pieces.slowed()
                 self._ask_piece(now)
             case CopyPhase.PACING:
                 self._ask_piece(now)
@@ -303,7 +303,7 @@ class Copying:
         self._number += 1
         self._link.asked(now)
         self._go(CopyPhase.FETCHING, Instant(now + self._config.answer_ns))
-        path, size_bytes = self._entries[self._index].path, self._link.asked_bytes
+        path, size_bytes = self._entries[self._index].path, self._link.pieces.size
         ask = PieceAsked(number=self._number, path=path, offset=self._offset, size_bytes=size_bytes)
         self._out.append(AskPeer(ask))
 
@@ -327,7 +327,7 @@ class Copying:
             self._file_gone(now)
         elif sent.reason:
             self._failed("unreadable_there", now)
-        elif len(piece) != min(self._link.asked_bytes, entry.size_bytes - self._offset):
+        elif len(piece) != min(self._link.pieces.size, entry.size_bytes - self._offset):
             self._failed("wrong_length", now)
         else:
             self._link.carried(len(piece), now)

@@ -52,7 +52,7 @@ from albireo.machine.message.events import (
 from albireo.machine.message.stages import MessageStages
 from albireo.model.instant import MS, Instant, soonest
 from albireo.model.refusal import Refusal
-from albireo.model.tree.message import PIECE_BYTES, AddCause, MessageName, MessageOutcome, MessageStage
+from albireo.model.tree.message import AddCause, MessageName, MessageOutcome, MessageStage
 
 
 class OriginSide:
@@ -73,7 +73,8 @@ class OriginSide:
         self._asking = self.asking_type(self.node, self.outbox, self._chance, self.limits)
         self._watched: set[MessageName] = set()
         """Messages that were requested in this tenure: what is not in `_served` never left."""
-        self._served: set[MessageName] = set()
+        self._served: dict[MessageName, int] = {}
+        """Bytes of each body that have left."""
         self._stopping: set[MessageName] = set()
         self._ending: set[MessageName] = set()
         self._asked_since: dict[MessageName, Instant] = {}
@@ -188,8 +189,9 @@ class OriginSide:
         is_held = found.stopped is not None or found.is_orphaned or name in self._stopping or name in self._ending
         if is_held or left_ms <= 0 or letter.offset > len(found.asked.body):
             return
-        self._served.add(name)
         asked = found.asked
+        left = min(letter.offset + letter.size, len(asked.body))
+        self._served[name] = max(left, self._served.get(name, 0))
         self._send(
             BodySent(
                 name=name,
@@ -199,7 +201,7 @@ class OriginSide:
                 kind=asked.kind,
                 size=len(asked.body),
                 offset=letter.offset,
-                piece=asked.body[letter.offset : letter.offset + PIECE_BYTES],
+                piece=asked.body[letter.offset : letter.offset + letter.size],
                 nonce=letter.nonce,
                 left_ms=left_ms,
                 user=asked.user,
@@ -253,7 +255,10 @@ class OriginSide:
         if is_orphaned:
             self._lost(name, "its owner's store is another one than may have had it", times)
             return
-        self._end(name, self._promise(cause, "never carried out, as its owner has on record", times))
+        detail = "never carried out, as its owner has on record"
+        if found is not None and 0 < (left := self._served.get(name, 0)) < len(found.asked.body):
+            detail += f": only {left} of {len(found.asked.body)} bytes of its body had left in time"
+        self._end(name, self._promise(cause, detail, times))
 
     def _promise(self, cause: AddCause, detail: str, times: MessageTimes) -> MessageEnd:
         is_cancelled = cause is AddCause.ABORTION_BY_CANCEL
@@ -281,7 +286,9 @@ class OriginSide:
     def _give_up(self, name: MessageName, found: OpenMessage, cause: AddCause, times: MessageTimes) -> None:
         """End a message whose body never left; stop one whose body may have left, and ask."""
         if self._never_left(name) and not found.is_orphaned:
-            unwanted = f"no receiver asked for a message of inbox {name.inbox!r} at {name.owner} in time"
+            unwanted = (
+                f"its body was not asked for in time: inbox {name.inbox!r} at {name.owner} had no receiver for it"
+            )
             is_unwanted = name.inbox and cause is AddCause.TIME_LIMIT_OVER
             self._end(name, self._promise(cause, unwanted if is_unwanted else "never sent", times))
         else:
@@ -321,8 +328,8 @@ class OriginSide:
         """Answer whoever waits, and let the owner know, as the end is committed."""
         name = record.name
         self._ending.discard(name)
-        for kept in (self._watched, self._served):
-            kept.discard(name)
+        self._watched.discard(name)
+        self._served.pop(name, None)
         self._asked_since.pop(name, None)
         self.stages.ended(name)
         receipt = self.outbox.receipts.get(name)

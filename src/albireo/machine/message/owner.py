@@ -38,6 +38,7 @@ from albireo.codec.tree.letters import (
     OwnerLetter,
 )
 from albireo.machine.fold.letters.inbox import InboxFold
+from albireo.machine.message.body_ways import BodyWays, Fetch
 from albireo.machine.message.events import (
     ExecuteBody,
     LetterPace,
@@ -50,22 +51,12 @@ from albireo.machine.message.events import (
     hurry,
 )
 from albireo.model.instant import MS, Instant, soonest
+from albireo.model.piece_pace import SPARE
 from albireo.model.tree.message import AddCause, Life, MessageName, MessageOutcome
 
 NONCE_BITS = 64
 QUESTIONS_KEPT = 8
 """Questions of one piece whose answers still count."""
-
-
-class Fetch(msgspec.Struct):
-    """One body on its way."""
-
-    size: int
-    pace: LetterPace
-    got: bytearray = msgspec.field(default_factory=bytearray)
-    asked: dict[int, Instant] = {}
-    """Instant at which each question for the next piece was asked, by nonce."""
-    tries: int = 0
 
 
 class OwnerSide:
@@ -99,6 +90,8 @@ class OwnerSide:
         self._wanted: dict[str, int] = {}
         """Most messages that the receivers of each inbox have at once, those that they have included."""
         self._fetches: dict[MessageName, Fetch] = {}
+        """The large ones take turns on each way, those that wait first."""
+        self._ways = BodyWays(self.node, self.limits.room_bytes)
         self._accepting: dict[MessageName, tuple[Instant, int]] = {}
         """End and size of each message whose record is on its way."""
         self._refusing: set[MessageName] = set()
@@ -208,6 +201,7 @@ class OwnerSide:
         if not told:
             self._told.pop(name.inbox, None)
         self._fetches.pop(name, None)
+        self._ways.taken_up(name)
 
     def _fetch_more(self, times: MessageTimes) -> None:
         """Ask for the bodies that there is room for; those for receivers, who may be away, take no room of orders."""
@@ -216,10 +210,12 @@ class OwnerSide:
                 name, size = next(iter(told.items()))
                 if not self._has_room(inbox, size):
                     break
+                got = self._ways.taken_up(name)
                 self._drop(name)
                 if name.number >= self._low(name):
-                    self._fetches[name] = fetch = Fetch(size, LetterPace.at_once(times.now, self.limits))
-                    self._question(name, fetch, times)
+                    self._fetches[name] = Fetch(size, LetterPace.at_once(times.now, self.limits), got)
+        for name in self._ways.in_turn(self._fetches):
+            self._question(name, self._fetches[name], times)
 
     def _has_room(self, inbox: str, size: int) -> bool:
         under_way = [
@@ -234,13 +230,15 @@ class OwnerSide:
         return not inbox or sum(one for where, one in under_way if where) + size <= self.limits.inboxes_bytes
 
     def _question(self, name: MessageName, fetch: Fetch, times: MessageTimes) -> None:
+        pace = self._ways.pace(name)
         nonce = self._chance.getrandbits(NONCE_BITS)
         if len(fetch.asked) >= QUESTIONS_KEPT:
             del fetch.asked[next(iter(fetch.asked))]
         fetch.asked[nonce] = times.now
         fetch.tries += 1
+        fetch.pace.wait = max(fetch.pace.wait, SPARE * pace.took_ns)
         fetch.pace.again(times.now, self.limits.longest_ns, self._chance)
-        self._send(BodyAsked(name=name, life=self._life(), offset=len(fetch.got), nonce=nonce))
+        self._send(BodyAsked(name=name, life=self._life(), offset=len(fetch.got), size=pace.size, nonce=nonce))
 
     def _body(self, letter: BodySent, times: MessageTimes) -> None:
         name, fetch = letter.name, self._fetches.get(letter.name)
@@ -254,12 +252,13 @@ class OwnerSide:
             self._drop(name)
             return
         fetch.got += letter.piece
+        self._ways.pace(name).carried(len(letter.piece), times.now - asked_at)
         until = Instant(asked_at + letter.left_ms * MS)
         if times.now >= until:
             self._drop(name)
         elif len(fetch.got) < fetch.size:
             fetch.asked, fetch.tries, fetch.pace = {}, 0, LetterPace.at_once(times.now, self.limits)
-            self._question(name, fetch, times)
+            self._fetches[name] = self._fetches.pop(name)  # The others that share the way have their turn.
         else:
             del self._fetches[name]
             self._accept(letter, bytes(fetch.got), until, times)
@@ -391,7 +390,7 @@ class OwnerSide:
 
     def hurry(self, is_meant: Callable[[MessageName], bool], times: MessageTimes) -> None:
         """Say at once what would be said again later, of the messages that are meant."""
-        paces = {name: one.pace for name, one in self._fetches.items()}
+        paces = {name: one.pace for name, one in self._fetches.items() if one.asked}
         for some in (paces, self._saying):
             hurry(some, is_meant, times, self.limits)
 
@@ -401,17 +400,19 @@ class OwnerSide:
 
     def deadline(self) -> Instant | None:
         """Instant at which `time_passed` is due."""
-        fetches = (one.pace.due for one in self._fetches.values())
+        fetches = (one.pace.due for one in self._fetches.values() if one.asked)
         return soonest(*fetches, *(one.due for one in self._saying.values()))
 
     def _go_on(self, times: MessageTimes) -> None:
         """Repeat what is due, and fetch what there is room for."""
         for name, fetch in list(self._fetches.items()):
-            if fetch.pace.due > times.now:
+            if fetch.pace.due > times.now or not fetch.asked:
                 continue
             if fetch.tries >= self.limits.fetch_tries:
                 self._drop(name)
+                self._ways.put_aside(name, fetch.got)
             else:
+                self._ways.pace(name).slowed()
                 self._question(name, fetch, times)
         for name, pace in list(self._saying.items()):
             if pace.due > times.now:
@@ -420,6 +421,7 @@ class OwnerSide:
                 del self._saying[name]
                 continue
             self._say(name)
+            pace.wait = max(pace.wait, SPARE * self._ways.pace(name).took_ns)
             pace.again(times.now, self.limits.patient_ns, self._chance)
         self._fetch_more(times)
 

@@ -28,7 +28,7 @@ from albireo.codec.message_records import (
     MessageRequested,
 )
 from albireo.codec.record import Stream
-from albireo.codec.tree.letters import FromOrigin, TreeMessage
+from albireo.codec.tree.letters import FromOrigin, TreeMessage, may_wait
 from albireo.machine.fold.letters.outbox import MessageReceipt
 from albireo.machine.kernel.turn import Moment, Question, Turn, answer_to
 from albireo.machine.message.events import (
@@ -99,6 +99,8 @@ class MessagePost:
         """Number of letters that came over a link beyond which their sender is not."""
         self._links: dict[str, bytes] = {}
         """Link to each neighbour, by node id."""
+        self._bulk: dict[str, bytes] = {}
+        """The one for what may wait."""
         self._anew: set[str] = set()
         """Neighbours that are linked anew, to be told at once what they may not have heard."""
         self._waiting: dict[MessageName, list[MessageWaiter]] = {}
@@ -115,8 +117,9 @@ class MessagePost:
 
     # Links.
 
-    def linked(self, node: str, sender: bytes) -> None:
-        """A neighbour is heard on this link."""
+    def linked(self, node: str, sender: bytes, bulk: bytes | None = None) -> None:
+        """A neighbour is heard on this link, and on another one that is for what may wait; None: on no other."""
+        self._bulk[node] = bulk or sender
         if self._links.get(node) != sender:
             self._links[node] = sender
             self._anew.add(node)
@@ -135,7 +138,8 @@ class MessagePost:
         """Take a letter of a neighbour, who speaks only for nodes on its own side of the link."""
         name = letter.name
         source = name.origin if isinstance(letter, FromOrigin) else name.owner
-        if self._links.get(next_hop(self.messages.node, source)) != sender:
+        hop = next_hop(self.messages.node, source)
+        if hop not in self._links or sender not in (self._links[hop], self._bulk[hop]):
             self.not_theirs += 1
             return
         self._carry(self.messages.heard(letter, _times(moment, log_time)), moment, log_time, turn)
@@ -381,7 +385,7 @@ class MessagePost:
                     turn.record(Stream.COMMAND, [record])
                 case SendLetter(to, letter):
                     if to in self._links:
-                        turn.send(self._links[to], letter)
+                        turn.send(self._bulk[to] if may_wait(letter) else self._links[to], letter)
                 case ExecuteBody() if one.name.inbox:
                     self.desk.offer(one, turn)
                 case ExecuteBody() | RecoverBody():

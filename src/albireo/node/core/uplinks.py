@@ -17,6 +17,7 @@ import msgspec
 from albireo.codec.message import AnyMessage
 from albireo.codec.principal import Audience, KeyedEnd
 from albireo.codec.tree.hello import ChildHello
+from albireo.codec.tree.letters import may_wait
 from albireo.machine.carry.node_tree import PARENT
 from albireo.machine.root.root import Root
 from albireo.machine.tree.beyond import PARENT_LINES
@@ -103,7 +104,7 @@ class Uplinks:
         if to != PARENT and to not in PARENT_LINES:
             return False
         for link, is_bulk in self._is_bulk.items():
-            if not is_bulk and to in (PARENT, self.sender_of(link)):
+            if is_bulk == may_wait(message) and to in (PARENT, self.sender_of(link)):
                 link.send(message)
         return True
 

@@ -8,7 +8,7 @@ from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold, Outcome
 from albireo.machine.fold.letters.outbox import RECEIPTS_MAX, MessageReceipt, MessageReceipts
 from albireo.machine.message.events import MessageLimits
 from albireo.machine.message.route import next_hop
-from albireo.model.tree.message import PIECE_BYTES, AddCause, Life, MessageName, MessageOutcome
+from albireo.model.tree.message import PIECE_BYTES, SMALL_BYTES, AddCause, Life, MessageName, MessageOutcome
 from tests.parts.messages import MessageTree
 
 TOP, SITE = "root", "root/north"
@@ -43,7 +43,7 @@ def test_a_body_comes_in_pieces_and_a_lost_piece_is_asked_for_again() -> None:
             if isinstance(letter, BodySent):
                 offsets.append(letter.offset)
                 assert len(letter.piece) <= PIECE_BYTES
-        lost = [one for one in tree.letters if isinstance(one[2], BodySent) and one[2].offset == PIECE_BYTES]
+        lost = [one for one in tree.letters if isinstance(one[2], BodySent) and one[2].offset == SMALL_BYTES]
         if lost and is_first:
             is_first = False
             tree.letters.remove(lost[0])
@@ -53,7 +53,7 @@ def test_a_body_comes_in_pieces_and_a_lost_piece_is_asked_for_again() -> None:
         tree.pass_ms(20)
     assert [one.body for one in tree[SITE].orders] == [body]
     assert offsets.count(0) == 1, "what was there is not sent again"
-    assert offsets.count(PIECE_BYTES) >= 2
+    assert offsets.count(SMALL_BYTES) >= 2
 
 
 def test_a_body_that_is_not_what_was_told_is_not_believed() -> None:

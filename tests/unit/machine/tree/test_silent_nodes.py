@@ -59,7 +59,7 @@ def test_an_outcome_with_a_wrong_guid_is_a_case_for_an_hour(is_right: bool) -> N
     (told,) = above.take(MessageTold)
     assert isinstance(told, MessageTold)
     life = told.name.life
-    above.letter(BodyAsked(name=told.name, life=life, offset=0, nonce=1), sender=link(NORTH))
+    above.letter(BodyAsked(name=told.name, life=life, offset=0, size=1, nonce=1), sender=link(NORTH))
     above.commit()  # The life of the owner goes on record first.
     (body,) = above.take(BodySent)
     assert isinstance(body, BodySent)
