@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from albireo.codec import frame as codec
 from albireo.codec.frame import Frame
 from albireo.codec.message import FeedData
-from albireo.machine.feed.leader import data_of
+from albireo.machine.feed.leader import piece_of
 from albireo.machine.kernel.pull import Given, Pull
 
 
@@ -20,5 +20,8 @@ def pulled(frames: Iterable[Frame], pull: Pull, epoch: int) -> tuple[Given, Feed
                 break
             chunk += codec.encode(one)
         looked_to = one.header.last_sequence
-    data = data_of(chunk, pull, epoch) if chunk else None
-    return Given(pull, looked_to, data.last if data else None, len(chunk)), data, chunk
+    if not chunk:
+        return Given(pull, looked_to), None, b""
+    piece = piece_of(chunk, pull, epoch)
+    scanned = looked_to if piece.scanned is None else piece.scanned
+    return Given(pull, scanned, piece.message.last, len(piece.data), piece.offset), piece.message, piece.data

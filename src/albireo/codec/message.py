@@ -230,7 +230,8 @@ class FeedMessage(Message, frozen=True, kw_only=True):
 
 
 class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
-    """The follower says what it has and what it wants. `in_pieces`: it takes long deltas of a state in pieces."""
+    """The follower says what it has and what it wants. `in_pieces`: it takes long deltas of a state, and
+    large frames of a log, in pieces."""
 
     follower: bounded.Text
     log_id: bounded.LogId = b""
@@ -269,13 +270,16 @@ class FeedAnswer(FeedMessage, frozen=True, tag="feed_answer"):
 
 
 class FeedData(FeedMessage, frozen=True, tag="feed_data"):
-    """Mode log: frames as they stand in the log, one raw part."""
+    """Mode log: frames as they stand in the log, one raw part; or a piece of one frame, for who takes pieces."""
 
     epoch: bounded.Count
     first: Position
     last: Position
     previous: Position
     """Last position sent before `first` through this filter, by which the follower finds gaps."""
+    piece: bounded.Count = 0
+    goes_on: bool = False
+    """`piece` is one of a frame; the follower is at `last` once it does not go on."""
 
 
 TABLES_MAX: Final = 64

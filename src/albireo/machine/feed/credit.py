@@ -9,6 +9,7 @@ CREDIT_BYTES_MAX: Final = 64 << 20
 """Most credit of one follower; a history gives 8 MiB."""
 UNDER_WAY_MAX: Final = 4_096
 """Most pieces on the way to one follower, however small they are."""
+PIECES_UNDER_WAY: Final = 4
 
 
 class Credit:
@@ -39,6 +40,10 @@ class Credit:
         ahead = under_way[0][0] if under_way else position
         while under_way and under_way[0][0] == ahead and under_way[0][2] < pieces:
             self.under_way_bytes -= under_way.popleft()[1]
+
+    def piece(self, least: int, most: int) -> int:
+        """Most bytes of the next piece: several are under way at once, so that what is given never rests on one."""
+        return min(most, max(least, min(self.left, self.given // PIECES_UNDER_WAY)))
 
     @property
     def left(self) -> int:

@@ -35,7 +35,8 @@ from albireo.model.position import BEGINNING, EpochHistory, Position
 SILENCE_NS: Final = 2 * SECOND
 """After this long without a message of the leader, hello is said again; the leader says ALIVE every 500 ms."""
 ASK_AGAIN_NS: Final = 500 * MS
-"""Pause between two hellos that were not answered."""
+"""Pause before a hello that was not answered is said again; it doubles, and is above what an answer took before."""
+DOUBLINGS_MAX: Final = 3
 WORTH_TELLING: Final = 4
 """The leader is told of free room once this part of the window (1 / n) has become free; until then it has the rest.
 State comes ten times a second at most, and each time is acknowledged."""
@@ -65,6 +66,8 @@ class FollowerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     program: int = 0
     line: int = 0
     """Numbers of the program, and of its line, for the actor."""
+    in_pieces: bool = False
+    """Mode `log`: large frames may come in pieces, which the owner puts together."""
     ask_again_ns: int = 0
     """Time without an answer after which hello is said again; 0: ASK_AGAIN_NS."""
     silence_ns: int = 0
@@ -165,7 +168,12 @@ class Follower:
         self._undigested_bytes = 0
         self._freed_bytes = 0
         """Bytes digested since the leader was last told of free room."""
+        self._in_pieces = config.in_pieces or config.mode == "state"
         self._ask_at: Instant | None = None
+        self._asked_at: Instant | None = None
+        """When hello was said, first since the last answer; None: it was answered."""
+        self._asks = 0
+        """Number of hellos without an answer."""
         self._is_level = False
 
     @property
@@ -179,6 +187,7 @@ class Follower:
     def step(self, event: Event, now: Instant) -> list[Effect]:
         match event:
             case LinkUp():
+                self._asked_at, self._asks = None, 0
                 return self._ask(now)
             case LinkDown():
                 self.phase = FollowPhase.LOST
@@ -204,7 +213,10 @@ class Follower:
         self.phase = FollowPhase.ASKING
         self._is_level = False
         self._pieces = 0
-        self._ask_at = Instant(now + (self.config.ask_again_ns or ASK_AGAIN_NS))
+        self._asked_at = self._asked_at or now
+        again_ns = max(self.config.ask_again_ns or ASK_AGAIN_NS, 2 * self._window.round_trip_ns)
+        self._ask_at = Instant(now + (again_ns << min(self._asks, DOUBLINGS_MAX)))
+        self._asks += 1
         hello = FeedHello(
             follower=self.config.name,
             log_id=self.log_id,
@@ -215,7 +227,7 @@ class Follower:
             credit_bytes=self._credit(),
             max_wait_ms=self.config.max_wait_ms,
             of=self.config.of,
-            in_pieces=self.config.mode == "state",
+            in_pieces=self._in_pieces,
             channel=self.config.channel,
             subscription_id=self.config.subscription_id,
             not_before=self.config.not_before,
@@ -256,6 +268,8 @@ class Follower:
     def _answered(self, answer: FeedAnswer, now: Instant) -> list[Effect]:
         if self.phase is not FollowPhase.ASKING:
             return []
+        self._window.answered(now - (self._asked_at or now))
+        self._asked_at, self._asks = None, 0
         if answer.verdict in ("refused", "behind"):
             return [Noted(answer.verdict, str(answer.refusal))]
         is_other_log = self.log_id not in (b"", answer.log_id)
@@ -289,17 +303,19 @@ class Follower:
             if last <= self.position:
                 return []  # An earlier hello asked for this repeat.
             return self._missed(data.previous, now)
-        if isinstance(data, FeedState) and data.piece not in (0, self._pieces):
+        if data.piece not in (0, self._pieces):
             return self._missed(data.previous, now)
-        goes_on = isinstance(data, FeedState) and data.goes_on
-        self._pieces = data.piece + 1 if isinstance(data, FeedState) and goes_on else 0
+        self._pieces = data.piece + 1 if data.goes_on else 0
         self.epoch = max(self.epoch, data.epoch)
-        self.position = self.position if goes_on else last
+        self.position = self.position if data.goes_on else last
         self.committed = max(self.committed, last)
         self._ask_at = Instant(now + (self.config.silence_ns or SILENCE_NS))
+        self._window.took(size_bytes, now)
+        if isinstance(data, FeedData) and data.goes_on:  # Its frame is whole, and digested, only with what is to come.
+            self._freed_bytes += size_bytes
+            return [Deliver(data), *self._freed()]
         self._undigested.append((last, size_bytes))
         self._undigested_bytes += size_bytes
-        self._window.took(size_bytes, now)
         if isinstance(data, FeedData) and 0 < self.history.epoch < data.epoch:
             return [Deliver(data), *self._ask(now)]  # The begin of the new epoch must be known, should the log fork.
         return [Deliver(data)]
@@ -309,6 +325,9 @@ class Follower:
             size_bytes = self._undigested.popleft()[1]
             self._undigested_bytes -= size_bytes
             self._freed_bytes += size_bytes
+        return self._freed()
+
+    def _freed(self) -> list[Effect]:
         is_worth_it = WORTH_TELLING * self._freed_bytes >= self._window.size or self.config.mode == "state"
         return [self._ack()] if is_worth_it and self.phase is FollowPhase.FOLLOWING else []
 

@@ -43,6 +43,8 @@ FOLLOWERS_OF_ONE_MAX: Final = 16
 """Most followers of one key, in each mode: no key shuts others out. Whoever has none may all (docs/access.md)."""
 PULL_BYTES: Final = 256 << 10
 """Largest chunk of one DATA message; a turn of CORE sends at most one per follower."""
+PIECE_LEAST: Final = 4 << 10
+"""Least piece of a frame for a follower that takes pieces."""
 PULL_FRAMES: Final = PULL_BYTES // HEADER_BYTES
 """Most frames of a chunk; to read and to check that many takes some 6 ms."""
 FRAMES_PER_TURN: Final = 2 * PULL_FRAMES
@@ -80,7 +82,7 @@ class Followed:
 
     __slots__ = (
         *("credit", "durable", "heard_at", "hello", "is_far", "named", "pace", "previous", "principal"),
-        *("bytes_per_s", "paced_to", "pull", "rest_ns", "rests_to", "scanned", "to"),
+        *("bytes_per_s", "offset", "paced_to", "piece", "pull", "rest_ns", "rests_to", "scanned", "to"),
     )
 
     def __init__(
@@ -102,6 +104,8 @@ class Followed:
         self.scanned = position.sequence
         """Every record up to here was sent, or lies outside the filter."""
         self.durable = Position()
+        self.offset = self.piece = 0
+        """Bytes, and pieces, of the next frame that went already."""
         self.credit = Credit(hello.credit_bytes)
         self.heard_at = now
         self.is_far = False
@@ -150,6 +154,14 @@ class Followed:
 
     def rest_ends(self, committed: Position) -> Instant:
         return self.rests_to if self._lacks_little(committed) else max(self.rests_to, self.paced_to)
+
+    def next_pull(self) -> Pull:
+        """The next piece for this follower."""
+        wanted = (self.to, self.scanned, min(PULL_BYTES, self.credit.left), self.hello.streams, self.previous)
+        if not self.hello.in_pieces:
+            return Pull(*wanted)
+        pull = Pull(*wanted, self.offset, self.piece, in_pieces=True)
+        return msgspec.structs.replace(pull, bytes_max=self.credit.piece(PIECE_LEAST, PULL_BYTES))
 
     def takes(self, size_bytes: int, now: Instant) -> None:
         """The follower is given up to so many bytes now, and rests."""
@@ -238,7 +250,7 @@ class Leader:
         followed.heard_at = now
         followed.durable = max(followed.durable, min(ack.durable, followed.previous))
         self.credit_cut += not followed.credit.give(ack.credit_bytes)
-        followed.credit.received(ack.received)
+        followed.credit.received(ack.received, ack.pieces)
         if followed.named is not None:
             self._named_durable[followed.named.name] = followed.holds_from
         return True
@@ -268,7 +280,7 @@ class Leader:
             frames += min(PULL_FRAMES, committed.sequence - f.scanned)
             self._pulls += 1
             f.pull = self._pulls
-            found.append(Pull(f.to, f.scanned, min(PULL_BYTES, f.credit.left), f.hello.streams, f.previous))
+            found.append(f.next_pull())
             f.takes(found[-1].bytes_max, now)
         return found
 
@@ -291,11 +303,21 @@ class Leader:
         """When the rest of the first lagging follower ends; None: none lags."""
         return soonest(*(f.rest_ends(committed) for f in self._lagging(committed)))
 
-    def pulled(self, pull: Pull, scanned: int, last: Position | None, size_bytes: int, *, is_all: bool = True) -> None:
+    def pulled(
+        self,
+        pull: Pull,
+        scanned: int,
+        last: Position | None,
+        size_bytes: int,
+        *,
+        is_all: bool = True,
+        offset: int = 0,
+    ) -> None:
         """The shell sent frames up to `last` (None: no frame matched) and has looked at every record up to `scanned`.
 
         Args:
             is_all: nothing more is committed. A follower that lacks more is not kept waiting.
+            offset: bytes of the frame up to `last` that went, if it is not whole yet.
         """
         followed = self.followers.get(pull.to)
         if followed is None:
@@ -305,8 +327,9 @@ class Leader:
         if not is_all and not followed.had_its_share(much_may_wait=self.is_catching_up):
             followed.rests_to = Instant(0)
         if last is not None:
-            followed.previous = last
-            followed.credit.sent(last, size_bytes)
+            followed.credit.sent(last, size_bytes, pull.piece)
+            followed.offset, followed.piece = offset, pull.piece + 1 if offset else 0
+            followed.previous = followed.previous if offset else last
 
     def served(self, given: Sequence[Given]) -> None:
         """Take the outcome of pulls."""
@@ -314,7 +337,7 @@ class Leader:
             if one.is_lost:
                 self.lost(one.pull.to)
             else:
-                self.pulled(one.pull, one.scanned, one.last, one.size_bytes, is_all=one.is_all)
+                self.pulled(one.pull, one.scanned, one.last, one.size_bytes, is_all=one.is_all, offset=one.offset)
 
     def lost(self, to: bytes) -> None:
         """A send found no such peer."""
@@ -395,8 +418,19 @@ def _shared(hello: FeedHello, history: EpochHistory) -> int:
     return theirs.common_point(history, min(held.sequence, before), ENDLESS)
 
 
-def data_of(chunk: bytes, pull: Pull, epoch: int) -> FeedData:
-    """The message for the frames that `pull` asked for.
+class SentPiece(msgspec.Struct, frozen=True):
+    """Message and bytes that are sent for a pull."""
+
+    message: FeedData
+    data: bytes
+    offset: int = 0
+    """Bytes of the first frame that went with it, if that is not whole yet."""
+    scanned: int | None = None
+    """Last sequence that is looked at by now; None: all that was read."""
+
+
+def piece_of(chunk: bytes, pull: Pull, epoch: int) -> SentPiece:
+    """The part that goes of the frames that `pull` asked for: all of them, or a piece of the first.
 
     Args:
         chunk: whole committed frames of its streams end to end, at least one, as the log gave them.
@@ -404,4 +438,10 @@ def data_of(chunk: bytes, pull: Pull, epoch: int) -> FeedData:
     begin, (header, _) = decode_header(chunk), last_of(chunk)
     assert not isinstance(begin, NeedMore), "the log hands out whole frames"
     first = Position(begin.epoch, begin.first_sequence)
-    return FeedData(epoch=epoch, first=first, last=header.last, previous=pull.previous)
+    if not pull.in_pieces or (not pull.offset and len(chunk) <= pull.bytes_max):
+        return SentPiece(FeedData(epoch, first, header.last, pull.previous), chunk)
+    end = min(pull.offset + pull.bytes_max, begin.frame_bytes)
+    goes_on = end < begin.frame_bytes
+    message = FeedData(epoch, first, begin.last, pull.previous, pull.piece, goes_on)
+    scanned = pull.after if goes_on else begin.last.sequence
+    return SentPiece(message, chunk[pull.offset : end], end if goes_on else 0, scanned)

@@ -217,9 +217,7 @@ class StateFeed:
             previous=viewer.previous,
             after=delta.after,
             number=delta.number,
-            bytes_max=min(self._piece_bytes, max(viewer.credit.left, MESSAGE_BYTES))
-            if viewer.takes_pieces
-            else UNBOUNDED,
+            bytes_max=viewer.credit.piece(MESSAGE_BYTES, self._piece_bytes) if viewer.takes_pieces else UNBOUNDED,
         )
 
     def _piece(self, viewer: _Viewer, asked: StateAsked, committed: Position) -> StatePiece:

@@ -42,6 +42,9 @@ from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 
+WINDOW_BYTES: Final = 64 << 10
+"""Bytes on the way at first: a link of 20 kB/s brings a quarter of it within a second."""
+
 Event = LineUp | LineDown | Heard | Fed | Digested | TimePassed
 Effects = list[SayTo | Deliver | CutBack | TakeSnapshot | Noted]
 
@@ -57,7 +60,7 @@ class Viewing:
         """
         self._name = name
         self._seeker = Seeker(seek, now)
-        self._follower = Follower(FollowerConfig(name=name, mode="state", of=node))
+        self._follower = Follower(FollowerConfig(name=name, mode="state", of=node, window_bytes=WINDOW_BYTES))
 
     @property
     def member(self) -> int | None:

@@ -13,6 +13,12 @@ class Pull(msgspec.Struct, frozen=True):
     bytes_max: int
     streams: tuple[int, ...]
     previous: Position
+    offset: int = 0
+    """Bytes of the next frame that went already."""
+    piece: int = 0
+    """Number of pieces in which they went."""
+    in_pieces: bool = False
+    """The follower takes a frame above `bytes_max` in pieces."""
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -24,6 +30,8 @@ class Given(msgspec.Struct, frozen=True):
     last: Position | None = None
     """Up to here frames were sent; nothing: none matched."""
     size_bytes: int = 0
+    offset: int = 0
+    """Bytes of the next frame that went, if it is not whole yet."""
     is_all: bool = False
     """Nothing more is committed."""
     is_lost: bool = False

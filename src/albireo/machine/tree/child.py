@@ -17,6 +17,7 @@ from functools import partial
 
 import msgspec
 
+from albireo.codec.frame import FRAME_BYTES_MAX
 from albireo.codec.message import (
     AnyMessage,
     FeedAlive,
@@ -92,6 +93,8 @@ class Child:
         self._states = FollowedStates(own_node, config.node, wishes)
         self._log: Follower | None = None
         self._is_log_wanted = False
+        self._pieces = bytearray()
+        """Bytes that have come of a frame in pieces."""
         self._under_way: deque[tuple[int, Position]] = deque()
         """Own sequence behind each delivery of the log, and the delivery's last position."""
 
@@ -196,7 +199,7 @@ class Child:
         if not self._is_log_wanted or self.hello is None or self.log_line is None:
             return
         log_id = self.hello.log_id
-        config = FollowerConfig(name=self._own_node, streams=upward(), window_bytes=WINDOW_BYTES)
+        config = FollowerConfig(name=self._own_node, streams=upward(), window_bytes=WINDOW_BYTES, in_pieces=True)
         self._log = Follower(config, self._copier.end_of(log_id), log_id)
         self._log.durable = self._copier.safe_of(log_id)
         self._log.epoch = 0  # As with states: who acts was chosen already.
@@ -274,6 +277,12 @@ class Child:
     def _take_log(self, data: FeedData, raw: Raw, moment: Moment, turn: Turn) -> None:
         assert self._log is not None
         log_id = self._log.log_id
+        if data.piece or data.goes_on:
+            self._pieces = self._pieces if data.piece else bytearray()
+            self._pieces += b"".join(raw)
+            if data.goes_on and len(self._pieces) < FRAME_BYTES_MAX:
+                return
+            raw = [bytes(self._pieces)]
         faults = [fault for part in raw if (fault := self._copier.take(self.config.node, log_id, part, turn))]
         if faults:
             self._refuse(faults[0], turn)

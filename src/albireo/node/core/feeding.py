@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from albireo.codec.message import AnyMessage
 from albireo.log import Corrupted, Pruned, ReadFailed
-from albireo.machine.feed.leader import data_of
+from albireo.machine.feed.leader import piece_of
 from albireo.machine.kernel.events import DamagePassed, FollowersServed, WakeUpEnded
 from albireo.machine.kernel.pull import Given, Pull
 from albireo.model.instant import Instant
@@ -82,9 +82,11 @@ class Feeding:
         is_all = looked_to >= readable.sequence
         if not chunk:
             return Given(pull, looked_to, is_all=is_all)
-        data = data_of(chunk, pull, self._core.log.history.epoch)
-        is_lost = not self._send(pull.to, data, chunk)
-        return Given(pull, looked_to, data.last, len(chunk), is_all, is_lost)
+        piece = piece_of(chunk, pull, self._core.log.history.epoch)
+        is_lost = not self._send(pull.to, piece.message, piece.data)
+        if piece.scanned is not None:
+            looked_to, is_all = piece.scanned, piece.scanned >= readable.sequence
+        return Given(pull, looked_to, piece.message.last, len(piece.data), piece.offset, is_all, is_lost)
 
     def _pass_damage(self, pull: Pull, damage: Corrupted) -> Given:
         """Go on behind records that can't be read. For a named follower, the history, they become a gap."""
