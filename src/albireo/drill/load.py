@@ -81,6 +81,7 @@ class ProducerWorker(Worker):
     def __init__(self, index: int, members: Sequence[LineTo], keys: Keys | None) -> None:
         super().__init__(PRODUCERS[index], members, keys)
         self.acks = Acks()
+        self.rate = RATE
         self._index = index
         self._is_offering = threading.Event()
         self._began = 0.0
@@ -110,20 +111,20 @@ class ProducerWorker(Worker):
     def offer(self, *, is_on: bool) -> None:
         """Go on with the load, or let what is on its way come through."""
         if is_on:
-            self._began = time.monotonic() - self.acks.offered / RATE
+            self._began = time.monotonic() - self.acks.offered / self.rate
             self._is_offering.set()
         else:
             self._is_offering.clear()
 
     def _turn(self, producer: SampleProducer) -> None:
         acks = self.acks
-        due = int((time.monotonic() - self._began) * RATE) if self._is_offering.is_set() else acks.offered
+        due = int((time.monotonic() - self._began) * self.rate) if self._is_offering.is_set() else acks.offered
         batches = [self._message(number) for number in range(acks.offered + 1, due + 1)]
         try:
             producer.offer(batches)
             acks.offered = max(acks.offered, due)
         except QueueFull:
-            self._began = time.monotonic() - acks.offered / RATE
+            self._began = time.monotonic() - acks.offered / self.rate
         for receipt in producer.wait(TURN_S):
             if isinstance(receipt, Acknowledged):
                 acks.acked, acks.position = receipt.batch, receipt.position
@@ -132,15 +133,20 @@ class ProducerWorker(Worker):
                 acks.refused += 1
 
     def _message(self, number: int) -> SampleBatch:
-        at = np.array([wall_ns()], np.int64)
-        return SampleBatch(
-            value_type=ValueType.INT64,
-            item_id=np.zeros(1, np.uint32),
-            source_ns=at,
-            node_ns=at,
-            value=np.array([(self._index + 1) << OWNER_SHIFT | number], np.int64),
-            quality=np.zeros(1, np.uint32),
-        )
+        return one_value((self._index + 1) << OWNER_SHIFT | number)
+
+
+def one_value(value: int) -> SampleBatch:
+    """A good value of the first item of a producer."""
+    at = np.array([wall_ns()], np.int64)
+    return SampleBatch(
+        value_type=ValueType.INT64,
+        item_id=np.zeros(1, np.uint32),
+        source_ns=at,
+        node_ns=at,
+        value=np.array([value], np.int64),
+        quality=np.zeros(1, np.uint32),
+    )
 
 
 class ConsumedMessages:

@@ -51,11 +51,11 @@ def _list(context: click.Context, _: click.Parameter, is_asked: bool) -> None:
 def command(fault: str, rounds: int, voters: str, minutes: float, seed: int, keep: Path | None) -> Output:
     """Rehearse FAULT on a pair made for it, under a live load, and print what was lost, doubled, late.
 
-    `cut-site`, `kill-site`, `kill-root`, `dns` and `restart-tree` do so with a site below a root, `stale-parent`,
-    `stale-child` and `pair-under-pair` where one of them or both are pairs, `pair-at-root`, `pair-in-middle`,
-    `pair-at-bottom` and `pairs-everywhere` with a tree of three levels, `bad-gateway` with a node that polls devices
-    which misbehave. `chaos` goes on for a time, not in rounds. Nothing of yours is touched: everything lives in a
-    temporary directory and ends with the drill.
+    `cut-site`, `kill-site`, `kill-root`, `dns`, `slow-link` and `restart-tree` do so with a site below a root,
+    `stale-parent`, `stale-child` and `pair-under-pair` where one of them or both are pairs, `pair-at-root`,
+    `pair-in-middle`, `pair-at-bottom` and `pairs-everywhere` with a tree of three levels, `bad-gateway` with a node
+    that polls devices which misbehave. `chaos` goes on for a time, not in rounds. Nothing of yours is touched:
+    everything lives in a temporary directory and ends with the drill.
     """
     reason = objection(fault) if fault in FAULTS else lone.objection(fault)
     if reason:

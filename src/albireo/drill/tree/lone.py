@@ -23,11 +23,12 @@ from albireo.client import Client, ClientError, connect
 from albireo.drill import name_server
 from albireo.drill.account import gap_s, judge
 from albireo.drill.ground import DrillError
-from albireo.drill.load import PRODUCERS, ProducerWorker, read_log
+from albireo.drill.load import PRODUCERS, RATE, ProducerWorker, read_log
 from albireo.drill.name_server import NOWHERE, NameServer
 from albireo.drill.ports import KeptPorts
 from albireo.drill.process import Group
-from albireo.drill.relay import Relay
+from albireo.drill.relay import CableSpec, Relay
+from albireo.drill.tree.slow_link import BACKLOG, FAST, ORDER_S, SLOW, VALUE_S, WAY, SeenOverSlowLink, SlowLink
 from albireo.model.access import AccessRole
 from albireo.model.position import Position
 from albireo.model.quality import GOOD
@@ -49,6 +50,7 @@ LOOK_S: Final = 0.05
 LOAD_S: Final = 1.0
 
 DNS: Final = "dns"
+SLOW_LINK: Final = "slow-link"
 NAMED_S: Final = 12.0
 """Time within which a site whose connection has broken has brought its root all, whatever the name server does."""
 PLACES: Final = ("127.0.0.1", "127.0.0.2")
@@ -59,6 +61,7 @@ FAULTS: Final = {
     "kill-site": "`kill -9` of every process of a site; started again after six seconds",
     "kill-root": "`kill -9` of every process of the root; started again after six seconds",
     DNS: "the name server that a site asks for its root is silent, refuses, lies, and says where the root has moved to",
+    SLOW_LINK: "a backlog, a file of 1 MB, live values and orders over 20 kB/s and a round trip of 600 ms",
     "restart-tree": "root and site are stopped in order, the root first, and started again, the site first",
 }
 
@@ -81,6 +84,8 @@ class TreeRound(msgspec.Struct, frozen=True, kw_only=True):
     """Time from the end of the fault until the root had all."""
     looked_live: int
     """Looks at the root that showed a good value of the site although it was not heard."""
+    seen: SeenOverSlowLink | None = None
+    """In `slow-link`: what people met meanwhile."""
     held: bool
 
 
@@ -109,6 +114,7 @@ class TreeDrill:
         }
         self._cable, self._at = (cable, root), PLACES[0]
         self._relay = Relay(*self._cable)
+        self._seen: SeenOverSlowLink | None = None
         self._names = NameServer(self._at) if fault == DNS else None
         self._keys = self._make_keys()
         self._groups = {
@@ -181,6 +187,9 @@ endpoint = "tcp://127.0.0.1:{site_port}"
     def _root(self) -> Client:
         return connect([self._lines[ROOT]], keys=self._keys, timeout_s=HEAL_S)
 
+    def _site(self) -> Client:
+        return connect([self._lines[SITE]], keys=self._keys, timeout_s=HEAL_S)
+
     def _quality(self) -> int | None:
         """Quality of the watched item at the root; None: the root does not answer, or does not know it."""
         with contextlib.suppress(ClientError), connect([self._lines[ROOT]], keys=self._keys, timeout_s=LOAD_S) as root:
@@ -246,6 +255,8 @@ endpoint = "tcp://127.0.0.1:{site_port}"
         for line in account.details:
             self._tell(line)
         is_clean = not (account.lost or account.doubled or account.reordered or looked_live)
+        seen = self._seen
+        is_clean = is_clean and (seen is None or (seen.value_s <= VALUE_S and seen.order_s <= ORDER_S))
         return TreeRound(
             acked=account.acked,
             lost=account.lost,
@@ -254,6 +265,7 @@ endpoint = "tcp://127.0.0.1:{site_port}"
             gap_s=None if gap is None else round(gap, 3),
             caught_up_s=round(caught_up_s, 3),
             looked_live=looked_live,
+            seen=seen,
             held=is_clean and (gap is None or gap <= ALONE_S),
         )
 
@@ -273,6 +285,8 @@ endpoint = "tcp://127.0.0.1:{site_port}"
                 return looked_live
             case _ if self._fault == DNS:
                 self._mislead(sources)
+            case _ if self._fault == SLOW_LINK:
+                self._slow_down(sources)
             case "kill-root":
                 root.kill()
                 time.sleep(FAULT_S)
@@ -305,6 +319,34 @@ endpoint = "tcp://127.0.0.1:{site_port}"
             all_of_it = f"copy of all at the root while the name server {what}"
             took = self._await(all_of_it, NAMED_S, lambda: self._has_all(sources))
             self._tell(f"the name server {what}: the root has all after {took:.1f} s")
+
+    def _slow_down(self, sources: list[ProducerWorker]) -> None:
+        """Have a backlog, a file, live values and orders share a slow link; it is a fast one again at the end."""
+        link = SlowLink(self._root, self._site, self._directory / "files")
+        self._relay.carry_out(self._relay.cut())
+        self._await("notice of the root that the site is not heard", FAULT_S, lambda: self._quality() != GOOD)
+        before = sum(one.acks.acked for one in sources)
+        self._load(sources, FAST)
+        self._await("backlog", HEAL_S, lambda: sum(one.acks.acked for one in sources) - before >= BACKLOG)
+        self._load(sources, 0)
+        self._await("end of the backlog", HEAL_S, lambda: all(one.acks.acked >= one.acks.offered for one in sources))
+        self._relay.way = WAY
+        self._relay.carry_out(self._relay.mend())
+        self._await("good value at the root over the slow link", HEAL_S, lambda: self._quality() == GOOD)
+        self._load(sources[:1], SLOW)
+        self._seen = link.look(WATCHED, SITE, sources[0])
+        self._tell(f"over the slow link: {self._seen}")
+        self._relay.way = CableSpec()
+        self._relay.carry_out(self._relay.mend())
+        link.end()
+        self._load(sources, RATE)
+
+    def _load(self, sources: list[ProducerWorker], rate: int) -> None:
+        """Have so many messages a second of each; 0: none."""
+        for source in sources:
+            source.offer(is_on=False)
+            source.rate = rate or source.rate
+            source.offer(is_on=rate > 0)
 
     def _stop_in_order(self, *groups: Group) -> None:
         for group in groups:
