@@ -220,9 +220,10 @@ class Questions:
         self._waiting[request_id] = one
         for looks_s in {one.wait_s, min(one.wait_s, LOCKED_OUT_S)}:
             heapq.heappush(self._due, (one.ends_at(looks_s), request_id))
-        is_repeatable = request.kind is not None and request.kind.is_repeatable
+        kind = request.kind
         ask = Ask(request_id=request_id, what=request.what, arguments=one.arguments, of=of)
-        self._perform(self.machine.step(QuestionAsked(ask, line, is_repeatable), boot_ns()), ())
+        is_repeatable, is_order = (False, False) if kind is None else (kind.is_repeatable, kind.is_order)
+        self._perform(self.machine.step(QuestionAsked(ask, line, is_repeatable, is_order), boot_ns()), ())
 
     def _line_for(self, request: Request) -> tuple[int | None, str]:
         """Line that the request goes to, and what the question says of whom it is for."""
@@ -301,9 +302,9 @@ class Questions:
                         self.machine.step(NotSaid(message.request_id), boot_ns())
                 case AnswerCame(answer=answer):
                     self._answered(answer, raw)
-                case Unanswered(line, request_id):
+                case Unanswered(line, request_id, refusal):
                     gone = self._target.lines[min(line, len(self._target.lines) - 1)].endpoint
-                    self._fail(request_id, f"{gone} is gone before it answered")
+                    self._fail(request_id, refusal.cause if refusal else f"{gone} is gone before it answered")
 
     def _answered(self, answer: Answer, raw: Sequence[bytes | memoryview]) -> None:
         one = self._waiting.pop(answer.request_id)

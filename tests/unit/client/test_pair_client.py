@@ -63,6 +63,7 @@ from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.item import DataItem
 from albireo.model.log_view import LogView
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from tests.parts.refusals import no
@@ -175,7 +176,8 @@ def asker() -> NodeAsker:
 
 def question(what: str, line: int | None, request_id: int = 7) -> QuestionAsked:
     """A question as a client asks it: whether it may be repeated goes by its declaration."""
-    return QuestionAsked(Ask(request_id=request_id, what=what), line, QUESTIONS[what].is_repeatable)
+    kind = QUESTIONS[what]
+    return QuestionAsked(Ask(request_id=request_id, what=what), line, kind.is_repeatable, kind.is_order)
 
 
 def asked(what: str, request_id: int = 7) -> QuestionAsked:
@@ -270,6 +272,70 @@ def test_a_question_that_could_not_be_sent_was_not_said_and_goes_out_later() -> 
     assert not one.was_said(7)
     assert Unanswered(0, 7) not in one.step(LineDown(0), at(1)), "nobody can have done it"
     assert said(one.step(Heard(1, acts(5)), at(2))) == [(1, "Ask")]
+
+
+def refusing(code: RefusalCode) -> Answer:
+    return Answer(request_id=7, refusal=Refusal(code, "so it is"))
+
+
+def test_an_order_that_the_lead_left_is_asked_for_again_until_somebody_knows_its_end() -> None:
+    one = asker()
+    one.step(Heard(0, acts(2)), at(0))
+    assert said(one.step(asked("write"), at(0))) == [(0, "Ask")]
+    assert one.step(Heard(0, refusing(RefusalCode.MOVED)), at(1)) == [], "no end of the order"
+    assert one.deadline() == at(101)
+    assert said(one.step(TimePassed(), at(101))) == [(0, "Ask")], "nobody else is known to act"
+    for code in (RefusalCode.NOT_HOLDER, RefusalCode.NOT_RECORDING, RefusalCode.BUSY, RefusalCode.MOVED):
+        assert one.step(Heard(0, refusing(code)), at(102)) == [], "that tells nothing of the first time"
+        assert said(one.step(TimePassed(), at(202))) == [(0, "Ask")]
+    one.step(Heard(0, refusing(RefusalCode.MOVED)), at(203))
+    assert said(one.step(Heard(1, acts(5)), at(400))) == [(1, "Ask")]
+    answer = Answer(request_id=7, result="verified")
+    assert one.step(Heard(1, answer), at(401)) == [AnswerCame(1, answer)]
+    assert one.waiting == 0
+
+
+@pytest.mark.parametrize("code", [RefusalCode.NOT_HOLDER, RefusalCode.BUSY, RefusalCode.ACCESS, RefusalCode.BAD_VALUE])
+def test_an_order_that_is_refused_when_it_is_said_first_is_refused(code: RefusalCode) -> None:
+    one = asker()
+    one.step(Heard(0, acts(2)), at(0))
+    one.step(asked("write"), at(0))
+    assert one.step(Heard(0, refusing(code)), at(1)) == [AnswerCame(0, refusing(code))]
+
+
+@pytest.mark.parametrize(("code", "is_end"), [(RefusalCode.BAD_VALUE, True), (RefusalCode.ACCESS, False)])
+def test_who_refuses_the_asker_tells_nothing_of_what_was_ordered_before(code: RefusalCode, is_end: bool) -> None:
+    one = asker()
+    one.step(Heard(0, acts(2)), at(0))
+    one.step(asked("write"), at(0))
+    one.step(Heard(1, acts(5)), at(1))
+    answer = refusing(code)
+    assert one.step(Heard(1, answer), at(2)) == [AnswerCame(1, answer) if is_end else Unanswered(1, 7, answer.refusal)]
+
+
+def test_an_order_without_an_id_that_the_lead_left_is_unknown() -> None:
+    one = asker()
+    one.step(Heard(0, acts(2)), at(0))
+    one.step(asked("force"), at(0))
+    moved = refusing(RefusalCode.MOVED)
+    assert one.step(Heard(0, moved), at(1)) == [Unanswered(0, 7, moved.refusal)]
+
+
+def test_an_order_that_was_said_once_and_could_not_be_said_again_may_have_been_taken() -> None:
+    one = asker()
+    one.step(Heard(0, acts(2)), at(0))
+    one.step(asked("write"), at(0))
+    one.step(Heard(1, acts(5)), at(1))
+    one.step(NotSaid(7), at(1))
+    assert one.was_said(7)
+
+
+def test_a_question_that_waits_for_a_message_hears_that_the_lead_has_changed() -> None:
+    one = asker()
+    one.step(Heard(0, acts(2)), at(0))
+    one.step(asked("receive"), at(0))
+    moved = refusing(RefusalCode.MOVED)
+    assert one.step(Heard(0, moved), at(1)) == [AnswerCame(0, moved)], "how long it still waits its caller knows"
 
 
 def viewing() -> Viewing:

@@ -87,13 +87,13 @@ def receive(inbox: str, timeout_s: float | None) -> Conversation[InboxMessage | 
 def take(message: InboxMessage, reply: bytes | None) -> Conversation[None]:
     """Say that a message is taken, and answer it."""
     asked = TakeAsked(name=message.name, lease=message.lease, reply=reply)
-    yield from _moved_on(TAKE, asked, TAKE_S, time.monotonic() + TAKE_S)
+    yield from asks(TAKE, asked, TAKE_S)
 
 
 def give_back(message: InboxMessage) -> Conversation[None]:
     """Say that nothing was done with a message, so that another receiver has it."""
     asked = GiveBackAsked(name=message.name, lease=message.lease)
-    yield from _moved_on(GIVE_BACK, asked, TAKE_S, time.monotonic() + TAKE_S)
+    yield from asks(GIVE_BACK, asked, TAKE_S)
 
 
 def _asked_on(

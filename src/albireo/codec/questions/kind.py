@@ -98,6 +98,11 @@ class QuestionKind(msgspec.Struct, Generic[ShapeT, AnswerT], frozen=True, kw_onl
         """True: asked once more it does the same."""
         return self.is_reading or self.is_known_again
 
+    @property
+    def is_order(self) -> bool:
+        """True: the member that acts is to do something."""
+        return self.answerer is Answerer.ACTING and not self.is_reading
+
     def role_of(self, arguments: Mapping[str, object]) -> AccessRole:
         """Role that the question needs with these arguments, which nobody has checked."""
         word = arguments.get(self.subject)

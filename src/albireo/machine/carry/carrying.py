@@ -18,10 +18,16 @@ from albireo.machine.desk.roles import check_role
 from albireo.machine.kernel.turn import NotAnswered, Question, Turn, answer_to, granted
 from albireo.machine.orders.kind import AnyKind, OrderAsked, OrderAtOwner
 from albireo.machine.orders.places import Aim, Places
+from albireo.machine.orders.write.orders import Orders
 from albireo.model.refusal import Refusal, RefusalCode, id_reused
 
 CROWDED: Final = Refusal(
     RefusalCode.BUSY, "too many answers wait for a commit", "ask again when the disk, or the other member, is back"
+)
+
+
+_KNOWN: Final = Refusal(
+    RefusalCode.MOVED, "an order with this id is on record, and can't be told of now", "ask again with the same id"
 )
 
 
@@ -30,6 +36,7 @@ class CarryingRoot(Protocol):
 
     access: AccessJudge
     tree: NodeTree
+    orders: Orders
 
     @property
     def is_crowded(self) -> bool:
@@ -47,7 +54,17 @@ class Carrying:
         self._places = places
 
     def take(self, kind: AnyKind, question: Question, asked: OrderAsked, turn: Turn) -> None:
-        """Take an order. Raises NotAnswered."""
+        """Take an order. Raises NotAnswered: nothing of it was done, and nothing will be, unless the code is `moved`."""
+        try:
+            self._take(kind, question, asked, turn)
+        except NotAnswered as refused:
+            command_id, root = kind.id_of(asked), self._root
+            is_known = bool(command_id) and (root.tree.knows(command_id) or root.orders.knows(command_id))
+            if is_known and refused.refusal.code != RefusalCode.ID_REUSED:
+                raise NotAnswered(_KNOWN) from refused
+            raise
+
+    def _take(self, kind: AnyKind, question: Question, asked: OrderAsked, turn: Turn) -> None:
         root = self._root
         if kind.is_done_at_once and root.is_crowded:
             raise NotAnswered(CROWDED)

@@ -33,8 +33,8 @@ from albireo.model.refusal import Refusal, RefusalCode
 
 ANSWERS_MAX: Final = 10_000
 """Answers that wait for a commit, from which on nobody may ask for what would need another."""
-_UNKNOWN: Final = Refusal(
-    RefusalCode.OUTCOME_UNKNOWN,
+_LEFT: Final = Refusal(
+    RefusalCode.MOVED,
     "this member leads no more, and may have lost what was ordered",
     "ask the one that leads (`albireo status`) whether it was done, then order again",
 )
@@ -76,7 +76,7 @@ class Receipts:
         while self._answers:
             _, sender, message = self._answers.popleft()
             if isinstance(message, Answer):
-                turn.send(sender, Answer(request_id=message.request_id, refusal=_UNKNOWN))
+                turn.send(sender, Answer(request_id=message.request_id, refusal=_LEFT))
 
     def appended(self, frames: Sequence[Frame], drafts: Sequence[Draft]) -> None:
         """Note which of the drafts that now stand in the log are to be told of early."""
