@@ -13,6 +13,7 @@ from albireo.codec.message import HistoryTold
 from albireo.codec.pair_message import CopyTold, Heartbeat, HeartbeatAnswered, PeerMessage, Record, Voted
 from albireo.machine.kernel.events import MemberSaid, PairFigures
 from albireo.machine.pair.events import CaseTold, State
+from albireo.machine.pair.holder import Holder
 from albireo.machine.pair.levels import why_apart
 from albireo.machine.pair.member import Member
 from albireo.machine.tree.neighbours import said_by
@@ -68,7 +69,9 @@ class MemberStatus:
         self._marks = marks
         self._cases = {name: (case.detail, case.since_ns) for name, case in marks.cases.items() if name in UNTIL_SEEN}
         self._unmeasured: set[str] = set()
-        """Cases that began since `figures` was asked: each is in one measurement at least, however short it stood."""
+        """Cases that began since `figures` was recorded: each is in one measurement at least, however short it stood."""
+        self._leads_since: Instant | None = None
+        self._other_run = 0
         self._paths: list[Instant | None] = [None for _ in seats.peers[seats.member]]
         self._answered_at: Instant | None = None
         self._history = HistoryTold(own=CopyTold(), other=CopyTold())
@@ -113,9 +116,21 @@ class MemberStatus:
         """Cases that the other member shows too, with their details."""
         return tuple((case, detail) for case, (detail, _) in self._cases.items() if case in CARRIED)
 
-    def beat(self, beat: Heartbeat, wall: WallTime) -> None:
-        """Take note of the other member's last heartbeat, fresh."""
+    def looks(self, member: Member, history: EpochHistory, now: Instant) -> None:
+        """Look, as the state of the member has changed: a loss that is over in a moment is one all the same."""
+        if member.holder is None:
+            self._leads_since = None
+            return
+        self._leads_since = self._leads_since or now
+        if _is_taken_over(member, history):
+            self._unmeasured |= {"taken_over", "other_lost"}
+
+    def beat(self, beat: Heartbeat, wall: WallTime, holder: Holder | None) -> None:
+        """Take note of the other member's last heartbeat, fresh. Another run of it has died, if it did not leave."""
         self._said = said_by(beat, wall)
+        if self._other_run not in (0, beat.run) and holder is not None and not holder.is_peer_leaving:
+            self._unmeasured.add("other_lost")
+        self._other_run = beat.run
 
     def marked(self, beat: Heartbeat, topology_hash: str, wall: WallTime) -> Heartbeat:
         """The heartbeat, saying which topology this member runs, and what its clock shows."""
@@ -133,29 +148,34 @@ class MemberStatus:
         seen = self.voters.get(voted.voter)
         if seen is None:
             return
+        since = None if self._leads_since is None else max(seen.at, self._leads_since)
+        if since is not None and now - since > VOTER_SILENT_NS:
+            self._unmeasured.add("voters_silent")
         seen.at, seen.last = now, voted
         if not voted.is_granted:
             seen.refused[voted.reason if voted.reason in REASONS else "other"] += 1
 
-    def figures(self, member: Member, history: EpochHistory, now: Instant) -> PairFigures:
-        """Figures of the pair for its items; used on the active member, whose log has this history."""
+    def figures(self, member: Member, history: EpochHistory, now: Instant, *, is_recorded: bool) -> PairFigures:
+        """Figures of the pair for its items; used on the active member, whose log has this history.
+
+        Args:
+            is_recorded: they are, now.
+        """
         own, holder = member.own, member.holder
-        granted = () if holder is None else holder.grant.members
-        epochs = [one.epoch for one in history.entries[-2:]]
-        was_other = len(epochs) == 2 and epochs[0] % 2 == own.other  # An epoch's parity is its member.
-        is_alone = holder is not None and holder.changes.confirmed == (own.index,)
-        is_taken_over = is_alone and was_other and granted == (own.index,)
+        is_alone, is_taken_over = _is_alone(member), _is_taken_over(member, history)
         self._began = self._began or now
         has_left = holder is not None and holder.is_peer_leaving and now - member.peer.heard_at < PASSING_NS
         is_passing = has_left or (now - self._began < PASSING_NS and not is_taken_over)
-        shown = self._cases.keys() | self._unmeasured | _heard_cases(member).keys()
-        self._unmeasured.clear()
+        passed = set(self._unmeasured)
+        shown = self._cases.keys() | passed | _heard_cases(member).keys()
+        if is_recorded or holder is None:
+            self._unmeasured.clear()
         silent = sum(now - seen.at > VOTER_SILENT_NS for seen in self.voters.values())
         return PairFigures(
             at_risk=float(is_alone and not is_passing),
-            other_lost=float(not is_passing and not member.peer.is_present(now, own.config)),
-            voters_silent=float(silent),
-            taken_over=float(is_taken_over),
+            other_lost=float("other_lost" in passed or not (is_passing or member.peer.is_present(now, own.config))),
+            voters_silent=float(max(silent, "voters_silent" in passed)),
+            taken_over=float(is_taken_over or "taken_over" in passed),
             store_refused=float("store_refused" in shown),
             tail_quarantined=float("tail_quarantined" in shown),
             history_at_risk=float("history_at_risk" in shown),
@@ -243,6 +263,19 @@ class MemberStatus:
             feature_level=heard.feature_level,
             topology_hash=heard.topology_hash,
         )
+
+
+def _is_alone(member: Member) -> bool:
+    """True: it leads, and no other is in the set."""
+    return member.holder is not None and member.holder.changes.confirmed == (member.own.index,)
+
+
+def _is_taken_over(member: Member, history: EpochHistory) -> bool:
+    """True: it leads alone, since the member that led before was lost."""
+    epochs = [one.epoch for one in history.entries[-2:]]
+    was_other = len(epochs) == 2 and epochs[0] % 2 == member.own.other  # An epoch's parity is its member.
+    granted = () if member.holder is None else member.holder.grant.members
+    return _is_alone(member) and was_other and granted == (member.own.index,)
 
 
 def _heard_cases(member: Member) -> dict[str, str]:

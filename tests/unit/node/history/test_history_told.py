@@ -47,12 +47,12 @@ def test_both_members_say_how_many_files_are_missing_until_none_is(table: Table)
     assert troubles(rows_of([view_of(primary)])) == [
         "root[primary]: the other member's history incomplete: 3 of 10 files"
     ]
-    figures = primary.status.figures(primary.member, primary.log.history, table.now)
+    figures = primary.status.figures(primary.member, primary.log.history, table.now, is_recorded=True)
     assert figures.history_incomplete == 7
     for side in table.sides:
         side.status.history_told(told(), WALL + SECOND)
         assert troubles(rows_of([view_of(side)])) == []
-        assert side.status.figures(side.member, side.log.history, table.now).history_incomplete == 0
+        assert side.status.figures(side.member, side.log.history, table.now, is_recorded=True).history_incomplete == 0
 
 
 def test_what_can_not_be_counted_yet_is_no_zero(table: Table) -> None:
@@ -60,7 +60,7 @@ def test_what_can_not_be_counted_yet_is_no_zero(table: Table) -> None:
     backup.status.history_told(told(own=CopyTold(is_incomplete=True, trouble="no answer")), WALL)
     (line,) = troubles(rows_of([view_of(backup)]))
     assert line.endswith("history incomplete: its files are not counted yet; no answer")
-    assert backup.status.figures(backup.member, backup.log.history, table.now).history_incomplete == 1
+    assert backup.status.figures(backup.member, backup.log.history, table.now, is_recorded=True).history_incomplete == 1
 
 
 def test_it_is_told_since_when(table: Table) -> None:

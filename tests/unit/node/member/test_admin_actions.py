@@ -605,12 +605,12 @@ def test_tail_that_was_cut_at_the_passive_member_is_shown_by_both_until_somebody
     cut_at_return(begun)
     assert set(cases(primary)) == {"tail_quarantined"}
     assert heard_cases(backup) == cases(primary)
-    assert backup.status.figures(backup.member, backup.log.history, begun.now).tail_quarantined == 1.0
+    assert backup.status.figures(backup.member, backup.log.history, begun.now, is_recorded=True).tail_quarantined == 1.0
     assert done(backup, "pair_seen")["ended"] == [], "it stands at the other one"
     assert done(primary, "pair_seen", user="rosa")["ended"] == ["tail_quarantined"]
     begun.pass_time(SECOND)
     assert not cases(primary) and not heard_cases(backup)
-    assert backup.status.figures(backup.member, backup.log.history, begun.now).tail_quarantined == 0.0
+    assert backup.status.figures(backup.member, backup.log.history, begun.now, is_recorded=True).tail_quarantined == 0.0
     assert ("pair_seen", "rosa", "root[primary]") in on_record(backup)
 
 
@@ -622,7 +622,7 @@ def test_history_at_risk_stands_over_a_restart_until_somebody_has_looked(begun: 
     done(backup, "promote")
     stood_ns = Marks(backup.data).cases["history_at_risk"].since_ns
     again = MemberStatus(backup.status.seats, begun.config.voters, Marks(backup.data))
-    assert again.figures(backup.member, backup.log.history, begun.now).history_at_risk == 1.0
+    assert again.figures(backup.member, backup.log.history, begun.now, is_recorded=True).history_at_risk == 1.0
     told = again.describe(backup.member, backup.log, begun.now)
     assert told.cases_since_ns["history_at_risk"] == stood_ns
     begun.silent = set()
@@ -638,7 +638,7 @@ def test_history_at_risk_stands_over_a_restart_until_somebody_has_looked(begun: 
 
 def test_store_that_was_refused_is_shown_by_both_until_both_are_in_the_set_again(begun: Table) -> None:
     primary, backup = begun.sides
-    primary.status.figures(primary.member, primary.log.history, begun.now)
+    primary.status.figures(primary.member, primary.log.history, begun.now, is_recorded=True)
     primary.status.told(CaseTold("store_refused", True, "has 3, acknowledged 9"), WALL)
     begun.pass_time(200 * MS)
     assert heard_cases(backup) == {"store_refused": "has 3, acknowledged 9"}
@@ -646,10 +646,63 @@ def test_store_that_was_refused_is_shown_by_both_until_both_are_in_the_set_again
     assert "store_refused" in cases(primary)
     primary.status.moved(State.ACTIVE, "in charge", WALL)
     assert "store_refused" not in cases(primary)
-    shown = [primary.status.figures(primary.member, primary.log.history, begun.now).store_refused for _ in range(2)]
+    looks = (False, True, True)
+    shown = [
+        primary.status.figures(primary.member, primary.log.history, begun.now, is_recorded=one).store_refused
+        for one in looks
+    ][1:]
     assert shown == [1.0, 0.0], "it is in one measurement, however short it stood"
     begun.pass_time(200 * MS)
     assert not heard_cases(backup)
+
+
+def passed(side: Side) -> set[str]:
+    """Cases that stood since the last look, by the figures of the pair; looks."""
+    figures = side.status.figures(side.member, side.log.history, side.table.now, is_recorded=True)
+    return {one for one in ("taken_over", "other_lost", "voters_silent") if getattr(figures, one)}
+
+
+def test_a_takeover_is_in_one_measurement_however_soon_the_lost_member_is_back(begun: Table) -> None:
+    primary, backup = begun.sides
+    passed(backup)
+    primary.is_up = False
+    begun.wait_for(State.ACTIVE, State.SOLO)
+    primary.is_up = True
+    begun.wait_for(State.READY, State.ACTIVE)
+    assert passed(backup) == {"taken_over", "other_lost"}
+    assert passed(backup) == set()
+
+
+def test_a_switchover_is_no_loss(begun: Table) -> None:
+    primary, backup = begun.sides
+    passed(primary)
+    done(primary, "switchover")
+    begun.wait_for(State.READY, State.ACTIVE)
+    begun.pass_time(SECOND)
+    assert passed(backup) == set()
+
+
+def test_another_run_of_the_other_member_is_a_loss_if_the_last_one_did_not_leave(begun: Table) -> None:
+    primary = begun.sides[0]
+    passed(primary)
+    beat, holder = primary.member.peer.last, primary.member.holder
+    assert beat is not None and holder is not None
+    primary.status.beat(msgspec.structs.replace(beat, run=beat.run + 1), WALL, holder)
+    assert passed(primary) == {"other_lost"}
+    holder.is_peer_leaving = True
+    primary.status.beat(msgspec.structs.replace(beat, run=beat.run + 2), WALL, holder)
+    assert passed(primary) == set()
+
+
+def test_a_voter_that_was_silent_between_two_looks_was_silent(begun: Table) -> None:
+    primary = begun.sides[0]
+    passed(primary)
+    begun.silent = {W3}
+    begun.pass_time(4 * SECOND)
+    begun.silent = set()
+    begun.pass_time(200 * MS)
+    assert passed(primary) == {"voters_silent"}
+    assert passed(primary) == set()
 
 
 def test_case_that_the_other_invents_is_not_shown(begun: Table) -> None:
