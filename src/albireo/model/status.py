@@ -70,6 +70,23 @@ class OtherMember(msgspec.Struct, frozen=True, kw_only=True):
     topology_hash: str = ""
 
 
+class CatchingUp(msgspec.Struct, frozen=True, kw_only=True):
+    """Way of the other member into the set, as the member says that leads."""
+
+    behind: int
+    """Committed records that it lacks."""
+    late_ms: int
+    """How long ago it would have been whole; beyond the last seconds at least so long."""
+    gains_per_s: float
+    """Records by which it came nearer in a second, of late."""
+    whole_in_s: float | None
+    """Time until it is whole, as it went of late; None: it does not come nearer."""
+    slowed_ms: int
+    """Time that each commit waits for its sake."""
+    not_before_s: float
+    """Time for which it is not added, because it was lost again and again."""
+
+
 class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A pair as one of its members sees it."""
 
@@ -96,6 +113,8 @@ class PairStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Why the members can't have one log; empty: they can."""
     lag: int | None
     """Records that the other member lacks; None: this one does not lead."""
+    catching_up: CatchingUp | None = None
+    """None: this member does not lead, or nobody follows it who is not in the set."""
     lease_left_ms: int | None
     client: str
     peer: tuple[str, ...]

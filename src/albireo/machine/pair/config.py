@@ -32,6 +32,8 @@ class PairConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Silence that counts: three heartbeats (Binary Star: two), as one lost message must not start a candidacy."""
     solo_after_ns: int = 500 * MS
     """Standstill of the other's durable position, while something waits, after which the holder goes on alone."""
+    patience_longest_ns: int = 2 * SECOND
+    """The longest that standstill, and the wait for a follower that is to be added, become while stays are short."""
     lease_ns: int = 600 * MS
     renew_ns: int = 100 * MS
     drift: float = 0.05

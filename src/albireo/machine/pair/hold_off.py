@@ -1,7 +1,8 @@
 """Hold-off: how long a flapping member waits before it is added to the set again.
 
 A passive member that comes and goes costs the clients one `solo_after` at every loss. So the wait doubles while its
-stays are short, and starts afresh once a stay was long.
+stays are short, and starts afresh once a stay was long. So does the patience with it, up to a bound: on a starved
+machine a member stands still for a moment now and then, and would stay outside.
 
 Spec: design/pair.md, rule 6.
 """
@@ -18,6 +19,10 @@ class HoldOff(msgspec.Struct, frozen=True):
     added_at: Instant | None = None
     wait_ns: int = 0
     not_before: Instant = Instant(0)
+
+    def patience_ns(self, config: PairConfig) -> int:
+        """Time for which whoever leads waits for the other member: the longer, the more often that was too short."""
+        return max(config.solo_after_ns, min(self.wait_ns, config.patience_longest_ns))
 
     def added(self, now: Instant) -> "HoldOff":
         return HoldOff(now, self.wait_ns, self.not_before)

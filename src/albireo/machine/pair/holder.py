@@ -33,6 +33,7 @@ from albireo.machine.kernel.permit import Permit
 from albireo.machine.pair.candidacy import Grant
 from albireo.machine.pair.config import after
 from albireo.machine.pair.events import CaseTold, Objection, Replicate, SendFolds, SendRange, State
+from albireo.machine.pair.gain import Gain
 from albireo.machine.pair.hold_off import HoldOff
 from albireo.machine.pair.lease import Lease
 from albireo.machine.pair.levels import Levels
@@ -88,7 +89,9 @@ class Holder:
         self.is_peer_leaving = False
         self._lost_by = 0
         self.levels = Levels(own, peer.last)
-        self._last_committed: tuple[Instant, int] = (now, 0)
+        self.gain = Gain(config, now)
+        self._admitting_ns = config.solo_after_ns
+        self._committed_at = now
         self._unsynced: tuple[int, Instant, Instant] | None = None
         self.renew_at = now
 
@@ -189,7 +192,7 @@ class Holder:
         if not self.changes.confirmed or self.has_yielded:
             return
         if self.changes.latest.members != (own.index,):
-            stands = own.log.end.sequence > self.match and now - self.moved_at >= config.solo_after_ns
+            stands = own.log.end.sequence > self.match and now - self.moved_at >= self.hold_off.patience_ns(config)
             is_present = self.peer.is_present(now, config)
             is_lost = stands or self.is_peer_leaving or not is_present or self.levels.apart
             if is_lost and (is_present or self._has_ears()):
@@ -217,19 +220,19 @@ class Holder:
     def _consider_add(self, now: Instant) -> None:
         """Ask for a set with the other member once it follows again and lacks nothing that is committed.
 
-        Under load it always lags one round behind what a lone holder commits. So acknowledgements wait for it first
+        Under load it always lags a round behind what a lone holder commits. So acknowledgements wait for it first
         (admitting), and the add is sent when it has reached the commit position, which then stands still.
         """
-        own, config = self.own, self.own.config
-        last_at, last_sequence = self._last_committed
-        if now - last_at >= config.heartbeat_ns:
-            self._last_committed = (now, own.log.told.sequence)
-        if not self._is_fit(now) or (self.admitting_since is None and self.match < last_sequence):
+        own, config, gain = self.own, self.own.config, self.gain
+        if self.is_followed and self._flows:
+            gain.looks(own.log.told.sequence, self.match, now)
+        near_ns = gain.near_ns(self.hold_off.patience_ns(config), now)
+        if not self._is_fit(now) or (self.admitting_since is None and gain.late_ns > near_ns):
             self.admitting_since = None
             return
         if self.admitting_since is None:
-            self.admitting_since = now
-        elif now - self.admitting_since >= config.solo_after_ns:
+            self.admitting_since, self._admitting_ns = now, 2 * near_ns
+        elif now - self.admitting_since >= self._admitting_ns:
             self.admitting_since = None
             self.hold_off = HoldOff(now, self.hold_off.wait_ns).lost(now, config)
             return
@@ -325,6 +328,7 @@ class Holder:
             self.match = min(self.match, common)
             self.admitting_since = None
         self._session_run, self._session_start = hello.run, common
+        self.gain.begins(log.told.sequence, self.match, now)
         self._answer(hello)
         self.send_more()
 
@@ -392,10 +396,17 @@ class Holder:
     def _counts(self, ack: FollowAcked) -> int:
         return ack.durable
 
-    def commit(self) -> None:
+    def commit(self, now: Instant) -> None:
         own, sequence, noop = self.own, self._committable(), self.noop
-        if self.changes.confirmed and noop and sequence >= noop and sequence > own.log.told.sequence:
+        is_early = now - self._committed_at < self.slow_ns
+        if self.changes.confirmed and noop and sequence >= noop and sequence > own.log.told.sequence and not is_early:
+            self._committed_at = now
             own.commit(Position(self.epoch, sequence))
+
+    @property
+    def slow_ns(self) -> int:
+        """Time for which each commit waits, so that a follower that is not in the set comes nearer; 0: none does."""
+        return 0 if self._waits_for_peer or not self.is_followed else self.gain.slow_ns
 
     def _committable(self) -> int:
         """Highest sequence that is durable wherever it must be."""

@@ -392,7 +392,7 @@ class Member:
         """Lead: stop effects first if the lease is over; renew, change the set, commit; then take the new state."""
         self._show(holder, now)
         holder.tick(now)
-        holder.commit()
+        holder.commit(now)
         self._show(holder, now)
         if self.handover.is_due(holder, self.state, now):
             self._move(State.SUSPENDED, "yielded")

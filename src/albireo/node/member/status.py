@@ -21,7 +21,7 @@ from albireo.machine.vote.voter import VoterRefusal
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.model.log_view import LogView
 from albireo.model.position import EpochHistory
-from albireo.model.status import OtherMember, PairStatus, PlcVoterStatus, VoterRecord, VoterStatus
+from albireo.model.status import CatchingUp, OtherMember, PairStatus, PlcVoterStatus, VoterRecord, VoterStatus
 from albireo.node.member.marks import UNREADABLE, MarkedCase, Marks
 from albireo.node.membership.pair_arguments import Seats
 
@@ -223,6 +223,7 @@ class MemberStatus:
             log_level=own.log_level,
             apart="" if other is None else why_apart(own, other) or "",
             lag=log.end.sequence - holder.match if holder is not None else None,
+            catching_up=_catching_up(member, now),
             lease_left_ms=max(0, holder.lease.until - now) // MS if holder is not None else None,
             client=self.seats.clients[own.index],
             peer=tuple(self.seats.peers[own.index]),
@@ -268,6 +269,22 @@ class MemberStatus:
 def _is_alone(member: Member) -> bool:
     """True: it leads, and no other is in the set."""
     return member.holder is not None and member.holder.changes.confirmed == (member.own.index,)
+
+
+def _catching_up(member: Member, now: Instant) -> CatchingUp | None:
+    holder = member.holder
+    if holder is None or not _is_alone(member) or not holder.is_followed:
+        return None
+    gain, wait_ns = holder.gain, max(0, holder.hold_off.not_before - now)
+    whole_in_s = gain.behind / gain.per_s if gain.per_s > 0 else None
+    return CatchingUp(
+        behind=gain.behind,
+        late_ms=gain.late_ns // MS,
+        gains_per_s=gain.per_s,
+        whole_in_s=whole_in_s if gain.behind else wait_ns / SECOND,
+        slowed_ms=holder.slow_ns // MS,
+        not_before_s=wait_ns / SECOND,
+    )
 
 
 def _is_taken_over(member: Member, history: EpochHistory) -> bool:
