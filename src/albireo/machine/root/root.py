@@ -118,7 +118,7 @@ class Root:
         self.forcing = Forcing(self.config, self.folds, self.registry)
         self.orders = Orders(self.folds, self.registry, self._waiters, self._selection_watch)
         self.access_changes = AccessChanges(self.access)
-        self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role)
+        self.outputs = OutputOrders(self.folds, self.registry, self.orders, self.role, self.log_time_ns)
         self._hellos = Hellos(self.registry, self.admission, self.config.limits, self.after)
         self.actors = ActorWatch(self.config, self.registry, self.folds.cases.messages, moment.now)
         self._topic_figures = TopicFigures()

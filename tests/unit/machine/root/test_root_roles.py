@@ -311,6 +311,23 @@ def test_an_order_leaves_only_within_the_permit() -> None:
     assert one.take(WriteOrder) == []
 
 
+@pytest.mark.parametrize(("waits_s", "left_s"), [(4, 6), (11, 0)])
+def test_the_time_of_an_order_goes_on_while_its_records_wait_for_their_commit(waits_s: int, left_s: int) -> None:
+    one, _ = pair()
+    one.hello()
+    one.say_write("slow", 1.0)
+    one.commit_to(one.end)
+    assert not one.take(WriteOrder), "what was accepted is not committed yet"
+    one.now = Instant(one.now + waits_s * SECOND)
+    one.commit_to(one.end)
+    sent = one.take(WriteOrder)
+    assert [order.not_after for order in sent if isinstance(order, WriteOrder)] == (
+        [one.now + left_s * SECOND] if left_s else []
+    )
+    one.commit()
+    assert outcomes(one) == ([] if left_s else ["expired"])
+
+
 def outcomes(side: Side) -> list[str]:
     """What was answered to orders since the last look."""
     found = side.take(Answer)

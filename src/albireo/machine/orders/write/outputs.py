@@ -15,7 +15,7 @@ when nothing of this node can land any more:
 Spec: design/pair.md, rules 10 and 11; ADR-0121.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from albireo.codec.message import WriteDone, WritesEnded
@@ -39,7 +39,11 @@ SENDERS_MAX: Final = 512
 class OutputOrders(RootPart):
     """Output orders of one tenure."""
 
-    def __init__(self, folds: Folds, registry: Registry, orders: Orders, role: Role) -> None:
+    def __init__(
+        self, folds: Folds, registry: Registry, orders: Orders, role: Role, log_time_ns: Callable[[Instant], int]
+    ) -> None:
+        """`log_time_ns`: log time at an instant, whatever of the log is folded by then."""
+        self._log_time_ns = log_time_ns
         self._folds = folds
         self._registry = registry
         self._orders = orders
@@ -62,7 +66,7 @@ class OutputOrders(RootPart):
             self._orders.never_sent(command_id, Outcome.REJECTED, self._role.cause, moment, turn)
             return
         owner = self._registry.owner_of(state.command.item_id)
-        spent_ms = self._folds.log_time_ms - state.requested_at // MS
+        spent_ms = (self._log_time_ns(moment.now) - state.requested_at) // MS
         left_ms = state.command.expires_ms - spent_ms
         if owner is not None and left_ms > 0 and self._role.may_write(moment.now):
             not_after = self._role.not_after(moment.now + left_ms * MS)
