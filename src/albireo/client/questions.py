@@ -26,7 +26,7 @@ from albireo.client.errors import (
 )
 from albireo.client.way import Target, Way
 from albireo.codec.errors import DecodeError
-from albireo.codec.message import Answer, Ask, decode, encode
+from albireo.codec.message import Answer, AnyMessage, Ask, decode, encode
 from albireo.codec.questions.declared import QUESTIONS, AnyKind
 from albireo.codec.questions.kind import Answerer
 from albireo.machine.producer.asking import (
@@ -41,7 +41,7 @@ from albireo.machine.producer.asking import (
 )
 from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
-from albireo.model.instant import SECOND, Instant, TimePassed
+from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.typed_number import shortened
 from albireo.runtime.clock import boot_ns
@@ -56,6 +56,8 @@ LOCKED_OUT_S: Final = 3.0
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
+EXPIRES: Final = "expires_ms"
+"""Argument of an order: how long it may take until it is begun."""
 SMALL_BYTES: Final = 256
 """Size up to which nothing in a question can be too long or too deep for a node; a larger one is read for a check."""
 TIME_S_MAX: Final = 1e9
@@ -297,7 +299,7 @@ class Questions:
         for effect in effects:
             match effect:
                 case SayTo(line, message):
-                    is_sent = self.lines.send(line, message)
+                    is_sent = self.lines.send(line, self._with_time_left(message))
                     if not is_sent and isinstance(message, Ask):
                         self.machine.step(NotSaid(message.request_id), boot_ns())
                 case AnswerCame(answer=answer):
@@ -305,6 +307,17 @@ class Questions:
                 case Unanswered(line, request_id, refusal):
                     gone = self._target.lines[min(line, len(self._target.lines) - 1)].endpoint
                     self._fail(request_id, refusal.cause if refusal else f"{gone} is gone before it answered")
+
+    def _with_time_left(self, message: AnyMessage) -> AnyMessage:
+        """The question, whose time began when it was asked here; what was over by then is only asked after."""
+        one = self._waiting.get(message.request_id) if isinstance(message, Ask) else None
+        if one is None or EXPIRES not in one.request.arguments:
+            return message
+        given = msgspec.msgpack.decode(one.arguments)
+        spent_ms = (boot_ns() - one.asked_at) // MS
+        if not isinstance(given[EXPIRES], int) or spent_ms <= 0 or given[EXPIRES] <= 0:
+            return message
+        return msgspec.structs.replace(message, arguments=given | {EXPIRES: max(1, given[EXPIRES] - spent_ms)})
 
     def _answered(self, answer: Answer, raw: Sequence[bytes | memoryview]) -> None:
         one = self._waiting.pop(answer.request_id)

@@ -48,7 +48,7 @@ from tests.parts.client import lone, produce
 from tests.parts.core_pair import PLACES, Plant, aside, keyed_plant, plant, until
 from tests.parts.early_receipts import ITEM, batch, stored
 from tests.parts.port import free_ports
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = [pytest.mark.slow]
 
@@ -450,10 +450,42 @@ def test_an_order_whose_member_dies_is_asked_for_at_the_other_and_never_given_tw
     asyncio.run(story())
 
 
-def hang(made: Plant, item: DataItem, orders: list[WriteOrder], is_over: threading.Event) -> None:
+def test_the_time_of_an_order_that_waits_for_a_member_begins_when_it_is_given(tmp_path: Path) -> None:
+    """Nobody acts for a second and more; whoever does then has what is left of its time."""
+    item = DataItem(name="out", value_type=ValueType.INT64, is_writable=True)
+
+    async def story() -> None:
+        async with plant(tmp_path, cold_wait_ns=SECOND) as made:
+            orders: list[WriteOrder] = []
+            is_over = threading.Event()
+            adapter = asyncio.create_task(asyncio.to_thread(hang, made, item, orders, is_over))
+            await until(lambda: made.cores[0].root.registry.find("out"), "the item is known")
+            is_over.set()
+            await adapter
+            await made.kill(0)
+            with connect(made.lines, waits=False) as client:
+                began = boot_ns()
+                order = asyncio.create_task(asyncio.to_thread(client.write, "out", 5, expires_s=PATIENCE_S))
+                order.add_done_callback(lambda done: done.exception())
+                await asyncio.to_thread(awaited, boot_ns, lambda now: now - began > SECOND)
+                await made.start(0)
+                is_over.clear()
+                await made.wait_for("solo", "")
+                adapter = asyncio.create_task(asyncio.to_thread(hang, made, item, orders, is_over, 2))
+                try:
+                    await until(lambda: orders, "the adapter has it")
+                finally:
+                    is_over.set()
+                    await adapter
+                given = made.cores[0].root.folds.commands.find(orders[0].command_id)
+                assert given is not None and given.command.expires_ms <= (PATIENCE_S - 1) * 1000
+    asyncio.run(story())
+
+
+def hang(made: Plant, item: DataItem, orders: list[WriteOrder], is_over: threading.Event, run: int = 1) -> None:
     """An adapter of the primary that takes orders and never says what became of them."""
     with SyncLink(made.data(0), "core") as link:
-        link.send(ProducerHello(producer="hanging", items=(item,), run=1, takes_orders=True))
+        link.send(ProducerHello(producer="hanging", items=(item,), run=run, takes_orders=True))
         while not is_over.is_set():
             received = link.receive(0.1)
             if received is not None and isinstance(received[0], WriteOrder):
