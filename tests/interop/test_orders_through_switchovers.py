@@ -18,7 +18,7 @@ import pytest
 from albireo.client import Client, ClientError, NodeRefused, NodeUnreachable, OutcomeUnknown, connect
 from albireo.model.command import Outcome
 from tests.parts.core_pair import aside, until
-from tests.parts.paired_tree import PairTree
+from tests.parts.paired_tree import Device, PairTree
 from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = pytest.mark.slow
@@ -59,6 +59,10 @@ def know_the_item(tree: PairTree) -> None:
         awaited(lambda: client.items(f"{NORTH}:speed"))
 
 
+def flows(device: Device, done: int) -> bool:
+    return len(device.orders) > done + ORDERERS
+
+
 def switch_over(tree: PairTree, from_member: int) -> None:
     with connect(tree.pairs[ROOT].data(from_member), is_pinned=True) as client, contextlib.suppress(NodeRefused):
         client.ask("switchover", timeout_s=PATIENCE_S, user="test")
@@ -88,8 +92,7 @@ def test_what_is_told_of_an_order_is_what_the_device_has(tmp_path: Path, is_kill
                 for one in orderers:
                     one.start()
                 for _ in range(CHANGES):
-                    done = len(device.orders)
-                    await until(lambda done=done: len(device.orders) > done + 3, "orders flow")
+                    await until(partial(flows, device, len(device.orders)), "orders flow")
                     await change_lead(tree, is_killed=is_killed)
                 for one in orderers:
                     one.ends.set()

@@ -184,7 +184,6 @@ class Side:
                 self.table.call(self, self.synced)
             case Transitioned(_, new, cause):
                 self.status.moved(new, cause, WALL)
-                self.status.looks(self.member, self.log.history, self.table.now)
             case CaseTold():
                 self.status.told(effect, WALL)
             case RaiseLevel(level):
@@ -300,7 +299,7 @@ class Table:
             side.status.heard(event.path, event.message, self.now)
         side.step(event)
         if isinstance(event, FromPeer) and event.message is side.member.peer.last:
-            side.status.beat(event.message, WALL, side.member.holder)
+            side.status.beat(event.message, WallTime(WALL), side.member, side.log.history)
             side.actions.heard(side.member.peer.last)
 
     def _voted(self, side: Side, voted: Voted) -> None:

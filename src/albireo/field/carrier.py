@@ -3,8 +3,9 @@
     order --> known item, in range, connected --> adapter leads in the order's epoch --> write --> receipt, once
     no order --> raise the guard of a new tenure; set again what a late order has overwritten, under a permit
 
-The last look at role, epoch and time is right before the bytes leave (`AdapterRole.objection`), after every wait. An
-order that may have left and has no outcome is `unknown`; nothing is written twice.
+The last look at role, epoch and time is right before the bytes leave (`AdapterRole.objection`), after every wait: one
+whose time is over by then, behind others too, has expired. An order that may have left and has no outcome is
+`unknown`; nothing is written twice.
 
 Told to stand by, it says so at once: from then on the last look lets nothing pass. With it goes until when the one
 write that may be under way can land, and once more when its outcome is known. A write of which nobody knows what became
@@ -20,11 +21,13 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from albireo.codec.message import AnyMessage, RoleAsked, WriteDone, WriteOrder, WritesEnded
 from albireo.field.contract import GOES_ON, Adapter, PairAdapter, PolledColumns, Written
 from albireo.field.orders import WriteOrders
 from albireo.field.read_backs import ReadBacks
-from albireo.field.role import STANDS_BY, AdapterRole
+from albireo.field.role import STANDS_BY, TIME_OVER, AdapterRole
 from albireo.model.command import Outcome
 from albireo.model.instant import MS, SECOND, Instant, WallTime
 from albireo.runtime.actor.actor import ActorContext
@@ -163,12 +166,12 @@ class Carrier:
             return _rejected("the device is not connected")
         if reason := self._adapter.items[row].out_of_range(order.value):
             return _rejected(reason)  # CORE asks the same; this is the last look, but for that at what registers hold.
-        may_have_left = False
+        may_have_left = is_over = False
 
         def may_send() -> str:
-            nonlocal may_have_left
+            nonlocal may_have_left, is_over
             reason = self._objection(order)
-            may_have_left = may_have_left or reason == GOES_ON
+            may_have_left, is_over = may_have_left or reason == GOES_ON, reason == TIME_OVER
             return reason
 
         try:
@@ -179,6 +182,8 @@ class Carrier:
             outcome = Outcome.UNKNOWN if may_have_left else Outcome.REJECTED
             self._finish(order, Written(outcome=outcome, detail="the adapter was stopped meanwhile"))
             raise
+        if is_over and not may_have_left:
+            return msgspec.structs.replace(written, outcome=Outcome.EXPIRED)
         if written.read_back is not None and self.role.is_acting:
             now, item = self._actor.now(), self._adapter.items[row]
             self.show(self.read_backs.reading(row, item, written.read_back, now), now, self._actor.wall_ns())
@@ -207,4 +212,5 @@ class Carrier:
 
 
 def _rejected(reason: str) -> Written:
-    return Written(outcome=Outcome.REJECTED, detail=f"never sent: {reason}")
+    outcome = Outcome.EXPIRED if reason == TIME_OVER else Outcome.REJECTED
+    return Written(outcome=outcome, detail=f"never sent: {reason}")

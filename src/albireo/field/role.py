@@ -21,6 +21,7 @@ BOUNDED_BY_TIME: Final = frozenset({Guard.LEASE, Guard.STAMP})
 """Guards under which a write that arrives late is carried out: it must not start late."""
 
 STANDS_BY: Final = "this member stands by"
+TIME_OVER: Final = "its time has run out"
 
 
 class AdapterRole(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +80,7 @@ class AdapterRole(msgspec.Struct, frozen=True, kw_only=True):
 
     def _of_time(self, not_after: int, now: Instant, write_max_ns: int) -> str:
         if now >= not_after:
-            return "its time has run out"
+            return TIME_OVER
         if self.is_paired and not_after - now < write_max_ns:
             return f"a write may take {write_max_ns // MS} ms, {(not_after - now) // MS} of the lease are left"
         return GOES_ON

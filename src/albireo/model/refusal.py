@@ -69,7 +69,10 @@ class RefusalCode(StrEnum):
     BAD_VALUE = "bad_value", RefusalKind("an argument has the right form, and a value that makes no sense here")
     # Where and when it is asked.
     NOT_HOLDER = "not_holder", RefusalKind("this member does not act: the other member is to be asked")
-    MOVED = "moved", _passing("whoever acts now knows what becomes of it: the same is to be asked again, with the same id")
+    MOVED = (
+        "moved",
+        _passing("whoever acts now knows what becomes of it: to be asked again, with the same id"),
+    )
     NOT_RECORDING = "not_recording", RefusalKind("nothing is recorded now, as with a full disk, so nothing is done")
     BUSY = "busy", _passing("too much of this kind is under way")
     NOT_YET = "not_yet", _passing("it waits for something that comes by itself")

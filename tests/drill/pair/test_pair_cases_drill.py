@@ -36,7 +36,7 @@ def standing(pair: Pair) -> dict[str, tuple[int, bool, bool]]:
 
 def stands_over(pair: Pair, *cases: str) -> dict[str, tuple[int, bool, bool]]:
     """Wait until these have been raised and are over; they stand there all the same."""
-    wanted = {one: (False, False) for one in cases}
+    wanted = dict.fromkeys(cases, (False, False))
 
     def is_so() -> bool:
         return {one: row[1:] for one, row in standing(pair).items() if one in cases} == wanted

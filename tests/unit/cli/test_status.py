@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from albireo.model.instant import SECOND
 from albireo.model.name_status import NameStatus
 from albireo.model.status import (
     AdapterStatus,
+    CatchingUp,
     DoorStatus,
     HandedOn,
     NodeStatus,
@@ -190,6 +192,12 @@ def test_a_pair_says_who_leads_and_where_records_are(tmp_path: Path) -> None:
     assert alone.leads == "root[primary] leads alone, root[backup] is not heard"
     assert not alone.is_safe and "on its disk only since 20" in alone.safe
     assert any("AT RISK" in one.what for one in alone.wrong)
+    way = CatchingUp(behind=9_000, late_ms=1_500, gains_per_s=3_000.0, whole_in_s=3.0, slowed_ms=50, not_before_s=4.0)
+    coming = pair_page(msgspec.structs.replace(view_of(table.sides[0]), catching_up=way), role="solo")
+    assert coming.safe.endswith(
+        "the other member lacks 9,000 records (1.5 s), gains 3,000 a second, is whole in 3 s as it goes now, "
+        "not before 4 s, as it was lost again and again; each commit waits up to 50 ms for it"
+    )
 
 
 def test_a_closed_door_is_told_with_the_remedy_and_an_open_one_by_who_gets_in() -> None:

@@ -479,6 +479,7 @@ def test_the_time_of_an_order_that_waits_for_a_member_begins_when_it_is_given(tm
                     await adapter
                 given = made.cores[0].root.folds.commands.find(orders[0].command_id)
                 assert given is not None and given.command.expires_ms <= (PATIENCE_S - 1) * 1000
+
     asyncio.run(story())
 
 

@@ -268,6 +268,28 @@ def test_a_poll_that_outlasts_two_changes_of_the_role_is_no_sample_of_the_second
     in_loop(story)
 
 
+def test_an_order_whose_time_ends_behind_another_one_has_expired_and_is_not_sent(tmp_path: Path) -> None:
+    """The device is slow to answer; the clock is looked at once more before the next bytes leave."""
+
+    async def story() -> None:
+        core, device = MemberCore(leads=True), Held()
+        rows = [ROWS[0] | {"writable": "true", "type": "int16"}]
+        async with device, running(core, tmp_path), running(adapter(device.port, items=rows), tmp_path):
+            await until(lambda: core.last_of("level") == (1, GOOD), "a sample")
+            device.may_answer.clear()
+            await until(lambda: device.under_way, "the line is taken")
+            over_at = Instant(core.actor.now() + 1_000 * MS)
+            late = WriteOrder(command_id="late", item_id=core.id_of("level"), value=9, epoch=3, not_after=over_at)
+            core.link.send(late, to=core._sender)
+            await until(lambda: core.actor.now() > over_at, "its time is over")
+            device.may_answer.set()
+            await until(lambda: core.receipts_of("late"), "a receipt")
+            receipt = core.receipts_of("late")[0]
+            assert (receipt.outcome, receipt.detail) == (Outcome.EXPIRED, "never sent: its time has run out")
+
+    in_loop(story)
+
+
 def _greeting(port: int) -> Comm:
     """An adapter that begins with a hello."""
     return adapter(port, begins_acting=True)

@@ -11,6 +11,7 @@ from albireo.cli.pair.table import (
     FOLLOWS,
     TRUST_HINT,
     MemberRow,
+    catching_up_text,
     local_text,
     private_text,
     short,
@@ -122,7 +123,8 @@ def _safety(status: StatusAnswer) -> tuple[bool, str]:
     members = active.set or next((row.set for row in rows if row.set), ())
     if active.at_risk_since_ns or len(members) < 2:
         since = f" since {time_text(active.at_risk_since_ns)}" if active.at_risk_since_ns else ""
-        return False, f"what {active.member} records is on its disk only{since}"
+        way = catching_up_text(active)
+        return False, f"what {active.member} records is on its disk only{since}{way and '; '}{way}"
     exceptions = (local_text(status.durability), private_text(status.replication))
     where = f"what is recorded is on the disks of {' and '.join(short(one) for one in members)}"
     return True, "; but ".join(filter(None, (where, *exceptions)))

@@ -13,7 +13,7 @@ from albireo.cli.display import time_text
 from albireo.cli.place import MEMBERS
 from albireo.machine.pair.events import Objection
 from albireo.model.feature import FIRST_LEVEL
-from albireo.model.status import PairStatus, VoterStatus
+from albireo.model.status import CatchingUp, PairStatus, VoterStatus
 
 ROLES: Final = {
     "active": "ACTIVE",
@@ -78,6 +78,8 @@ class MemberRow(msgspec.Struct, frozen=True, kw_only=True):
     """Feature level of its log; FIRST_LEVEL for a member that was only heard, as nothing is known."""
     apart: str = ""
     """Why it can't have one log with the other member; empty: it can."""
+    catching_up: CatchingUp | None = None
+    """Way of the other member into the set; None: it is no leader, or nobody is on that way."""
     topology_hash: str = ""
     """Hash of the topology that it runs; empty: not known."""
 
@@ -122,8 +124,21 @@ def _own_row(view: PairStatus) -> MemberRow:
         feature_level=view.feature_level,
         log_level=view.log_level,
         apart=view.apart,
+        catching_up=view.catching_up,
         topology_hash=view.topology_hash,
     )
+
+
+def catching_up_text(row: MemberRow) -> str:
+    """How far the other member is from the set, how fast it comes, and when it is whole; empty: it does not come."""
+    way = row.catching_up
+    if way is None:
+        return ""
+    whole = "is not coming nearer" if way.whole_in_s is None else f"is whole in {way.whole_in_s:,.0f} s as it goes now"
+    held = f", not before {way.not_before_s:,.0f} s, as it was lost again and again" if way.not_before_s else ""
+    slowed = f"; each commit waits up to {way.slowed_ms} ms for it" if way.slowed_ms else ""
+    far = f"lacks {way.behind:,} records ({way.late_ms / 1000:.1f} s), gains {way.gains_per_s:,.0f} a second"
+    return f"the other member {far}, {whole}{held}{slowed}"
 
 
 def _heard_row(view: PairStatus) -> MemberRow:

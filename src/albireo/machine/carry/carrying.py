@@ -54,7 +54,7 @@ class Carrying:
         self._places = places
 
     def take(self, kind: AnyKind, question: Question, asked: OrderAsked, turn: Turn) -> None:
-        """Take an order. Raises NotAnswered: nothing of it was done, and nothing will be, unless the code is `moved`."""
+        """Take an order. Raises NotAnswered: unless the code is `moved`, nothing was done, and nothing will be."""
         try:
             self._take(kind, question, asked, turn)
         except NotAnswered as refused:

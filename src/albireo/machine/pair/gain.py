@@ -1,8 +1,8 @@
 """Gain: how a member outside of the set comes nearer to the one that leads, and what that costs the one that leads.
 
-    it takes records, and is not nearer after LOOK_NS     each commit of the one that leads waits longer, up to SLOW_MOST_NS
-    it is nearer, or takes nothing                        half as long; a member whose disk hangs slows nobody
-    it is late by no more than `near_ns`                  commits wait for it, and it is added (holder.py)
+    it takes records, and is not nearer after LOOK_NS    each commit waits longer, up to SLOW_MOST_NS
+    it is nearer, or takes nothing                       half as long; a member whose disk hangs slows nobody
+    it is late by no more than `near_ns`                 commits wait for it, and it is added (holder.py)
 
 `near_ns` is half of what commits may wait. It grows while the follower is on its heels and no nearer: on a starved
 machine it may be late by a second all the time, and lack only that.
@@ -40,6 +40,7 @@ class Gain:
         """How late the follower was when it was half as late as before, and when that was."""
         self.slow_ns = 0
         """Time for which each commit waits; 0: none does."""
+        self.committed_at = now
         self.behind = 0
         self.per_s = 0.0
         """Records by which the follower came nearer in a second, at the last look."""
@@ -49,11 +50,9 @@ class Gain:
         """Look at the follower: it has all up to `match` of what is committed up to `told`."""
         if now - self._told[-1][0] >= self._config.heartbeat_ns:
             self._told.append((now, told))
-        self.behind, at = max(0, told - match), self._told[0][0]
-        for at, known in reversed(self._told):
-            if known <= match:
-                break
-        self.late_ns = now - at if self.behind else 0
+        self.behind = max(0, told - match)
+        whole_at = next((at for at, known in reversed(self._told) if known <= match), self._told[0][0])
+        self.late_ns = now - whole_at if self.behind else 0
         if 2 * self.late_ns <= self._latest[0] or self.late_ns > 2 * self._latest[0]:
             self._latest = (self.late_ns, now)
         since, behind, had = self._looked

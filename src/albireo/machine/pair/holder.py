@@ -91,7 +91,6 @@ class Holder:
         self.levels = Levels(own, peer.last)
         self.gain = Gain(config, now)
         self._admitting_ns = config.solo_after_ns
-        self._committed_at = now
         self._unsynced: tuple[int, Instant, Instant] | None = None
         self.renew_at = now
 
@@ -317,7 +316,6 @@ class Holder:
         if hello.is_damaged:
             own.out.append(CaseTold("store_refused", True, "records below its commit position are damaged"))
         self._lost_by, self.is_peer_leaving = 0, False
-        self.session = hello.session
         self._given, self._flows = (log.begin, False) if is_too_old else (None, True)
         if is_too_old:
             common, self.is_peer_complete = log.begin.position.sequence, False
@@ -327,7 +325,7 @@ class Holder:
         if not self.needs_peer:
             self.match = min(self.match, common)
             self.admitting_since = None
-        self._session_run, self._session_start = hello.run, common
+        self.session, self._session_run, self._session_start = hello.session, hello.run, common
         self.gain.begins(log.told.sequence, self.match, now)
         self._answer(hello)
         self.send_more()
@@ -398,9 +396,9 @@ class Holder:
 
     def commit(self, now: Instant) -> None:
         own, sequence, noop = self.own, self._committable(), self.noop
-        is_early = now - self._committed_at < self.slow_ns
+        is_early = now - self.gain.committed_at < self.slow_ns
         if self.changes.confirmed and noop and sequence >= noop and sequence > own.log.told.sequence and not is_early:
-            self._committed_at = now
+            self.gain.committed_at = now
             own.commit(Position(self.epoch, sequence))
 
     @property

@@ -78,7 +78,7 @@ class AnswerCame(msgspec.Struct, frozen=True):
 
 
 class Unanswered(msgspec.Struct, frozen=True):
-    """Effect: the line that had the question is gone, or told nothing of it, and it must not, or can't, be asked again."""
+    """Effect: the line that had the question is gone, or told nothing of it, and it can't be asked again."""
 
     line: int
     request_id: int

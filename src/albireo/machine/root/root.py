@@ -327,6 +327,11 @@ class Root:
         return Footing(moment, self.folded_to, self.role.is_serving, not self.admission.closed_because)
 
     @property
+    def is_open(self) -> bool:
+        """True: this node serves, and takes records."""
+        return self.role.is_serving and not self.admission.closed_because
+
+    @property
     def is_crowded(self) -> bool:
         return self._receipts.is_crowded
 

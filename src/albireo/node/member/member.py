@@ -231,7 +231,7 @@ class PairMembership:
         self._step(FromPeer(message, path))
         if isinstance(message, Heartbeat) and message is self._member.peer.last:
             self._actions.heard(message)
-            self._status.beat(message, self._actor.wall_ns(), self._member.holder)
+            self._status.beat(message, self._actor.wall_ns(), self._member, self._core.log.history)
         self._replication.pump()
 
     def appended(self) -> None:
@@ -288,9 +288,7 @@ class PairMembership:
         return self._core.log.end.sequence
 
     def figures(self) -> root_events.PairFigures | None:
-        root, history = self._core.root, self._core.log.history
-        is_recorded = root.role.is_serving and not root.admission.closed_because
-        return self._status.figures(self._member, history, self._actor.now(), is_recorded=is_recorded)
+        return self._status.figures(self._member, self._core.log.history, self._actor.now(), self._core.root.is_open)
 
     def wanted_from(self) -> int | None:
         holder = self._member.holder
@@ -395,7 +393,6 @@ class PairMembership:
         match effect:
             case Transitioned(old, new, cause):
                 self._status.moved(new, cause, self._actor.wall_ns())
-                self._status.looks(self._member, self._core.log.history, self._actor.now())
                 log.info("member_state", old=old.value, new=new.value, cause=cause)
                 if new is State.READY and self._is_fresh:  # A restart is not to replay what it caught up with.
                     self._is_fresh = False

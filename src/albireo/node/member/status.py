@@ -13,7 +13,6 @@ from albireo.codec.message import HistoryTold
 from albireo.codec.pair_message import CopyTold, Heartbeat, HeartbeatAnswered, PeerMessage, Record, Voted
 from albireo.machine.kernel.events import MemberSaid, PairFigures
 from albireo.machine.pair.events import CaseTold, State
-from albireo.machine.pair.holder import Holder
 from albireo.machine.pair.levels import why_apart
 from albireo.machine.pair.member import Member
 from albireo.machine.tree.neighbours import said_by
@@ -69,7 +68,7 @@ class MemberStatus:
         self._marks = marks
         self._cases = {name: (case.detail, case.since_ns) for name, case in marks.cases.items() if name in UNTIL_SEEN}
         self._unmeasured: set[str] = set()
-        """Cases that began since `figures` was recorded: each is in one measurement at least, however short it stood."""
+        """Cases that began since figures were recorded: each is in one measurement at least, however short it stood."""
         self._leads_since: Instant | None = None
         self._other_run = 0
         self._paths: list[Instant | None] = [None for _ in seats.peers[seats.member]]
@@ -116,8 +115,8 @@ class MemberStatus:
         """Cases that the other member shows too, with their details."""
         return tuple((case, detail) for case, (detail, _) in self._cases.items() if case in CARRIED)
 
-    def looks(self, member: Member, history: EpochHistory, now: Instant) -> None:
-        """Look, as the state of the member has changed: a loss that is over in a moment is one all the same."""
+    def _look(self, member: Member, history: EpochHistory, now: Instant) -> None:
+        """Take note of a loss, also of one that is over before the next measurement."""
         if member.holder is None:
             self._leads_since = None
             return
@@ -125,9 +124,10 @@ class MemberStatus:
         if _is_taken_over(member, history):
             self._unmeasured |= {"taken_over", "other_lost"}
 
-    def beat(self, beat: Heartbeat, wall: WallTime, holder: Holder | None) -> None:
+    def beat(self, beat: Heartbeat, wall: WallTime, member: Member, history: EpochHistory) -> None:
         """Take note of the other member's last heartbeat, fresh. Another run of it has died, if it did not leave."""
-        self._said = said_by(beat, wall)
+        self._said, holder = said_by(beat, wall), member.holder
+        self._look(member, history, member.peer.heard_at)
         if self._other_run not in (0, beat.run) and holder is not None and not holder.is_peer_leaving:
             self._unmeasured.add("other_lost")
         self._other_run = beat.run
@@ -155,12 +155,13 @@ class MemberStatus:
         if not voted.is_granted:
             seen.refused[voted.reason if voted.reason in REASONS else "other"] += 1
 
-    def figures(self, member: Member, history: EpochHistory, now: Instant, *, is_recorded: bool) -> PairFigures:
+    def figures(self, member: Member, history: EpochHistory, now: Instant, is_recorded: bool) -> PairFigures:
         """Figures of the pair for its items; used on the active member, whose log has this history.
 
         Args:
             is_recorded: they are, now.
         """
+        self._look(member, history, now)
         own, holder = member.own, member.holder
         is_alone, is_taken_over = _is_alone(member), _is_taken_over(member, history)
         self._began = self._began or now

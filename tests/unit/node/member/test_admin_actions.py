@@ -15,7 +15,7 @@ from albireo.log.files import sync_names
 from albireo.machine.pair.events import CaseTold, HoldAsked, MemberStopAsked, State, SwitchoverAsked
 from albireo.machine.vote.voter import VoteAsked, VoterState
 from albireo.model.access import AccessRole, RoleGrant
-from albireo.model.instant import MS, SECOND
+from albireo.model.instant import MS, SECOND, WallTime
 from albireo.node.member.admin_actions import REFUSED_NOTED_MAX, WAITING_MAX
 from albireo.node.member.audit_trail import USER_CHARS_MAX
 from albireo.node.member.joint_stop import HOLD_NS
@@ -687,10 +687,14 @@ def test_another_run_of_the_other_member_is_a_loss_if_the_last_one_did_not_leave
     passed(primary)
     beat, holder = primary.member.peer.last, primary.member.holder
     assert beat is not None and holder is not None
-    primary.status.beat(msgspec.structs.replace(beat, run=beat.run + 1), WALL, holder)
+    primary.status.beat(
+        msgspec.structs.replace(beat, run=beat.run + 1), WallTime(WALL), primary.member, primary.log.history
+    )
     assert passed(primary) == {"other_lost"}
     holder.is_peer_leaving = True
-    primary.status.beat(msgspec.structs.replace(beat, run=beat.run + 2), WALL, holder)
+    primary.status.beat(
+        msgspec.structs.replace(beat, run=beat.run + 2), WallTime(WALL), primary.member, primary.log.history
+    )
     assert passed(primary) == set()
 
 
