@@ -12,7 +12,9 @@ import msgspec
 from albireo.cli.output import ExitCode, Failure, Output, printed, say
 from albireo.cli.place import MEMBERS, is_pair
 from albireo.cli.target import FarNode, Place, failure_of, place_option
+from albireo.runtime.actor.exits import STOP_SIGNALS
 from albireo.runtime.errors import AddressTaken
+from albireo.runtime.line_writer import never_block
 
 if TYPE_CHECKING:
     from albireo.client import Client
@@ -55,6 +57,7 @@ def command(
         settings = ChpSettings(bind=endpoint, of=other, subtrees=subtrees, peers=peers, allow_set=allow_set)
     except ValueError as error:
         raise Failure(str(error), "correct --bind, --peer or --subtree (docs/chp.md)", ExitCode.USAGE) from error
+    never_block()
     face = _made(place, settings)
     say(f"serving {', '.join(subtrees) or 'all items'} at {endpoint} and the two ports behind it")
     with _ended_by_signals(face):
@@ -126,7 +129,8 @@ def _tell(noted: "ChpNoted") -> None:
 
 @contextlib.contextmanager
 def _ended_by_signals(face: "ChpFace") -> Iterator[None]:
-    before = {one: signal.signal(one, lambda *_: face.stop()) for one in (signal.SIGINT, signal.SIGTERM)}
+    heard = [one for one in STOP_SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]  # nohup
+    before = {one: signal.signal(one, lambda *_: face.stop()) for one in heard}
     try:
         yield
     finally:

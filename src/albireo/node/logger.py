@@ -12,7 +12,6 @@ import asyncio
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, Protocol
@@ -21,12 +20,12 @@ import msgspec
 
 from albireo.codec.message import Logged
 from albireo.model.instant import Instant
-from albireo.runtime import ActorContext, Letter, LinkLimits, Mailbox, Overflow
+from albireo.runtime import ActorContext, Letter, LinkLimits
 from albireo.runtime.journal import LEVELS, render_json, render_text
+from albireo.runtime.line_writer import LineWriter, write_all
 
 LINES_WAITING_MAX: Final = 10_000
 """Lines between the link and the writer. Overflow rule: drop oldest and count."""
-LINES_PER_WRITE_MAX: Final = 500
 LINE_BYTES_MAX: Final = 64 * 1024
 """A longer line is cut; it would not be read by a human or taken by syslog anyway."""
 FILES_KEPT: Final = 5
@@ -34,8 +33,6 @@ FILES_KEPT: Final = 5
 QUIET_S: Final = 0.05
 """At a stop, lines are taken until none has come for this long: boot's last line is on another link than its stop."""
 QUIET_TRIES_MAX: Final = 20
-JOIN_S: Final = 5.0
-"""Longest wait of a stop for the last lines."""
 LINK_LIMITS: Final = LinkLimits(receive_messages_max=1000, send_messages_max=1, message_bytes_max=1024 * 1024)
 SYSLOG: Final = Path("/dev/log")
 _SYSLOG_DAEMON: Final = 3 << 3
@@ -54,7 +51,7 @@ class LoggerArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class LineSink(Protocol):
-    """End of the lines: StreamSink, FileSink, SyslogSink. Only the writer thread calls it."""
+    """End of the lines: StreamSink, FileSink, SyslogSink. Only the writer thread calls `write`."""
 
     def write(self, lines: Sequence[Logged]) -> None:
         """Write `lines`, all of them before returning. Blocking is fine.
@@ -151,68 +148,6 @@ class SyslogSink:
         return self._socket
 
 
-class LineWriter:
-    """The thread between the mailbox and the sink."""
-
-    def __init__(self, sink: LineSink, now: Callable[[], int], capacity: int = LINES_WAITING_MAX) -> None:
-        """`now` gives Unix ns for the lines that the writer adds itself."""
-        self._sink = sink
-        self._now = now
-        self._mailbox: Mailbox[Logged] = Mailbox("logger.lines", capacity, Overflow.DROP_OLDEST)
-        self._has_work = threading.Event()
-        self._is_stopping = False
-        self._told = 0
-        self.written = 0
-        self.failed = 0
-        """Lines that the sink refused."""
-        self._thread = threading.Thread(target=self._write, name="logger-writer", daemon=True)
-
-    @property
-    def dropped(self) -> int:
-        """Lines lost: dropped as the oldest of a full mailbox, or refused by the sink."""
-        return self._mailbox.dropped + self.failed
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def put(self, line: Logged) -> bool:
-        """Take a line, at the cost of the oldest if need be; never blocks."""
-        self._mailbox.put(line)
-        self._has_work.set()
-        return True
-
-    def stop(self, timeout_s: float) -> bool:
-        """Write the waiting lines and end; False: the sink is still blocked after `timeout_s`."""
-        self._is_stopping = True
-        self._has_work.set()
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def _write(self) -> None:
-        while True:
-            self._has_work.wait()
-            self._has_work.clear()
-            while lines := self._mailbox.take(LINES_PER_WRITE_MAX):
-                self._write_some(lines)
-            if self._is_stopping and len(self._mailbox) == 0:
-                self._sink.close()
-                return
-
-    def _write_some(self, lines: list[Logged]) -> None:
-        dropped = self.dropped
-        if dropped > self._told:
-            fields: dict[str, object] = {"count": dropped - self._told, "total": dropped}
-            gap = Logged(at_ns=self._now(), level="warning", actor="logger", event="log_lines_dropped", fields=fields)
-            lines = [gap, *lines]
-        try:
-            self._sink.write(lines)
-        except OSError:
-            self.failed += len(lines)  # The first line that gets through again says so.
-        else:
-            self._told = dropped
-            self.written += len(lines)
-
-
 def sink_of(arguments: LoggerArguments, data: Path) -> LineSink:
     """The sink that `arguments` name."""
     match arguments.target:
@@ -237,11 +172,12 @@ class Logger:
     def __init__(self, arguments: LoggerArguments) -> None:
         self._arguments = arguments
         self._lowest = LEVELS[arguments.level]
-        self._writer: LineWriter
+        self._writer: LineWriter[Logged]
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
-        self._writer = LineWriter(sink_of(self._arguments, actor.data), actor.wall_ns)
+        self._sink = sink_of(self._arguments, actor.data)
+        self._writer = LineWriter(self._sink.write, self._gap, LINES_WAITING_MAX)
         self._writer.start()
         actor.log.redirect(self._writer.put)
         self._link = actor.bind("logger", LINK_LIMITS)
@@ -266,17 +202,18 @@ class Logger:
             if self._link.received == received:
                 break
         self._actor.log.info("logger_stopped", written=self._writer.written, dropped=self._writer.dropped)
-        is_done = await asyncio.to_thread(self._writer.stop, JOIN_S)
+        is_done = await asyncio.to_thread(self._writer.stop)
         self._actor.log.redirect(lambda _: False)  # From here on stderr is all there is.
-        if not is_done:
+        if is_done:
+            self._sink.close()
+        else:
             self._actor.log.warning("log_sink_blocked", target=self._arguments.target)
 
-
-def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`: pipes and disks take less than asked when they are nearly full."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    def _gap(self, count: int, total: int) -> Logged:
+        fields: dict[str, object] = {"count": count, "total": total}
+        return Logged(
+            at_ns=self._actor.wall_ns(), level="warning", actor="logger", event="log_lines_dropped", fields=fields
+        )
 
 
 def _joined(lines: Sequence[Logged], render: Callable[[Logged], str]) -> bytes:

@@ -13,8 +13,9 @@ import pytest
 
 from albireo.codec.message import Ask, Logged
 from albireo.model.instant import Instant
-from albireo.node.logger import FileSink, LineWriter, StreamSink, SyslogSink, create
+from albireo.node.logger import FileSink, StreamSink, SyslogSink, create
 from albireo.runtime import ActorContext, Letter, running
+from albireo.runtime.line_writer import LineWriter
 from tests.parts.waiting import PATIENCE_S
 
 
@@ -46,8 +47,8 @@ class ListSink:
         pass
 
 
-def writer_of(sink: ListSink, capacity: int = 10) -> LineWriter:
-    writer = LineWriter(sink, lambda: 5, capacity)
+def writer_of(sink: ListSink, capacity: int = 10) -> LineWriter[Logged]:
+    writer = LineWriter(sink.write, lambda count, total: line("log_lines_dropped", count=count, total=total), capacity)
     writer.start()
     return writer
 
@@ -61,7 +62,7 @@ def test_a_blocked_sink_costs_the_oldest_lines_and_they_are_counted() -> None:
     for number in range(1, 1000):
         assert writer.put(line(f"event_{number}"))
     sink.may_write.set()
-    assert writer.stop(PATIENCE_S)
+    assert writer.stop(PATIENCE_S, PATIENCE_S)
     events = [one.event for one in sink.lines]
     assert events[-1] == "event_999"
     [gap] = [one for one in sink.lines if one.event == "log_lines_dropped"]
@@ -76,7 +77,7 @@ def test_a_failing_sink_loses_lines_counts_them_and_says_so_once_it_works() -> N
     assert sink.has_written.wait(PATIENCE_S)
     sink.is_failing = False
     writer.put(line("kept"))
-    assert writer.stop(PATIENCE_S)
+    assert writer.stop(PATIENCE_S, PATIENCE_S)
     assert [one.event for one in sink.lines if one.event != "log_lines_dropped"] == ["kept"]
     assert (writer.failed, writer.dropped) == (1, 1)
 
@@ -86,9 +87,9 @@ def test_a_sink_that_never_returns_does_not_hold_the_stop() -> None:
     sink.may_write.clear()
     writer = writer_of(sink)
     writer.put(line("stuck"))
-    assert not writer.stop(0.05)
+    assert not writer.stop(PATIENCE_S, 0.05)
     sink.may_write.set()
-    assert writer.stop(PATIENCE_S)
+    assert writer.stop(PATIENCE_S, PATIENCE_S)
 
 
 def test_a_file_is_rotated_by_size_and_the_oldest_goes(tmp_path: Path) -> None:

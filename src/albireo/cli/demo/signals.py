@@ -1,9 +1,11 @@
-"""Ctrl-C and SIGTERM in a demo: what is under way ends, and the rest goes on in order."""
+"""Ctrl-C, SIGTERM and a terminal that closes, in a demo: what is under way ends, and the rest goes on in order."""
 
 import contextlib
 import signal
 from collections.abc import Iterator
 from types import FrameType
+
+from albireo.runtime.actor.exits import STOP_SIGNALS
 
 
 class Interrupted(Exception):
@@ -11,16 +13,17 @@ class Interrupted(Exception):
 
 
 class Signals:
-    """Ctrl-C and SIGTERM: raise `Interrupted` once while `raising`, else are only remembered."""
+    """The signals that stop: raise `Interrupted` once while `raising`, else are only remembered."""
 
     def __init__(self) -> None:
         self.have_come = False
         self.are_urgent = False
-        """SIGTERM, or a second Ctrl-C: whoever waits does not wait for a report."""
+        """All but a first Ctrl-C: whoever waits does not wait for a report."""
         self._is_raising = False
 
     def __enter__(self) -> "Signals":
-        self._before = {number: signal.signal(number, self._come) for number in (signal.SIGINT, signal.SIGTERM)}
+        heard = [one for one in STOP_SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]  # nohup
+        self._before = {number: signal.signal(number, self._come) for number in heard}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -29,7 +32,7 @@ class Signals:
 
     def _come(self, number: int, frame: FrameType | None) -> None:
         del frame
-        self.are_urgent = self.have_come or number == signal.SIGTERM
+        self.are_urgent = self.have_come or number != signal.SIGINT
         self.have_come = True
         if self._is_raising:
             self._is_raising = False

@@ -16,6 +16,7 @@ from albireo.cli.topology_file import load_again, read_topology
 from albireo.model.feature import FEATURE_LEVEL, OLDEST_LEVEL
 from albireo.model.topology import NodeConfig, Topology, UnknownPlace, find_place, places
 from albireo.node import boot
+from albireo.runtime.line_writer import never_block
 
 
 @click.group("node")
@@ -47,6 +48,7 @@ def run(
 
     Its log goes to standard output: lines for people on a terminal, one JSON object per line anywhere else.
     """
+    never_block()
     loaded = read_topology(topology_file)
     known = places(loaded.topology)
     if node_id is None:

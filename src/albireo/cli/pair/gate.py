@@ -13,6 +13,7 @@ from albireo.cli.process import run_until_stopped, status_of
 from albireo.cli.topology_file import read_topology
 from albireo.field.contract import ConfigurationError
 from albireo.node.gate import boot as gate_boot
+from albireo.runtime.line_writer import never_block
 
 
 @click.command("gate")
@@ -40,6 +41,7 @@ def command(topology_file: Path, name: str, listen: str, data: Path | None, show
 
 
 def _run(topology_file: Path, name: str, listen: str, directory: Path) -> int:
+    never_block()
     loaded = read_topology(topology_file)
     say(f"gate {name}, data in {directory}")
     try:

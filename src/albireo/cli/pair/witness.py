@@ -11,6 +11,7 @@ from albireo.cli.place import DIRECTORY, VAR, topology_option
 from albireo.cli.process import own_keys, run_until_stopped, status_of
 from albireo.cli.topology_file import read_topology
 from albireo.node.vote import boot as witness_boot
+from albireo.runtime.line_writer import never_block
 
 
 @click.command("witness")
@@ -38,6 +39,7 @@ def command(topology_file: Path, name: str, data: Path | None, keys: Path | None
 
 
 def _run(topology_file: Path, name: str, directory: Path, keys: Path | None) -> int:
+    never_block()
     loaded = read_topology(topology_file)
     bound = (one.endpoint for one in loaded.topology.witness if one.name == name)
     keys = own_keys(f"witness:{name}", directory, keys, bound)

@@ -230,6 +230,10 @@ class ActorContext:
         """End this actor as crashed: its supervisor starts it anew."""
         self._end(ActorFailed(self.name, reason))
 
+    def ask_for_stop(self) -> None:
+        """Ask boot to stop this actor, at once or when its turn comes."""
+        self._tell_boot(StopAsked())
+
     def stop(self) -> None:
         """Ask for a clean stop of this actor."""
         self._stop_asked.set()
@@ -354,7 +358,7 @@ class ActorContext:
         await self._behaviour.stop()
         self._is_over = True
 
-    def _tell_boot(self, message: Started | Stopped) -> None:
+    def _tell_boot(self, message: Started | StopAsked | Stopped) -> None:
         if self._boot is not None:
             self._boot.send(message)
 

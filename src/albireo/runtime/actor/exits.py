@@ -1,7 +1,10 @@
-"""Exit codes of actors, and of the node that gives up because of them. After sysexits.h."""
+"""Signals that end actors and the node, and the exit codes of both. After sysexits.h."""
 
+import signal
 from typing import Final
 
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""Wish for a clean stop. One that was ignored at the start stays so (nohup, shells without job control)."""
 EXIT_ESCALATED: Final = 1
 EXIT_DATA: Final = 65
 """EX_DATAERR: data of an actor on the disk are damaged beyond its own repair; a human must act."""

@@ -9,12 +9,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from albireo.codec.questions.kind import Handled
-from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA, EXIT_HUNG
+from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA, EXIT_HUNG, STOP_SIGNALS
 from albireo.runtime.actor.placement import ActorSpec
 from albireo.runtime.actor.supervision import SupervisionConfig
 from albireo.runtime.actor.supervisor import DEFAULT_CONFIG, ActorChanged, BootAnswer, PlacementName, Supervisor
 from albireo.runtime.actor.tuning import end_of_start, tune_process
 from albireo.runtime.errors import StartFailed
+from albireo.runtime.line_writer import last_words, never_block
 from albireo.runtime.loop import ActorLoop, IdleCollection
 
 
@@ -31,7 +32,8 @@ def run_node(
 ) -> int:
     """Run a node in this process until SIGTERM, SIGINT or SIGHUP; for the main thread.
 
-    A second signal ends everything at once, without a clean stop.
+    Ctrl-C while it stops ends everything at once; the other signals often come twice, and are one wish. Nothing that
+    it says on its standard streams delays it (`never_block`).
 
     Returns:
         The exit code: 0 stopped cleanly; 1 gave up; 65 its data are damaged; 75 to be started again (a thread hangs);
@@ -39,6 +41,7 @@ def run_node(
     Raises:
         DataLocked, DirectoryUnsafe: nothing was started.
     """
+    never_block()
     tune_process()
     supervisor = Supervisor(
         data, specs, placement, config=config, on_change=on_change, log_level=log_level, answers=answers
@@ -46,9 +49,13 @@ def run_node(
     with asyncio.Runner(loop_factory=ActorLoop) as runner:
         code = runner.run(_run(supervisor, on_started))
         if supervisor.hung:
-            faulthandler.dump_traceback()  # Where each thread is: nothing else tells why it hangs.
-            sys.stdout.flush()
-            sys.stderr.flush()
+            with os.fdopen(
+                os.memfd_create("stacks"), "w+"
+            ) as stacks:  # Where each thread is: nothing else tells why it hangs.
+                faulthandler.dump_traceback(stacks)
+                stacks.seek(0)
+                sys.stderr.write(stacks.read())
+            last_words()
             os._exit(EXIT_HUNG)
     return code
 
@@ -56,15 +63,16 @@ def run_node(
 async def _run(supervisor: Supervisor, on_started: Callable[[Supervisor], object] | None) -> int:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, ActorLoop)
-    signals: list[int] = []
+    is_stopping = False
 
     def signalled(number: int) -> None:
-        signals.append(number)
-        if len(signals) > 1:
+        nonlocal is_stopping
+        if is_stopping and number == signal.SIGINT:
             os._exit(128 + number)  # The kernel ends the actors with us.
+        is_stopping = True
         supervisor.request_stop()
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
             loop.add_signal_handler(number, signalled, number)
     collection = IdleCollection(loop, lambda: loop.turns.count)

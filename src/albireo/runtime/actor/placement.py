@@ -21,7 +21,7 @@ from typing import Final, Protocol
 import msgspec
 
 from albireo.runtime.actor.actor import ActorContext, Behaviour, Supervised, run_actor
-from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA
+from albireo.runtime.actor.exits import EXIT_CONFIGURATION, EXIT_DATA, STOP_SIGNALS
 from albireo.runtime.actor.first_use import settle_types
 from albireo.runtime.actor.keep import ActorKeeps, Keep
 from albireo.runtime.directory import DataLock
@@ -185,12 +185,17 @@ class ProcessPlacement:
         with os.fdopen(os.memfd_create(f"albireo-{spec.name}"), "w+b") as stdin:
             stdin.write(msgspec.json.encode(launch))
             stdin.seek(0)
-            # -P: an unlucky file in the working directory must not stand in for a module.
-            return subprocess.Popen(
-                [sys.executable, "-P", "-m", "albireo.runtime.actor.process", spec.name],
-                stdin=stdin,
-                pass_fds=(lock, last_words, *keep),
-            )
+            # Held back in the child until it has handlers: it would die of one.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+            try:
+                # -P: an unlucky file in the working directory must not stand in for a module.
+                return subprocess.Popen(
+                    [sys.executable, "-P", "-m", "albireo.runtime.actor.process", spec.name],
+                    stdin=stdin,
+                    pass_fds=(lock, last_words, *keep),
+                )
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def request_stop(self, name: str) -> None:
         self._signal(name, signal.SIGTERM)

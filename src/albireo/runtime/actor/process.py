@@ -1,7 +1,7 @@
 """The main program of an actor process: `python -P -m albireo.runtime.actor.process NAME` with a `Launch` on stdin.
 
-The process dies with boot, also when it hangs (PR_SET_PDEATHSIG), leaves Ctrl-C to boot, and takes SIGTERM as a clean
-stop.
+The process dies with boot, also when it hangs (PR_SET_PDEATHSIG). SIGTERM, SIGINT and SIGHUP, which boot holds back
+until this process hears them, are the wish for a clean stop; boot decides when, for they often come to all at once.
 """
 
 import ctypes
@@ -14,11 +14,12 @@ from typing import Final
 import msgspec
 
 from albireo.runtime.actor.actor import ActorContext, Supervised
-from albireo.runtime.actor.exits import EXIT_CONFIGURATION
+from albireo.runtime.actor.exits import EXIT_CONFIGURATION, STOP_SIGNALS
 from albireo.runtime.actor.keep import Keep
 from albireo.runtime.actor.placement import EXIT_CRASHED, LAUNCH_BYTES_MAX, REASON_BYTES_MAX, Launch, live
 from albireo.runtime.actor.tuning import end_of_start, tune_process
 from albireo.runtime.directory import DataLock
+from albireo.runtime.line_writer import last_words, never_block
 from albireo.runtime.loop import IdleCollection
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -27,7 +28,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 def main() -> int:
     """Read the launch, live, end with the exit code that boot understands."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # The terminal sends it to all; boot stops its actors in order.
+    never_block()
     try:
         launch = msgspec.json.decode(sys.stdin.buffer.read(LAUNCH_BYTES_MAX), type=Launch)
     except msgspec.DecodeError as error:
@@ -47,8 +48,7 @@ def main() -> int:
     if ending.exit_code != 0:
         os.pwrite(launch.reason_descriptor, ending.reason.encode(errors="replace")[:REASON_BYTES_MAX], 0)
         # Not sys.exit: a helper thread that the crashed behaviour left behind must not keep the process.
-        sys.stdout.flush()
-        sys.stderr.flush()
+        last_words()
         os._exit(ending.exit_code)
     return 0
 
@@ -63,7 +63,10 @@ def die_with(boot_pid: int) -> bool:
 
 def _settle(context: ActorContext) -> None:
     """Prepare a process for its one actor."""
-    context.loop.add_signal_handler(signal.SIGTERM, context.stop)
+    for number in STOP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            context.loop.add_signal_handler(number, context.ask_for_stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     collection = IdleCollection(context.loop, lambda: context.turns.count)
     context.at_ready(collection.start)
     context.at_ready(end_of_start)

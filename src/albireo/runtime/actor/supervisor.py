@@ -56,6 +56,8 @@ from albireo.runtime.link.sockets import Letter, new_identity
 LOCK_WAIT_S: Final = 5.0
 """Time that a start waits for the last process of a killed boot to be gone."""
 LOCK_RETRY_S: Final = 0.05
+SIGNALS_APART_S: Final = 0.1
+"""Time in which a signal that goes to all processes of a node has reached boot too."""
 ENDS_KEPT: Final = 16
 LATELY_NS: Final = 60 * SECOND
 DEFAULT_CONFIG: Final = SupervisionConfig()
@@ -284,10 +286,18 @@ class Supervisor:
                 case AliveAnswered() as answer if seen is not None:
                     seen.answer = answer
                     self._take(ActorAnswered(seen.spec.name, seen.run))
+                case StopAsked() if seen is not None:
+                    self._actor.loop.call_later(SIGNALS_APART_S, self._let_stop, seen, seen.run)
                 case Stopped() if seen is not None:
                     pass  # The end of its process or thread says so with certainty.
                 case other:
                     self._actor.log.limited("message_unexpected", type(other).__name__, sender=letter.sender)
+
+    def _let_stop(self, seen: _ActorFacts, run: int) -> None:
+        """An actor that was signalled stops, unless boot was as well: then all stop in their order."""
+        is_its_turn = seen.state == "ending" or (seen.state in ("starting", "running") and not self._is_stop_asked)
+        if seen.run == run and is_its_turn:
+            self._link.send(StopAsked(), to=seen.identity)
 
     def pass_time(self) -> None:
         self._take(TimePassed())
