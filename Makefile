@@ -1,7 +1,7 @@
 # Needs Python >= 3.11, git and make; everything else goes into .venv. `make help` lists the targets.
 # Recipes are silent and what they say goes to stderr: stdout belongs to the command that a target runs.
 
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+PYTHON ?= $(shell unset PYTHONHOME; for p in python3 python3.13 python3.12 python3.11 python; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
 NEEDS_PYTHON = $(if $(PYTHON),,$(error Albireo needs Python 3.11 or newer and found none. \
   Install one, or name it: make PYTHON=/path/to/python3.11))
@@ -12,8 +12,8 @@ ROUNDS ?= 10
 # One more than the cores of a small machine: the tests of one of them, at first the drills, mostly wait.
 WORKERS ?= 3
 
-# What is measured and tested starts as it does for its users: with compiled modules.
-unexport PYTHONDONTWRITEBYTECODE
+# What is measured and tested starts as it does for its users: with compiled modules, and the library of its Python.
+unexport PYTHONDONTWRITEBYTECODE PYTHONHOME
 
 .PHONY: help install spark demo test lint bench peers drill simulate lock clean
 .DEFAULT_GOAL := help

@@ -4,13 +4,16 @@
 
 Runs on a bare Python 3.11, before anything is installed, so it uses the standard library only. Layers hold one
 another: node < spark < dev. What is installed is remembered by the content of the lock file, so a second call costs
-nothing. Nothing is written to stdout, which belongs to the command that `--beside` runs.
+nothing but the question to .venv whose code it runs: one that was moved or copied, whose Python is gone or older, or
+that was never completed is made anew. Nothing is written to stdout, which belongs to the command that `--beside` runs.
 
 `--beside spark -- COMMAND` starts the installation of the second layer in the background, runs COMMAND in the
 foreground, and returns its exit code. How far it is stands in `var/spark-install.*` (docs/demo-install.md).
 """
 
+import ast
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -35,6 +38,22 @@ BYTES_WRITTEN = {"node": 400_000_000, "spark": 4_000_000_000, "dev": 680_000_000
 of `dev` that what it got since is added by its size."""
 LINES_KEPT = 30
 """Lines of pip's output shown after a failure."""
+SETTINGS = frozenset(
+    "index-url extra-index-url find-links no-index trusted-host proxy cert client-cert timeout default-timeout retries "
+    "cache-dir no-cache-dir keyring-provider use-feature".split()
+)
+"""Settings of pip that say how packages are reached; all others are meant for other installations."""
+REMEDIES = {
+    os.strerror(errno.ENOSPC): "make room on the disk of this checkout and on that of TMPDIR",
+    os.strerror(errno.EDQUOT): "make room within the quota of this user",
+    os.strerror(errno.EROFS): "copy the checkout to a disk that may be written",
+    os.strerror(errno.EACCES): "be the user to whom this checkout belongs",
+    os.strerror(errno.EPERM): "be the user to whom this checkout belongs",
+    "DO NOT MATCH THE HASHES": "name a package index that has the very files of constraints/*.txt",
+    "onfiguration file": "mend the pip.conf that is named",
+    "": "check the connection to the package index (pip config list)",
+}
+"""What to do, by a word of the cause; the last one stands for all others."""
 
 
 def main(arguments: list[str]) -> int:
@@ -46,11 +65,16 @@ def main(arguments: list[str]) -> int:
         say(f"albireo: {complaint}")
         return 78
     layer, rest = arguments[0], arguments[1:]
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))  # Not without ending pip.
     try:
         install(layer, Bar(layer))
     except InstallFailed as error:
         say(f"albireo: {error}")
         return 1
+    except KeyboardInterrupt:
+        say("albireo: broken off; the next make begins where it has to")
+        return 130
     if not rest:
         return 0
     if rest[0] != "--beside" or len(rest) < 4 or rest[1] not in LAYERS or rest[2] != "--":
@@ -76,33 +100,108 @@ def python_complaint() -> str:
 
 
 class InstallFailed(Exception):
-    """pip or venv ended with an error; the message carries its last lines."""
+    """It could not be installed; says why and what to do."""
+
+    def __init__(self, what: str, cause: str, remedy: str = "") -> None:
+        """`cause`: text in which the remedy's word is looked for."""
+        remedy = remedy or next(told for word, told in REMEDIES.items() if word in cause)
+        super().__init__(f"{what}\nWhat to do: {remedy}, then run make again")
 
 
 def install(layer: str, progress: "Bar") -> None:
     """Bring .venv up to `layer`, unless a layer that holds it is there already.
 
     Raises:
-        InstallFailed: with pip's last lines.
+        InstallFailed: it can't be.
     """
+    try:
+        _install(layer, progress)
+    except OSError as error:
+        raise InstallFailed(str(error), str(error)) from error
+
+
+def _install(layer: str, progress: "Bar") -> None:
+    if is_installed(layer) and not misfit():
+        return
     MARKS.mkdir(exist_ok=True)
     with alone():
-        if is_installed(layer):
+        reason = misfit()
+        if is_installed(layer) and not reason:
             return
+        if VENV.is_symlink():
+            lacks = reason or f"it lacks what constraints/{layer}.txt or pyproject.toml asks for"
+            raise InstallFailed(
+                f".venv is a link to {VENV.readlink()}: {lacks}", "", "remove the link, or make it there"
+            )
         started = time.monotonic()
-        if not (VENV / "bin" / "python").exists():
+        if reason:
+            if VENV.exists():
+                say(f"albireo: .venv is made anew: {reason}")
+                shutil.rmtree(VENV)
             progress.step("creating .venv")
-            run([sys.executable, "-m", "venv", str(VENV)], progress)
-        pip = [str(VENV / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--no-input"]
+            # Not sys.executable, which may have been in there.
+            run([getattr(sys, "_base_executable", sys.executable), "-m", "venv", str(VENV)], progress)
+        python = str(VENV / "bin" / "python")
+        pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--no-input"]
         drop_unfinished()
-        run([*pip, "--require-hashes", "-r", f"constraints/{layer}.txt"], progress)
+        settings = pip_settings(python)
+        run([*pip, "--require-hashes", "-r", f"constraints/{layer}.txt"], progress, settings)
         if not is_project_installed():
             progress.step("installing albireo itself")
-            run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], progress)
+            run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], progress, settings)
             stamp("project").write_text(digest(ROOT / "pyproject.toml"))
         for held in LAYERS[: LAYERS.index(layer) + 1]:
             stamp(held).write_text(digest(lock_file(held)))
         progress.finish(time.monotonic() - started)
+
+
+def misfit() -> str:
+    """Why .venv is not what stands here, as it says itself; empty: it is. A linked one may run the code of others."""
+    python = VENV / "bin" / "python"
+    ask = "import sys, importlib.util as of; print(sys.version_info >= (3, 11)); print(of.find_spec('albireo').origin)"
+    try:
+        asked = subprocess.run([python, "-I", "-c", ask], cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:
+        return "its Python is gone"
+    is_new, code = (*asked.stdout.splitlines(), "", "")[:2]
+    if is_new != "True":
+        return "its Python is older than 3.11, or does not start"
+    if VENV.is_symlink():
+        return ""
+    if not code or not (VENV / "bin" / "albireo").exists():
+        return "this checkout was moved, or it was never completed"
+    return "" if Path(code).is_relative_to(ROOT / "src") else f"it runs the code of {code}"
+
+
+def own_environment() -> dict[str, str]:
+    """This environment without what others set for their Python and their pip."""
+    kept = {"PIP_CONFIG_FILE", *map(variable, SETTINGS)}
+    foreign = ("PIP_", "PYTHON")
+    return {name: value for name, value in os.environ.items() if name in kept or not name.startswith(foreign)}
+
+
+def variable(setting: str) -> str:
+    return f"PIP_{setting.upper().replace('-', '_')}"
+
+
+def pip_settings(python: str) -> dict[str, str]:
+    """How packages are reached, of all that the files and variables of pip say, as variables.
+
+    Raises:
+        InstallFailed: pip can't read its files.
+    """
+    command = [python, "-m", "pip", "config", "list"]
+    told = subprocess.run(command, cwd=ROOT, env=own_environment(), capture_output=True, text=True, check=False)
+    if told.returncode:
+        raise InstallFailed(f"pip can't read its settings: {told.stderr.strip()}", told.stderr)
+    found = {"PIP_CONFIG_FILE": os.devnull}
+    lines = [line.partition("=") for line in told.stdout.splitlines()]
+    for section in ("global.", "install.", ":env:."):  # What comes later holds.
+        for name, _, value in lines:
+            key = name.removeprefix(section)
+            if key != name and key in SETTINGS:
+                found[variable(key)] = str(ast.literal_eval(value))
+    return found
 
 
 def drop_unfinished() -> None:
@@ -147,15 +246,16 @@ def alone() -> Iterator[None]:
         yield
 
 
-def run(command: list[str], progress: "Bar") -> None:
-    """Run pip or venv, showing how far it is.
+def run(command: list[str], progress: "Bar", settings: dict[str, str] | None = None) -> None:
+    """Run pip or venv with these variables, showing how far it is.
 
     Raises:
         InstallFailed: it ended with an error.
     """
     lines: list[str] = []
     with tempfile.TemporaryDirectory(prefix="albireo-install-") as scratch:
-        environment = {**os.environ, "TMPDIR": scratch, "PYTHONUNBUFFERED": "1", "PIP_PROGRESS_BAR": "off"}
+        environment = {**own_environment(), **(settings or {}), "TMPDIR": scratch, "PYTHONUNBUFFERED": "1"}
+        environment["PIP_PROGRESS_BAR"] = "off"
         with subprocess.Popen(
             command,
             cwd=ROOT,
@@ -165,6 +265,7 @@ def run(command: list[str], progress: "Bar") -> None:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            start_new_session=True,  # A Ctrl-C reaches it once, from here: the second would end what undoes the first.
         ) as child:
             progress.watch(Path(scratch))
             try:
@@ -173,16 +274,13 @@ def run(command: list[str], progress: "Bar") -> None:
                     lines = [*lines[1 - LINES_KEPT :], line.rstrip()]
                     progress.take(line)
             except BaseException:
-                child.terminate()
+                os.killpg(child.pid, signal.SIGINT)
                 raise
             finally:
                 progress.unwatch()
     if child.returncode:
-        raise InstallFailed(
-            f"`{' '.join(command[1:])}` ended with {child.returncode}:\n  " + "\n  ".join(lines) + "\n"
-            "What to do: check the connection to the package index (pip config list), then run make again; "
-            "to start afresh: rm -rf .venv"
-        )
+        said = "\n  ".join(lines)
+        raise InstallFailed(f"`{' '.join(command[1:])}` ended with {child.returncode}:\n  {said}", said)
 
 
 class Bar:
@@ -311,16 +409,18 @@ def run_beside(layer: str, command: list[str]) -> int:
 
 
 def run_in_foreground(command: list[str]) -> int:
-    """Run `command` with this terminal: a Ctrl-C reaches it directly, a SIGTERM is passed on."""
+    """Run `command` with this terminal: a Ctrl-C reaches it directly, SIGTERM and SIGHUP are passed on."""
     # A handler, not SIG_IGN: what is ignored stays ignored in the child, a handler does not outlive exec.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     child = subprocess.Popen(command, cwd=ROOT)
-    before_term = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    others = (signal.SIGTERM, signal.SIGHUP)
+    before_others = [signal.signal(one, lambda number, _: child.send_signal(number)) for one in others]
     try:
         code = child.wait()
     finally:
         signal.signal(signal.SIGINT, before)
-        signal.signal(signal.SIGTERM, before_term)
+        for number, handler in zip(others, before_others, strict=True):
+            signal.signal(number, handler)
     return code if code >= 0 else 128 - code
 
 

@@ -24,7 +24,7 @@ PIECES_WAITING_MAX: Final = 1000
 """Pieces of some KiB between a standard stream and its thread. Overflow rule: drop oldest and count."""
 STOP_S: Final = 5.0
 """Longest wait of a stop for the last lines."""
-BLOCKED_S: Final = 1.0
+BLOCKED_S: Final = 0.5
 """Longest wait of a stop for a sink that takes none."""
 
 LineT = TypeVar("LineT")
