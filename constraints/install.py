@@ -138,6 +138,7 @@ def _install(layer: str, progress: "Bar") -> None:
             if VENV.exists():
                 say(f"albireo: .venv is made anew: {reason}")
                 shutil.rmtree(VENV)
+                progress.expect()
             progress.step("creating .venv")
             # Not sys.executable, which may have been in there.
             run([getattr(sys, "_base_executable", sys.executable), "-m", "venv", str(VENV)], progress)
@@ -288,8 +289,7 @@ class Bar:
 
     def __init__(self, layer: str, path: Path | None = None, *, log: Path | None = None) -> None:
         self._layer = layer
-        added = LAYERS[: LAYERS.index(layer) + 1]
-        self._total = sum(BYTES_WRITTEN[one] for one in added if not is_installed(one)) or 1
+        self.expect()
         self._path = path
         self._log = log
         self._is_terminal = path is None and sys.stderr.isatty()
@@ -299,6 +299,11 @@ class Bar:
         self._showing = threading.Lock()
         self._done = threading.Event()
         self._watcher: threading.Thread | None = None
+
+    def expect(self) -> None:
+        """Everything that is not installed as of now."""
+        added = LAYERS[: LAYERS.index(self._layer) + 1]
+        self._total = sum(BYTES_WRITTEN[one] for one in added if not is_installed(one)) or 1
 
     def step(self, text: str) -> None:
         self._step = text
