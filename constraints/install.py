@@ -192,7 +192,14 @@ def pip_settings(python: str) -> dict[str, str]:
         InstallFailed: pip can't read its files.
     """
     command = [python, "-m", "pip", "config", "list"]
-    told = subprocess.run(command, cwd=ROOT, env=own_environment(), capture_output=True, text=True, check=False)
+    whole = {
+        "PIP_USER": "0",
+        "PIP_GLOBAL": "0",
+        "PIP_SITE": "0",
+        "PIP_QUIET": "0",
+    }  # Else `user = true` hides all others.
+    asking = {**own_environment(), **whole}
+    told = subprocess.run(command, cwd=ROOT, env=asking, capture_output=True, text=True, check=False)
     if told.returncode:
         raise InstallFailed(f"pip can't read its settings: {told.stderr.strip()}", told.stderr)
     found = {"PIP_CONFIG_FILE": os.devnull}
