@@ -163,7 +163,9 @@ def test_a_checkout_that_may_not_be_written_is_told_with_its_place_and_one_that_
     assert install.main(["node"]) == 0
 
 
-def test_an_environment_fits_its_own_checkout_only(install: ModuleType, tmp_path: Path) -> None:
+def test_an_environment_fits_its_own_checkout_only(
+    install: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Stamps and files of a copy are those of a whole installation, and it ran the code of the other one."""
     assert install.misfit() == ""
     (tmp_path / ".venv" / "bin" / "albireo").unlink()
@@ -171,7 +173,7 @@ def test_an_environment_fits_its_own_checkout_only(install: ModuleType, tmp_path
     (tmp_path / "src").rename(tmp_path / "gone")
     assert "moved" in install.misfit()
     make_venv(tmp_path / "other")
-    install.VENV = tmp_path / "other" / ".venv"
+    monkeypatch.setattr(install, "VENV", tmp_path / "other" / ".venv")
     assert install.misfit() == f"it runs the code of {tmp_path / 'other/src/albireo/__init__.py'}"
     for one in (install.VENV / "bin").glob("python*"):
         one.unlink()
@@ -253,7 +255,7 @@ def test_a_copied_checkout_gets_an_environment_of_its_own_whatever_pip_is_told_e
         command = [sys.executable, "constraints/install.py", "node"]
         ran = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, ran.stderr
-        program = [checkout / ".venv/bin/python", "-I", checkout / ".venv/bin/albireo"]
+        program = [str(checkout / ".venv/bin/python"), "-I", str(checkout / ".venv/bin/albireo")]
         shown = subprocess.run(program, capture_output=True, text=True, check=True)
         assert shown.stdout == f"{checkout}/src/albireo/__init__.py\n"
         return ran.stderr

@@ -15,6 +15,7 @@ command that is asked to watch writes one at each look. A failure writes one too
 
 import contextlib
 import functools
+import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ import msgspec
 
 from albireo.cli import JSON_ASKED
 from albireo.cli.safe_text import plain
+from albireo.runtime.actor.exits import STOP_SIGNALS
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -226,12 +228,17 @@ def show_table(table: TextTable) -> None:
 
 @contextlib.contextmanager
 def until_interrupted(is_endless: bool) -> Iterator[None]:
-    """Take Ctrl-C for the end of a command that runs until then (`is_endless`), not for a failure."""
+    """Take Ctrl-C, SIGTERM and SIGHUP for the end of a command that runs until one (`is_endless`), not for a failure."""
+    heard = [one for one in STOP_SIGNALS if is_endless and signal.getsignal(one) is not signal.SIG_IGN]  # nohup
+    before = [(one, signal.signal(one, signal.default_int_handler)) for one in heard]
     try:
         yield
     except KeyboardInterrupt:
         if not is_endless:
             raise
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

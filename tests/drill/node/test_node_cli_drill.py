@@ -118,13 +118,15 @@ def test_the_status_is_a_page_and_details_come_when_asked_for(data: Path) -> Non
     assert told["summary"]["is_safe"] is True and told["log"]["sequence"] > 0
 
 
-@pytest.mark.parametrize("more", [[], ["--json"]])
-@pytest.mark.parametrize("command", some(["items", "status"], 1))
-def test_ctrl_c_ends_what_is_shown_again_and_again_and_is_no_failure(data: Path, command: str, more: list[str]) -> None:
-    arguments = [*PROGRAM, command, "--watch", *more, "--data", str(data)]
+@pytest.mark.parametrize(("more", "number"), [([], signal.SIGINT), (["--json"], signal.SIGTERM), ([], signal.SIGHUP)])
+@pytest.mark.parametrize("command", some([["items", "--watch"], ["status", "--watch"]], 1))
+def test_a_signal_ends_what_is_shown_again_and_again_and_is_no_failure(
+    data: Path, command: list[str], more: list[str], number: signal.Signals
+) -> None:
+    arguments = [*PROGRAM, *command, *more, "--data", str(data)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
         assert shown.stdout is not None and shown.stdout.readline()
-        shown.send_signal(signal.SIGINT)
+        shown.send_signal(number)
         _, said = shown.communicate(timeout=PATIENCE_S)
     assert shown.returncode == 0 and b"Abort" not in said and b"Traceback" not in said, said
 
