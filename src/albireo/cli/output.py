@@ -228,7 +228,7 @@ def show_table(table: TextTable) -> None:
 
 @contextlib.contextmanager
 def until_interrupted(is_endless: bool) -> Iterator[None]:
-    """Take Ctrl-C, SIGTERM and SIGHUP for the end of a command that runs until one (`is_endless`), not for a failure."""
+    """Take Ctrl-C, SIGTERM and SIGHUP for the end of an endless command, not for a failure."""
     heard = [one for one in STOP_SIGNALS if is_endless and signal.getsignal(one) is not signal.SIG_IGN]  # nohup
     before = [(one, signal.signal(one, signal.default_int_handler)) for one in heard]
     try:

@@ -11,6 +11,7 @@ the kernel resolves at bind and connect, so that nothing has to be placed outsid
 symlink in XDG_RUNTIME_DIR, which has to be guarded, found again and cleaned up.)
 """
 
+import asyncio
 import fcntl
 import os
 import socket
@@ -18,6 +19,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from albireo.model.instant import SECOND
+from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import DataLocked, DirectoryUnsafe
 
 SOCKET_PATH_BYTES_MAX: Final = 107
@@ -25,6 +28,9 @@ SOCKET_PATH_BYTES_MAX: Final = 107
 _LEFT_AT: Final = 32
 """Offset of what a run left, behind the process id."""
 LEFT_BYTES_MAX: Final = 64
+LOCK_WAIT_S: Final = 5.0
+"""Time that a start waits for the last process of a killed boot to be gone."""
+LOCK_RETRY_S: Final = 0.05
 
 
 def prepare(path: Path) -> Path:
@@ -168,3 +174,15 @@ def lives(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+async def lock_of(data: Path) -> DataLock:
+    """Lock of `data`; waits for the actors of a killed boot, which end within moments."""
+    deadline = boot_ns() + int(LOCK_WAIT_S * SECOND)
+    while True:
+        try:
+            return DataLock.acquire(data)
+        except DataLocked as locked:
+            if boot_ns() >= deadline or lives(locked.pid):
+                raise
+        await asyncio.sleep(LOCK_RETRY_S)

@@ -230,10 +230,6 @@ class ActorContext:
         """End this actor as crashed: its supervisor starts it anew."""
         self._end(ActorFailed(self.name, reason))
 
-    def ask_for_stop(self) -> None:
-        """Ask boot to stop this actor, at once or when its turn comes."""
-        self._tell_boot(StopAsked())
-
     def stop(self) -> None:
         """Ask for a clean stop of this actor."""
         self._stop_asked.set()
@@ -346,11 +342,11 @@ class ActorContext:
         self.turns.reset()
         self.ready.set()
         self._links.listen()
-        self._tell_boot(Started(actor=self.name, pid=os.getpid()))
+        self.tell_boot(Started(actor=self.name, pid=os.getpid()))
         await self._unless_failed(self._stop_asked.wait())
         self.is_stopping = True
         await self._unless_failed(self._stop_behaviour())
-        self._tell_boot(Stopped(actor=self.name))
+        self.tell_boot(Stopped(actor=self.name))
 
     async def _stop_behaviour(self) -> None:
         """Have the behaviour stop. A turn that is due by then would find closed links: whoever waits for the end hears
@@ -358,7 +354,8 @@ class ActorContext:
         await self._behaviour.stop()
         self._is_over = True
 
-    def _tell_boot(self, message: Started | StopAsked | Stopped) -> None:
+    def tell_boot(self, message: Started | StopAsked | Stopped) -> None:
+        """Tell boot, if there is one; StopAsked: this actor is to stop, at once or when its turn comes."""
         if self._boot is not None:
             self._boot.send(message)
 

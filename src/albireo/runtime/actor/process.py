@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from albireo.codec.message import StopAsked
 from albireo.runtime.actor.actor import ActorContext, Supervised
 from albireo.runtime.actor.exits import EXIT_CONFIGURATION, STOP_SIGNALS
 from albireo.runtime.actor.keep import Keep
@@ -65,7 +66,7 @@ def _settle(context: ActorContext) -> None:
     """Prepare a process for its one actor."""
     for number in STOP_SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
-            context.loop.add_signal_handler(number, context.ask_for_stop)
+            context.loop.add_signal_handler(number, context.tell_boot, StopAsked())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     collection = IdleCollection(context.loop, lambda: context.turns.count)
     context.at_ready(collection.start)

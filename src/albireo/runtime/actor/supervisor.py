@@ -49,13 +49,10 @@ from albireo.runtime.actor.supervision import (
     WatchedActor,
 )
 from albireo.runtime.clock import boot_ns
-from albireo.runtime.directory import DataLock, RunDirectory, lives
-from albireo.runtime.errors import ActorHung, AnswerRefused, DataLocked, StartFailed
+from albireo.runtime.directory import RunDirectory, lock_of
+from albireo.runtime.errors import ActorHung, AnswerRefused, StartFailed
 from albireo.runtime.link.sockets import Letter, new_identity
 
-LOCK_WAIT_S: Final = 5.0
-"""Time that a start waits for the last process of a killed boot to be gone."""
-LOCK_RETRY_S: Final = 0.05
 SIGNALS_APART_S: Final = 0.1
 """Time in which a signal that goes to all processes of a node has reached boot too."""
 ENDS_KEPT: Final = 16
@@ -190,7 +187,7 @@ class Supervisor:
             DirectoryUnsafe: it is not ours alone.
             StartFailed: gave up; everything is stopped again.
         """
-        self._lock = await _lock(self._data)
+        self._lock = await lock_of(self._data)
         apart = ProcessPlacement(self._data, self._lock, self._log_level)
         usual: ActorPlacement = (
             apart if self._placement_name == "process" else ThreadPlacement(self._data, self._lock, self._log_level)
@@ -287,17 +284,16 @@ class Supervisor:
                     seen.answer = answer
                     self._take(ActorAnswered(seen.spec.name, seen.run))
                 case StopAsked() if seen is not None:
-                    self._actor.loop.call_later(SIGNALS_APART_S, self._let_stop, seen, seen.run)
+                    self._actor.loop.call_later(SIGNALS_APART_S, self._let_stop, seen, letter.sender)
                 case Stopped() if seen is not None:
                     pass  # The end of its process or thread says so with certainty.
                 case other:
                     self._actor.log.limited("message_unexpected", type(other).__name__, sender=letter.sender)
 
-    def _let_stop(self, seen: _ActorFacts, run: int) -> None:
-        """An actor that was signalled stops, unless boot was as well: then all stop in their order."""
-        is_its_turn = seen.state == "ending" or (seen.state in ("starting", "running") and not self._is_stop_asked)
-        if seen.run == run and is_its_turn:
-            self._link.send(StopAsked(), to=seen.identity)
+    def _let_stop(self, seen: _ActorFacts, identity: bytes) -> None:
+        """Stop an actor that was signalled, unless boot was as well: then all stop in their order."""
+        if seen.state == "ending" or (seen.state in ("starting", "running") and not self._is_stop_asked):
+            self._link.send(StopAsked(), to=identity)
 
     def pass_time(self) -> None:
         self._take(TimePassed())
@@ -445,15 +441,3 @@ BootAnswer: TypeAlias = Callable[[Supervisor, Any], object]
 def handled(kind: QuestionKind[ShapeT, Any], answer: Callable[[Supervisor, ShapeT], object]) -> Handled[BootAnswer]:
     """Bind a handler to a question to boot."""
     return Handled(kind, answer)
-
-
-async def _lock(data: Path) -> DataLock:
-    """Lock of `data`; waits for the actors of a killed boot, which end within moments."""
-    deadline = boot_ns() + int(LOCK_WAIT_S * SECOND)
-    while True:
-        try:
-            return DataLock.acquire(data)
-        except DataLocked as locked:
-            if boot_ns() >= deadline or lives(locked.pid):
-                raise
-        await asyncio.sleep(LOCK_RETRY_S)
