@@ -198,7 +198,7 @@ def test_a_signal_to_all_while_they_start_is_a_clean_stop(begin: Callable[..., E
     assert "Traceback" not in text and "ended by" not in text, text
 
 
-def test_a_terminal_that_closes_stops_a_node_in_order_and_with_nohup_does_not(begin: Callable[..., Ended]) -> None:
+def test_a_terminal_that_closes_stops_a_node_in_order(begin: Callable[..., Ended]) -> None:
     ours, theirs = pty.openpty()
     ended = begin(theirs, *NODE, target="file").running()
     os.close(theirs)
