@@ -59,7 +59,7 @@ def test_a_message_is_left_with_its_node_and_its_reply_is_asked_for_later(tmp_pa
     def story_of() -> None:
         joined(nodes)
         with connect(nodes[ROOT].endpoint) as top, connect(nodes[PUMP].endpoint) as below:
-            command_id = top.send_off("pump", b"how are you?", inbox="talk", expires_s=PATIENCE_S)
+            command_id = top.send("pump", b"how are you?", inbox="talk", expires_s=PATIENCE_S, wait=False)
             assert top.message(command_id) is None
             for one in below.inbox("talk"):
                 assert isinstance(one, InboxMessage) and one.inbox == "talk"
@@ -78,7 +78,7 @@ def test_what_a_receiver_had_that_is_gone_is_given_to_another_one_within_seconds
     def story_of() -> None:
         joined(nodes)
         with connect(nodes[ROOT].endpoint) as top:
-            top.send_off("pump", b"once", expires_s=PATIENCE_S)
+            top.send("pump", b"once", expires_s=PATIENCE_S, wait=False)
             with connect(nodes[PUMP].endpoint) as first:
                 assert next(first.inbox()).lease == 1
             with connect(nodes[PUMP].endpoint) as second:
@@ -97,7 +97,7 @@ def test_what_a_receiver_gives_back_is_another_ones_at_once(tmp_path: Path) -> N
         joined(nodes)
         pump = nodes[PUMP].endpoint
         with connect(nodes[ROOT].endpoint) as top, connect(pump) as first, connect(pump) as second:
-            command_id = top.send_off("pump", b"sing", expires_s=PATIENCE_S)
+            command_id = top.send("pump", b"sing", expires_s=PATIENCE_S, wait=False)
             given = next(first.inbox())
             first.give_back(given)
             again = next(second.inbox(timeout_s=10.0))  # A lease lasts 30 s.

@@ -64,7 +64,7 @@ def sent(node: TreeNode) -> str:
 
     def send() -> str:
         with contextlib.suppress(NodeRefused), connect(node.endpoint) as client:
-            return client.send_off(NORTH, b"recipe", expires_s=2 * PATIENCE_S)
+            return client.send(NORTH, b"recipe", expires_s=2 * PATIENCE_S, wait=False)
         return ""
 
     return awaited(send)

@@ -68,6 +68,8 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Reasons for which the disk behind `> FILE` or `--output FILE` takes no more."""
+_REFUSING: Final = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+"""Reasons for which a place can't be used by whoever runs this."""
 JSON_ASKED: Final = "albireo.json"
 """Key in `Context.meta`: whether `--json` was given."""
 
@@ -113,7 +115,7 @@ class LazyGroup(click.Group):
 
 @contextlib.contextmanager
 def _usage_told(*, is_json: bool) -> Iterator[None]:
-    """With --json a wrong usage, and Ctrl-C, is one JSON object too."""
+    """Say what a file or directory refuses. With --json a wrong usage, and Ctrl-C, is one JSON object too."""
     try:
         yield
     except (KeyboardInterrupt, click.Abort) as error:
@@ -131,6 +133,13 @@ def _usage_told(*, is_json: bool) -> Iterator[None]:
 
         asked = error.ctx.command_path if error.ctx is not None else "albireo"
         raise Failure(error.format_message(), f"{asked} --help", ExitCode.USAGE, is_json=True) from error
+    except OSError as error:
+        if error.errno not in _REFUSING or error.filename is None:
+            raise
+        from albireo.cli.output import Failure
+
+        remedy = "name another place, or act as a user who may use this one"
+        raise Failure(f"{error.filename}: {error.strerror}", remedy, is_json=is_json) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

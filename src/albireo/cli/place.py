@@ -117,4 +117,4 @@ def is_pair(directory: Path) -> bool:
 
 
 def is_store(directory: Path) -> bool:
-    return (directory / "log").is_dir()
+    return (directory / "log" / "segments").is_dir()  # "log" alone has /var, too, where a container begins in "/".

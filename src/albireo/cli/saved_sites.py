@@ -10,9 +10,10 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from albireo.cli.output import ExitCode, Failure
+from albireo.cli.output import ExitCode, Failure, say
 
 SITES_MAX: Final = 1_000
+_ELSEWHERE: Final = "name a directory that you may write: export XDG_CONFIG_HOME=DIR"
 _Text = Annotated[str, Meta(min_length=1, max_length=4_096)]
 
 
@@ -46,20 +47,34 @@ class SavedSites(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def sites_file() -> Path:
+    """Where they are saved.
+
+    Raises:
+        Failure: this user has no home, and no other place is named.
+    """
     home = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(home) if Path(home).is_absolute() else Path.home() / ".config") / "albireo" / "sites.json"
+    try:
+        return (Path(home) if Path(home).is_absolute() else Path.home() / ".config") / "albireo" / "sites.json"
+    except RuntimeError as error:
+        raise Failure(f"user {os.getuid()} has no home to save sites in", _ELSEWHERE) from error
 
 
 def load_sites() -> SavedSites:
-    """Read the sites; none without a file.
+    """Read the sites; none without a home, without a file, or in a home of somebody else.
 
     Raises:
         Failure: the file can't be read.
     """
-    file = sites_file()
+    try:
+        file = sites_file()
+    except Failure:
+        return SavedSites()
     try:
         found = msgspec.json.decode(file.read_bytes(), type=SavedSites)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        return SavedSites()
+    except PermissionError:
+        say(f"no saved site is known: {file} can't be read")
         return SavedSites()
     except (OSError, ValueError) as error:
         raise Failure(
@@ -84,4 +99,4 @@ def save_sites(sites: SavedSites) -> None:
         fresh.write_bytes(msgspec.json.format(msgspec.json.encode(sites)) + b"\n")
         fresh.replace(file)
     except OSError as error:
-        raise Failure(f"{error.filename}: {error.strerror}", "see that you may write there") from error
+        raise Failure(f"{error.filename}: {error.strerror}", _ELSEWHERE) from error

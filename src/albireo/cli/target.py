@@ -10,7 +10,6 @@ For users: docs/remote.md.
 
 import contextlib
 import functools
-import getpass
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -63,7 +62,13 @@ _OPTIONS: Final = (
 )
 
 
-user_option = click.option("--user", default=getpass.getuser, help="Who acts; the login name by default.")
+def _login_name() -> str:
+    from albireo.client.login import login_name
+
+    return login_name()
+
+
+user_option = click.option("--user", default=_login_name, help="Who acts; the login name by default.")
 """Gives a command the option `--user`, as whom it speaks."""
 
 

@@ -4,7 +4,6 @@ Client, AsyncClient --> ClientCore --> Engine: Questions, StateView, producers, 
 """
 
 import contextlib
-import getpass
 import itertools
 import secrets
 import threading
@@ -21,6 +20,7 @@ from albireo.client.conversation import Conversation, request_of, understood
 from albireo.client.engine import Engine, EnginePart, log
 from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused
 from albireo.client.live import StateInbox, StateView, Watching
+from albireo.client.login import login_name
 from albireo.client.producer import Desk, ProducerPart
 from albireo.client.questions import Awaited, Questions, Request, check_listens, checked_s, sayable
 from albireo.client.topic_consumer import ConsumerFront, MessageReading
@@ -75,7 +75,7 @@ class ClientCore:
             TargetRefused: an endpoint or a directory can't be used.
             NodeUnreachable: it is a data directory, and no node has ever run there.
         """
-        self.user = name or getpass.getuser()
+        self.user = name or login_name()
         self.wait_s = checked_s(wait_s)
         self.target = target
         self._numbers = itertools.count(1)

@@ -28,7 +28,7 @@ def test_who_breaks_off_an_order_hears_how_to_ask(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(target, "opened", interrupted)
-    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "segments").mkdir(parents=True)
     said = CliRunner().invoke(cli, [*arguments, "--data", str(tmp_path)])
     assert said.exit_code == 1 and said.stdout == ""
     if told_by:

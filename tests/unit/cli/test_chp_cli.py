@@ -54,6 +54,6 @@ def test_ports_that_are_taken_are_named(offset: int) -> None:
 
 
 def test_a_directory_in_which_no_node_ever_ran_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "segments").mkdir(parents=True)
     found = CliRunner().invoke(cli, ["chp", "--data", str(tmp_path)])
     assert (found.exit_code, "no node has ever run there" in found.stderr) == (69, True)

@@ -150,7 +150,7 @@ def test_an_earlier_demo_is_cleared_away(tmp_path: Path) -> None:
     data = tmp_path / "demo"
     with prepared(options(data, is_fresh=True)):
         pass
-    (data / "log").mkdir()
+    (data / "log" / "segments").mkdir(parents=True)
     (data / "log" / "segment").write_text("old")
     (data / "link").symlink_to(tmp_path)
     with prepared(options(data, is_fresh=True)):
@@ -167,7 +167,7 @@ def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_with_data_given_everything_stays(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "segments").mkdir(parents=True)
     with prepared(options(tmp_path, is_fresh=False)):
         pass
     assert (tmp_path / "log").is_dir()

@@ -103,14 +103,14 @@ def is_told(*place: str) -> None:
 
 
 def test_files_of_a_node_above_answer_for_the_nodes_below(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "segments").mkdir(parents=True)
     fill_below(tmp_path)
     is_told("--data", str(tmp_path))
     assert told("events", *RANGE, "--data", str(tmp_path))["events"] == []
 
 
 def test_items_of_nodes_below_are_no_items_of_the_node_above(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "segments").mkdir(parents=True)
     fill_below(tmp_path)
     assert run("history", "co", *RANGE, "--data", str(tmp_path)).exit_code == ExitCode.USAGE
     store, _ = HistoryStore.open(tmp_path, "root")

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow]
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = tmp_path_factory.mktemp("node")
-    (data / "log").mkdir()
+    (data / "log" / "segments").mkdir(parents=True)
     log = MemoryLog()
     for item_id, name, kind in ((1, "co", ValueType.FLOAT64), (2, "mode", ValueType.STRING), (3, "on", ValueType.BOOL)):
         item = DataItem(name=name, value_type=kind, adapter="p1", unit="ppm" if item_id == 1 else "")
@@ -174,7 +174,7 @@ SHOWN = r"a\x1b[2J\x9b31m\u202ebackwards\r\nCLEARED\tby nobody"
 
 
 def test_no_text_of_others_steers_the_terminal_or_a_spreadsheet(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "segments").mkdir(parents=True)
     log = MemoryLog()
     item = DataItem(name="mode", value_type=ValueType.STRING, adapter="p1")
     log.records(Stream.STATE, [ItemDeclared(item_id=ItemId(1), node="root", item=item)], DAY_ZERO)

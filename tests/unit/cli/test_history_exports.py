@@ -42,7 +42,7 @@ def declared(log: MemoryLog, item_id: int, name: str, value_type: ValueType, uni
 
 
 def sealed(data: Path, log: MemoryLog, node: str = "root") -> Path:
-    (data / "log").mkdir(parents=True)
+    (data / "log" / "segments").mkdir(parents=True)
     store, _ = HistoryStore.open(data, node)
     hot = hot_of(store)
     fill(hot, log)
@@ -272,7 +272,7 @@ def test_the_name_of_a_node_is_no_time(tmp_path: Path, node: str) -> None:
 
 
 def test_sql_of_a_node_without_a_history_finds_nothing(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / "segments").mkdir(parents=True)
     assert told(tmp_path, "--sql", "select count(day) n from readings")["rows"] == [{"n": 0}]
 
 

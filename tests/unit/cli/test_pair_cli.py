@@ -244,7 +244,7 @@ class Store:
     def __init__(self, data: Path, place: str, log_id: bytes = LOG_ID) -> None:
         self.data = data
         self._drawn = iter(range(1, 1000))
-        (data / "log").mkdir(parents=True)
+        (data / "log" / "segments").mkdir(parents=True)
         identity = StoreIdentity(cluster="7f0c", node=place, log_id=log_id)
         self.log, _ = Log.open(data / "log", identity, SMALL, entropy=self._draw)
 
@@ -405,7 +405,7 @@ def test_store_that_cannot_be_compared_is_told_with_a_remedy(primary: Store, tmp
     primary.write(2, 1).stop()
     other = tmp_path / "x"
     if broken != "missing":
-        (other / "log").mkdir(parents=True)
+        (other / "log" / "segments").mkdir(parents=True)
     if broken == "damaged header":
         for name in ("store.a", "store.b"):
             (other / "log" / name).write_bytes((primary.data / "log" / name).read_bytes().replace(b"ALBH\1", b"ALBH\2"))

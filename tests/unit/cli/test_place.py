@@ -23,7 +23,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def stores(*names: str) -> None:
     for name in names:
-        (Path("var") / name / "log").mkdir(parents=True)
+        (Path("var") / name / "log" / "segments").mkdir(parents=True)
 
 
 @contextlib.contextmanager

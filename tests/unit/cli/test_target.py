@@ -89,7 +89,7 @@ def ways(tmp_path: Path) -> dict[str, tuple[list[str], dict[str, str], str]]:
     """Each way to name a node: its options, its environment, and what it means."""
     (tmp_path / "plant.toml").write_text(PLANT)
     for number in (1, 2):
-        (tmp_path / f"data-{number}" / "log").mkdir(parents=True)
+        (tmp_path / f"data-{number}" / "log" / "segments").mkdir(parents=True)
     for name in ("option", "variable"):
         told("site", "add", name, "--at", f"tcp://site-{name}:1")
     told("site", "use", "--none")
@@ -116,7 +116,7 @@ def test_each_option_counts_before_each_variable(tmp_path: Path) -> None:
 
 def test_each_variable_counts_before_the_site_in_use_and_that_before_the_node_in_var(tmp_path: Path) -> None:
     known = ways(tmp_path)
-    (tmp_path / "var" / "root" / "log").mkdir(parents=True)
+    (tmp_path / "var" / "root" / "log" / "segments").mkdir(parents=True)
     assert means() == "var/root -"
     told("site", "add", "plant", "--at", "tcp://plant:1")
     told("site", "use", "plant")
@@ -150,7 +150,7 @@ def test_keys_are_those_of_the_option_then_of_the_site_then_of_the_environment(t
     assert means("--site", "bare", ALBIREO_KEYS="env") == "tcp://bare:1 env"
     assert means("--at", "tcp://a:1", ALBIREO_KEYS="env") == "tcp://a:1 env"
     assert means("--at", "tcp://a:1", "--keys", "own", ALBIREO_KEYS="env") == "tcp://a:1 own"
-    (tmp_path / "data" / "log").mkdir(parents=True)
+    (tmp_path / "data" / "log" / "segments").mkdir(parents=True)
     assert "--keys is for a node on another machine" in objection("--data", "data", "--keys", "own")
     assert means("--data", "data", ALBIREO_KEYS="env") == "data -", "it is for when a node elsewhere is named"
 
@@ -194,7 +194,7 @@ def ordering(user: str, place: Place) -> None:
 def test_a_default_site_and_a_node_here_could_both_be_meant() -> None:
     told("site", "add", "plant", "--at", "tcp://10.0.0.5:7700")
     assert CliRunner().invoke(ordering).exit_code == 0
-    (Path("var") / "root" / "log").mkdir(parents=True)
+    (Path("var") / "root" / "log" / "segments").mkdir(parents=True)
     refused = CliRunner().invoke(ordering)
     assert refused.exit_code == ExitCode.USAGE
     assert "site plant" in refused.stderr and "--data DIR" in refused.stderr
@@ -206,6 +206,6 @@ def test_a_default_site_and_a_node_here_could_both_be_meant() -> None:
 
 
 def test_a_command_that_was_told_no_node_names_the_one_it_means() -> None:
-    (Path("var") / "root" / "log").mkdir(parents=True)
+    (Path("var") / "root" / "log" / "segments").mkdir(parents=True)
     said = CliRunner().invoke(meant)
     assert (said.stdout, said.stderr) == ("var/root -\n", "var/root is meant\n")

@@ -15,6 +15,7 @@ import pytest
 from albireo.codec.history import FileKind
 from tests.long_form import IS_LONG, some
 from tests.parts.java import without_java
+from tests.parts.unknown_user import AS_UNKNOWN, UNKNOWN, needs_namespaces
 from tests.parts.waiting import PATIENCE_S
 from tests.unit.pipeline.history_files import DAY0, SECOND, HistoryWriter, item, sample
 from tests.unit.pipeline.other_sparks import FOREIGN
@@ -167,3 +168,12 @@ def test_failures_say_what_to_do(tmp_path: Path, environment: dict[str, str], co
     assert process.returncode == code
     assert text in msgspec.json.decode(output.splitlines()[-1])["error"]
     assert "What to do" in errors
+
+
+@needs_namespaces
+def test_a_user_id_without_a_name_and_a_home_gets_its_tables(tmp_path: Path) -> None:
+    command = [*AS_UNKNOWN, sys.executable, "-c", "from albireo.cli import main; main()", "pipeline", "run"]
+    command += ["--data", str(small_node(tmp_path / "node")), "--master", "local[2]", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=UNKNOWN, timeout=WORK_S)
+    assert done.returncode == 0, done.stderr
+    assert msgspec.json.decode(done.stdout.splitlines()[-1])["tables"]["rollup_1s"] == 90

@@ -68,7 +68,7 @@ def send_message(
         raise Failure("a file can't be left with the node: its parts are sent as they are taken", "leave --no-wait out")
     with node_client(place, user, told_by="albireo command list") as client:
         if no_wait:
-            command_id = client.send_off(node, data, inbox=inbox, reason=reason, expires_s=expires_s)
+            command_id = client.send(node, data, inbox=inbox, reason=reason, expires_s=expires_s, wait=False)
             return Output({"command_id": command_id}, command_id)
         if is_file:
             called = name or ("stdin" if file is sys.stdin.buffer else Path(file.name).name)

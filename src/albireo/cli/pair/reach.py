@@ -5,7 +5,6 @@ speak for it. Without keys the endpoint must be on loopback.
 """
 
 import contextlib
-import getpass
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
 from albireo.cli.target import refused
 from albireo.client import ClientError, NodeRefused, NodeUnreachable, TargetRefused, connect
+from albireo.client.login import login_name
 from albireo.model.status import NodeStatus, PairStatus
 from albireo.model.topology import NODE_VOTER
 from albireo.runtime import Keys
@@ -44,7 +44,7 @@ class ReachedMember(msgspec.Struct, frozen=True, kw_only=True):
             Failure: refused, with the remedy that the member named.
         """
         try:
-            answer = self.ask(what, timeout_s=ACTION_S, user=getpass.getuser(), **arguments)
+            answer = self.ask(what, timeout_s=ACTION_S, user=login_name(), **arguments)
         except NodeRefused as error:
             raise refused(error.refusal, f"{self.place}: {error.reason}") from error
         except ClientError as error:
