@@ -422,6 +422,7 @@ PUBLIC: dict[str, list[str]] = {
         "ClientError",
         "CommandIdReused",
         "Delivered",
+        "FileNotReceived",
         "FileNotSent",
         "HistoryCutShort",
         "InboxMessage",

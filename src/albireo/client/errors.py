@@ -20,6 +20,7 @@ ClientError
   +- AnswerNotUnderstood the answer has another form than this version knows: the node is newer, or much older
   +- HistoryCutShort     a long answer ended before its end; says how far it came
   +- FileNotSent         a file can't be sent, or its receiver does not take it
+  +- FileNotReceived     a file can't be kept in its receiver's directory: both ends hear why
   +- QueueFull           earlier offers still wait; nothing was taken
   +- NotDelivered        a producer was closed before everything it had taken was recorded
   +- NameTaken           another program has this producer's name; it is superseded, for good
@@ -68,6 +69,14 @@ class ArgumentRefused(ClientError, ValueError):
 
 class FileNotSent(ClientError):
     """A file can't be sent, or its receiver does not take it."""
+
+
+class FileNotReceived(ClientError):
+    """A file can't be kept in the directory that its receiver named; its sender hears it, too."""
+
+    def __init__(self, name: str, directory: object, size_bytes: int, error: OSError) -> None:
+        cause = f"{name} ({size_bytes} bytes) can't be put into {directory}: {error.strerror or error}"
+        super().__init__(cause, "make room there, or name a directory that takes files of such names and sizes")
 
 
 class TargetRefused(ClientError):

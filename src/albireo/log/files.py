@@ -32,6 +32,9 @@ ASSUMED: mm/readahead.c."""
 NOT_OURS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EINVAL, errno.EROFS})
 """Errors of a sync of a directory that this program can't have made."""
 
+NO_LINK: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""Errors of a link that a file system of this kind can't make: FAT, many FUSE and network shares."""
+
 Buffer = bytes | bytearray | memoryview
 
 

@@ -23,15 +23,14 @@ from typing import Final, TypeVar
 import msgspec
 
 from albireo.codec.history import FileEntry
+from albireo.log.files import NO_LINK
 from albireo.pipeline.errors import OutputUnusable, SourceDamaged, SourceMissing
 from albireo.pipeline.source import HistoryFolder, open_history, read_manifest
 
 FOLDER: Final = "pinned"
 OPENINGS_MAX: Final = 10
 """Manifests read before a run gives up: a node writes one each minute, so ten in a row mean something else."""
-_NO_LINK: Final = frozenset(
-    {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-)
+_NO_LINK: Final = NO_LINK | {errno.EXDEV, errno.EACCES}
 """Errors of a link after which a copy may do: other file system, other owner, no links there, too many of them."""
 
 Value = TypeVar("Value")

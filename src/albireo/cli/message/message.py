@@ -138,6 +138,8 @@ def receive_message(
     is a file there.
     """
     found: list[dict[str, Any]] = []
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
     with node_client(place, user) as client:
         while len(found) < count:
             message = next(client.inbox(inbox, timeout_s=timeout_s), None)
@@ -172,9 +174,13 @@ def _received(client: Client, message: InboxMessage, out: Path | None) -> dict[s
             return None
         path = client.receive_file(message, out)
     elif out is not None:
-        out.mkdir(parents=True, exist_ok=True)
         path = out / f"message-{message.name.life}-{message.name.number}-{message.origin.replace('/', '~')}"
-        write_durably(path, message.body)  # Who takes a message answers for it.
+        try:
+            write_durably(path, message.body)  # Who takes a message answers for it.
+        except OSError as error:
+            client.give_back(message)
+            remedy = "make room there, or name another directory with --out; another receiver may have the message now"
+            raise Failure(f"{path} ({len(message.body)} bytes): {error.strerror}; it is given back", remedy) from error
         client.take(message)
     else:
         client.take(message)

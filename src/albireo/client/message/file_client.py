@@ -58,5 +58,7 @@ class FileClient(ThreadClient):
 
         Returns:
             Where the file is, whole and checked; None: not yet, or it was there before. Its sender announces it again.
+        Raises:
+            FileNotReceived: the directory does not take it; its sender has been told. And as `take`.
         """
         return self.converse(files.receive_file(message, Path(directory)))

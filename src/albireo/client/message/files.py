@@ -27,12 +27,12 @@ import msgspec
 from msgspec import Meta
 
 from albireo.client.conversation import Conversation
-from albireo.client.errors import FileNotSent
+from albireo.client.errors import FileNotReceived, FileNotSent
 from albireo.client.message import messages
 from albireo.client.message.messages import OutgoingMessage
 from albireo.client.orders import GRACE_S
 from albireo.codec.questions.messages import InboxMessage
-from albireo.log.files import OsFileSystem
+from albireo.log.files import NO_LINK, NOT_OURS, OsFileSystem
 from albireo.model.bounded import Count
 from albireo.model.tree.proof import MessageProof
 
@@ -73,7 +73,16 @@ def write_durably(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         DISK.sync(file.fileno())
-    DISK.sync_directory(path.parent)
+    _sync_names(path.parent)
+
+
+def _sync_names(directory: Path) -> None:
+    """Make names durable, as far as a file system of this kind ever does: FUSE and network shares may not."""
+    try:
+        DISK.sync_directory(directory)
+    except OSError as error:
+        if error.errno not in NOT_OURS:
+            raise
 
 
 class FileNotice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -164,8 +173,6 @@ def send_file(file: OutgoingFile, user: str, progress: Progress | None) -> Conve
         if proof.outcome != "executed":
             return proof
         reply = _reply_of(proof)
-        if reply.refusal:
-            raise FileNotSent(f"{proof.name}: {reply.refusal}", "look at the receiver's directory")
         if not reply.missing and not reply.is_busy:
             return proof
         if reply.is_busy:
@@ -182,11 +189,15 @@ def _to(file: OutgoingFile, inbox: str, kind: str, body: bytes, left_s: float) -
 
 
 def _reply_of(proof: MessageProof) -> FileReply:
+    """Raises FileNotSent: the receiver refuses it."""
     try:
-        return msgspec.msgpack.decode(proof.reply or b"", type=FileReply)
+        reply = msgspec.msgpack.decode(proof.reply or b"", type=FileReply)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         remedy = "let `albireo message receive --out DIR`, or a program with `receive_file`, read that inbox"
         raise FileNotSent(f"{proof.name} was taken by a program that knows no files", remedy) from error
+    if reply.refusal:
+        raise FileNotSent(f"{proof.name}: {reply.refusal}", "look at the receiver's directory")
+    return reply
 
 
 def _send_parts(
@@ -233,20 +244,27 @@ def receive_file(message: InboxMessage, directory: Path) -> Conversation[Path | 
             message, msgspec.msgpack.encode(FileReply(refusal=f"no announcement: {error}"[:1_000]))
         )
         return None
-    with _inbound(directory, notice) as half:
-        if isinstance(half, FileReply):
-            yield from messages.take(message, msgspec.msgpack.encode(half))
-            return None
-        place = half.finish()
-        yield from messages.take(message, msgspec.msgpack.encode(FileReply(missing=tuple(half.missing))))
-        while half.missing and (part := (yield from messages.receive(notice.inbox, SILENCE_S))) is not None:
-            half.put(part.body)
-            is_last = not half.missing
+    latest = message
+    try:
+        with _inbound(directory, notice) as half:
+            if isinstance(half, FileReply):
+                yield from messages.take(message, msgspec.msgpack.encode(half))
+                return None
             place = half.finish()
-            yield from messages.take(part, None if half.missing else msgspec.msgpack.encode(FileReply()))
-            if is_last:
-                break
-        return place
+            yield from messages.take(message, msgspec.msgpack.encode(FileReply(missing=tuple(half.missing))))
+            while half.missing and (part := (yield from messages.receive(notice.inbox, SILENCE_S))) is not None:
+                latest = part
+                half.put(part.body)
+                is_last = not half.missing
+                place = half.finish()
+                yield from messages.take(part, None if half.missing else msgspec.msgpack.encode(FileReply()))
+                if is_last:
+                    break
+            return place
+    except OSError as error:  # Of the receiver's disk; the sender hears of it, and sends no more for nothing.
+        failed = FileNotReceived(notice.name, directory, notice.size, error)
+        yield from messages.take(latest, msgspec.msgpack.encode(FileReply(refusal=failed.cause[:1_000])))
+        raise failed from error
 
 
 @contextlib.contextmanager
@@ -279,10 +297,10 @@ class HalfFile:
         self._notice = notice
         own = directory / OWN
         self._part, self._have, self._had = (own / f"{notice.transfer}{end}" for end in (".part", ".have", ".had"))
-        had = self._had.read_text() if self._had.exists() else ""
-        self.is_had = had == notice.sha256
+        had, _, self._claimed = (self._had.read_text() if self._had.exists() else "").partition("\n")
+        self.is_had = had == notice.sha256 and not (self._claimed and self._part.exists())
         """True: it was received before."""
-        self.is_other = bool(had) and not self.is_had
+        self.is_other = bool(had) and had != notice.sha256
         """True: a file with another sum was received under its id."""
         if not self._part.exists():
             self._have.unlink(missing_ok=True)
@@ -334,15 +352,19 @@ class HalfFile:
             return None
         place = self._placed() or self._place()
         self._had.write_text(self._notice.sha256)
-        self._part.unlink()
+        self._part.unlink(missing_ok=True)
         self._have.unlink(missing_ok=True)
         self._forget_old()
         for folder in (self._directory, self._had.parent):
-            DISK.sync_directory(folder)
+            _sync_names(folder)
         return place
 
     def _placed(self) -> Path | None:
         """Place of the file, if it is there already: its receiver ended right after it was put there."""
+        claimed = self._directory / self._claimed
+        if self._claimed and claimed.is_file() and not claimed.stat().st_size:
+            self._part.replace(claimed)
+            return claimed
         part = self._part.stat()
         if part.st_nlink == 1:
             return None
@@ -354,12 +376,32 @@ class HalfFile:
         place = self._directory / name
         while True:
             try:
-                os.link(self._part, place)
+                self._put_at(place)
             except FileExistsError:
                 number += 1
                 place = self._directory / f"{name.stem}.{number}{name.suffix}"
             else:
                 return place
+
+    def _put_at(self, place: Path) -> None:
+        """Give the file a name that is free, whole; without hard links the name is claimed by an empty file before.
+
+        Raises:
+            FileExistsError: the name is taken.
+        """
+        try:
+            os.link(self._part, place)
+        except OSError as error:
+            if error.errno not in NO_LINK:
+                raise
+            place.touch(exist_ok=False)
+            try:
+                write_durably(self._had, f"{self._notice.sha256}\n{place.name}".encode())
+                self._part.replace(place)
+            except OSError:
+                place.unlink()
+                self._had.unlink(missing_ok=True)
+                raise
 
     def _forget_old(self) -> None:
         had = sorted(self._had.parent.glob("*.had"), key=lambda one: one.stat().st_mtime_ns)

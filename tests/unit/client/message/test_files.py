@@ -1,5 +1,7 @@
 """Files as their receiver takes them from a sender that is broken, hostile, or has another file by now."""
 
+import errno
+import os
 from pathlib import Path
 from typing import TypeVar
 
@@ -7,7 +9,7 @@ import msgspec
 import pytest
 
 from albireo.client.conversation import Conversation
-from albireo.client.errors import FileNotSent
+from albireo.client.errors import FileNotReceived, FileNotSent
 from albireo.client.message.files import (
     FILE,
     OWN,
@@ -139,3 +141,104 @@ def test_a_file_whose_receiver_died_with_its_last_part_is_whole_only_with_the_ri
     (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(notice)), tmp_path))
     assert reply == FileReply(missing=missing)
     assert path == (None if missing else tmp_path / "recipe.bin")
+
+
+ENDS_OF_A_LINK = [errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS]
+"""FAT; network shares; FUSE."""
+
+
+@pytest.fixture
+def no_links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that has no hard links."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(request.param, os.strerror(request.param))
+
+    monkeypatch.setattr(os, "link", refused)
+
+
+def whole(directory: Path, notice: FileNotice, data: bytes) -> HalfFile:
+    """A file of which every part is there."""
+    (directory / OWN).mkdir(exist_ok=True)
+    half = HalfFile(directory, notice)
+    half.put(msgspec.msgpack.encode(FilePart(transfer=notice.transfer, index=0, data=data)))
+    return half
+
+
+@pytest.mark.parametrize("no_links", ENDS_OF_A_LINK, indirect=True)
+def test_a_file_arrives_where_there_are_no_hard_links_and_takes_nobody_s_place(tmp_path: Path, no_links: None) -> None:
+    (tmp_path / "recipe.bin").write_bytes(b"mine")
+    notice = notice_of(b"1")
+    assert whole(tmp_path, notice, b"1").finish() == tmp_path / "recipe.2.bin"
+    assert {one.name: one.read_bytes() for one in tmp_path.glob("recipe*")} == {
+        "recipe.bin": b"mine",
+        "recipe.2.bin": b"1",
+    }
+    assert HalfFile(tmp_path, notice).is_had
+    assert [one.suffix for one in (tmp_path / OWN).iterdir()] == [".had"]
+
+
+@pytest.mark.parametrize("no_links", [errno.EPERM], indirect=True)
+@pytest.mark.parametrize("dies_at", ["before the move", "after it"])
+def test_a_file_arrives_once_where_its_receiver_dies_while_it_takes_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_links: None, dies_at: str
+) -> None:
+    class Died(BaseException):
+        """The process ends here."""
+
+    move = Path.replace
+
+    def dying(path: Path, target: Path) -> None:
+        if dies_at == "after it":
+            move(path, target)
+        raise Died
+
+    notice = notice_of(b"1")
+    with monkeypatch.context() as patched, pytest.raises(Died):
+        patched.setattr(Path, "replace", dying)
+        whole(tmp_path, notice, b"1").finish()
+    (reply,), _ = held(receive_file(announced(msgspec.msgpack.encode(notice)), tmp_path))
+    assert reply == FileReply()
+    assert {one.name: one.read_bytes() for one in tmp_path.glob("recipe*")} == {"recipe.bin": b"1"}
+
+
+def test_a_directory_that_is_never_synced_takes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", refused)
+    assert whole(tmp_path, notice_of(b"1"), b"1").finish() == tmp_path / "recipe.bin"
+
+
+def told_why(conversation: Conversation[_Wanted]) -> tuple[FileReply, FileNotReceived]:
+    """What the sender hears, and what the receiver does, where the disk takes nothing."""
+    request = next(conversation)
+    assert request.what == "take"
+    reply = msgspec.msgpack.decode(request.arguments["reply"], type=FileReply)
+    with pytest.raises(FileNotReceived) as caught:
+        conversation.send(NodeReply(True))
+    return reply, caught.value
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EXDEV, errno.ENAMETOOLONG])
+def test_both_ends_hear_why_a_file_can_not_be_put_into_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    notice = notice_of(b"1")
+    whole(tmp_path, notice, b"1")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", refused)
+        reply, error = told_why(receive_file(announced(msgspec.msgpack.encode(notice)), tmp_path))
+    assert os.strerror(number) in reply.refusal and os.strerror(number) in error.cause
+    assert "recipe.bin (1 bytes)" in error.cause and "make room" in error.remedy
+    (reply,), path = held(receive_file(announced(msgspec.msgpack.encode(notice)), tmp_path))
+    assert (reply, path) == (FileReply(), tmp_path / "recipe.bin"), "what was there is enough, once it can be placed"
+
+
+def test_both_ends_hear_that_the_receiver_named_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    reply, error = told_why(receive_file(announced(msgspec.msgpack.encode(notice_of(b"1"))), tmp_path / "taken"))
+    assert reply.refusal == error.cause and str(tmp_path / "taken") in error.cause
