@@ -435,6 +435,7 @@ PUBLIC: dict[str, list[str]] = {
         "NodeRefused",
         "NodeUnreachable",
         "NotDelivered",
+        "NotInTime",
         "NotSelected",
         "OutcomeUnknown",
         "ProducerRefused",

@@ -203,14 +203,14 @@ def node_client(place: Place, name: str | None = None, told_by: str = "") -> "It
 
 def failure_of(error: "ClientError", place: Place) -> Failure:
     """An error of the client as the failure of a command."""
-    from albireo.client import NodeRefused, NodeUnreachable, OutcomeUnknown, TargetRefused
+    from albireo.client import NodeRefused, NodeUnreachable, NotInTime, OutcomeUnknown, TargetRefused
 
     if isinstance(error, NodeRefused):
         return refused(error.refusal, error.reason)
     if isinstance(error, TargetRefused):
         return Failure(error.cause, error.remedy, ExitCode.USAGE)
     if isinstance(error, NodeUnreachable):
-        is_here = isinstance(place, Path) and not isinstance(error, OutcomeUnknown)
+        is_here = isinstance(place, Path) and not isinstance(error, NotInTime | OutcomeUnknown)
         remedy = f"start it: albireo node run --data {place} ..." if is_here else error.remedy
         return Failure(error.cause, remedy, ExitCode.UNREACHABLE)
     return Failure(error.cause, error.remedy)

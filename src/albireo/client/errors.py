@@ -9,6 +9,7 @@ ClientError
   +- TargetRefused       what was to be connected to is no node: no endpoint, no data directory, no keys
   +- NodeUnreachable     nobody answered in time: the node is not there, or hangs
   |    +- KeyNotTrusted    somebody is there, and one of the two keys is not trusted at the other end
+  |    +- NotInTime        somebody is there, and the answer did not come in time: busy, stopped, starting, or far
   |    +- OutcomeUnknown   an order went out, and its answer did not come: nobody here knows whether it was done
   +- NodeRefused         the node answered no: its `code`, the reason and the remedy
   |    +- AccessRefused    the role of our key does not suffice
@@ -89,6 +90,13 @@ class NodeUnreachable(ClientError):
 
 class KeyNotTrusted(NodeUnreachable):
     """A key is not trusted, here or there; the remedy has the line that changes it."""
+
+
+class NotInTime(NodeUnreachable):
+    """Somebody is there, and no answer came in time; the same may be asked again, with more time."""
+
+    def __init__(self, cause: str, remedy: str = "ask again, with more time; `albireo status -v` there tells") -> None:
+        super().__init__(cause, remedy)
 
 
 class OutcomeUnknown(NodeUnreachable):

@@ -21,6 +21,7 @@ from albireo.client.errors import (
     ClientClosed,
     ClientError,
     NodeUnreachable,
+    NotInTime,
     OutcomeUnknown,
     refused,
 )
@@ -45,7 +46,7 @@ from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.typed_number import shortened
 from albireo.runtime.clock import boot_ns
-from albireo.runtime.directory import RunDirectory
+from albireo.runtime.directory import RunDirectory, holder
 from albireo.runtime.errors import NodeSilent
 from albireo.runtime.link.lines import LineNews, LineTo
 
@@ -343,7 +344,9 @@ class Questions:
             self._fail(request_id, f"no answer within {waited_s:g} s")
             return
         del self._waiting[request_id]
-        one.future.set_exception(self.lines.silence(self.machine.up, one.request.what, waited_s))
+        part, what = one.request.of, one.request.what
+        told = what if part == "core" else f"{part}: {what}"
+        one.future.set_exception(self.lines.silence(self.machine.up, told, waited_s))
 
     def _fail(self, request_id: int, cause: str) -> None:
         one = self._waiting.pop(request_id)
@@ -361,6 +364,8 @@ def check_listens(data: str, link: str) -> None:
         raise NodeUnreachable(str(NodeSilent(Path(data), link, "no node has ever run there")), remedy) from error
     try:
         if not run.answers(link):
+            if holder(Path(data)):
+                raise NotInTime(f"{link} of the node in {data} starts, or is begun anew, and does not listen yet")
             raise NodeUnreachable(str(NodeSilent(Path(data), link, "nothing listens")), remedy)
     finally:
         run.close()

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from albireo.client.engine import log
-from albireo.client.errors import KeyNotTrusted, NodeUnreachable
+from albireo.client.errors import KeyNotTrusted, NodeUnreachable, NotInTime
 from albireo.codec.message import AnyMessage, RoleAsked, RoleTold
-from albireo.runtime.link.connection import ConnectionEvent
+from albireo.runtime.directory import holder
+from albireo.runtime.link.connection import MUTE, ConnectionEvent
 from albireo.runtime.link.dialing import NO_KEY
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.lines import LineNews, Lines, LineTo
@@ -63,6 +65,11 @@ class Way(Lines):
             log.warning("%s: %d messages can't be read here: another version?", self._target, self._unread)
         return news
 
+    def fate(self, line: int) -> str:
+        """As `Lines.fate`. Where a node of this machine runs, a part that does not listen now will do so again."""
+        to = self._target.lines[line]
+        return MUTE if to.is_local and holder(Path(to.endpoint)) else super().fate(line)
+
     def is_locked_out(self, up: frozenset[int]) -> bool:
         """No line is up, and of each it is certain that a key is not trusted, here or there."""
         fates = {self.fate(line) for line in range(len(self._target.lines))}
@@ -89,14 +96,12 @@ class Way(Lines):
                 return KeyNotTrusted(f"{cause}; {'; '.join(fates)}", remedy)
         reached = ", ".join(self._target.lines[line].endpoint for line in sorted(up) if line < len(self._target.lines))
         if reached and self._target.is_pinned:
-            return NodeUnreachable(f"{cause}; {reached} is there and says nothing", "look at `albireo status` there")
+            return NotInTime(f"{cause}; {reached} is there and says nothing")
         if reached:
             cause = f"{cause}; {reached} is there, and no member that acts answered"
-            return NodeUnreachable("; ".join([cause, *fates]), "look at `albireo status`; name both members of a pair")
-        if any(self.fate(line) == ConnectionEvent.NOT_IN_TIME.value for line in down):
-            return NodeUnreachable(
-                "; ".join([cause, *fates]), "is it a node? If so try again: its way is slow, or busy"
-            )
+            return NotInTime("; ".join([cause, *fates]), "look at `albireo status`; name both members of a pair")
+        if any(self.fate(line) in (MUTE, ConnectionEvent.NOT_IN_TIME) for line in down):
+            return NotInTime("; ".join([cause, *fates]))
         return NodeUnreachable("; ".join([cause, *fates]), "start the node: albireo node run, or mend the way to it")
 
     def _key_remedy(self, fate: str, to: LineTo) -> str:

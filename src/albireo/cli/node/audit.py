@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from albireo.cli.node.audit_check import WORDS, BrokenExport, GoodExport, check, part
 from albireo.cli.output import ExitCode, Failure, Output, printed, progress, say
-from albireo.cli.place import FILE, data_option, find_data
+from albireo.cli.place import FILE, data_option, find_data, runs
+from albireo.cli.target import failure_of
 from albireo.client import ClientError, connect
 from albireo.codec.audit_chain import (
     FORMAT,
@@ -86,7 +87,9 @@ def _told(directory: Path) -> AuditHead:
     try:
         with connect(directory, is_pinned=True) as client:
             return client.status().audit
-    except ClientError:
+    except ClientError as error:
+        if runs(directory):
+            raise failure_of(error, directory) from error
         say("the node does not run: what is stored in files is exported")
     snapshot = newest_snapshot(directory / "log")
     chain = AuditChain.restore(snapshot.sections["audit"]) if snapshot is not None else AuditChain()

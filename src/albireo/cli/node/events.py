@@ -78,8 +78,8 @@ def _asked_here(data: Path, asked: _EventsWanted) -> _Rows:
         for row in table.to_pylist()
         if (asked.kind is None or row["kind"] == asked.kind) and (item_id is None or row["item_id"] == item_id)
     ][-asked.limit :]
-    if not access.is_live:
-        say("the node does not run: what is stored in files is shown")
+    if access.lacks:
+        say(access.lacks)
     return _told(rows, {item_id: f"{row['node']}:{row['name']}" for item_id, row in reader.items().items()})
 
 

@@ -247,8 +247,8 @@ def _asked_here(data: Path, name: str, **options: Any) -> _ItemAnswer:
         "gaps": _of_item(reader.gaps(span, item["item_id"]), item["item_id"]),
     }
     table = _stored_table(reader, item, span, options)
-    if not access.is_live:
-        say("the node does not run: what is stored in files is shown")
+    if access.lacks:
+        say(access.lacks)
     return _ItemAnswer(about, table, reader.declared().kinds(item["item_id"]))
 
 

@@ -3,26 +3,40 @@
 It is that of the node itself, or of one below whose records lie in its log.
 
 The hot tail is asked for first, the manifest read afterwards: rows sealed in between are in both, and are taken from
-the files only, so no row is missing. Without a running node the files alone answer.
+the files only, so no row is missing. Without a running node the files alone answer, and where its history is busy or
+begins anew they do as well, with the items that CORE knows; `lacks` says so.
 """
 
-from collections.abc import Sequence
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from albireo.client import NodeRefused, NodeUnreachable, connect
+from albireo.client import Client, NodeRefused, NodeUnreachable, connect
 from albireo.codec.history import NO_ITEM, Manifest
-from albireo.machine.history.declared import Row
+from albireo.machine.history.declared import Row, item_row
+from albireo.model.item import KnownItem
+from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.value import ItemId
 from albireo.node.history.below.folders import nodes_below, root_of
-from albireo.node.history.errors import HistoryRefused, UnknownNode
+from albireo.node.history.errors import HistoryRefused, UnknownItem, UnknownNode
 from albireo.node.history.files.hot import HotRows
 from albireo.node.history.files.store import FOLDER, read_manifest
 from albireo.node.history.query import StoredHistory
+from albireo.runtime.directory import holder
 
-HOT_TIMEOUT_S: Final = 3.0
+HOT_TIMEOUT_S: Final = 2.0
+AGAIN_S: Final = 0.25
+"""Before a history is asked again that is begun anew."""
+NOT_RUNNING: Final = "the node does not run: what is stored in files is shown"
+NOT_IN_TIME: Final = (
+    f"the history of the node has not answered in {HOT_TIMEOUT_S:g} s: what is stored in files is shown, and what came "
+    "last may be missing; ask again"
+)
 
 
 class _HotAnswer(msgspec.Struct, kw_only=True):
@@ -41,8 +55,10 @@ class HistoryAccess:
         """`node`: node below, by its id or the end of it; empty, or the node's own name: the node itself."""
         self._data = data
         self._node = node
-        self.is_live = True
-        """False: the node did not answer; only sealed rows are seen."""
+        self.lacks = ""
+        """Words for why only sealed rows are seen; empty: all are."""
+        self._known: list[Row] = []
+        """Items that are in no file, as CORE knows them."""
 
     def reader(self, item_ids: Sequence[int] = (NO_ITEM,)) -> StoredHistory:
         """A reader that sees the hot tail of `item_ids` (default: only the list of items).
@@ -70,6 +86,17 @@ class HistoryAccess:
             UnknownItem: there is none.
             HistoryDamaged: as `reader`.
         """
+        try:
+            return self.reader().item(name)
+        except UnknownItem:
+            if self.lacks != NOT_IN_TIME:
+                raise
+        with self._core() as client:
+            found = client.items(name)
+        known = [
+            KnownItem(item_id=ItemId(one.item_id), node=one.name.partition(":")[0], item=one.item) for one in found
+        ]
+        self._known = [item_row(one) for one in known]
         return self.reader().item(name)
 
     def _reader(self, what: str, **arguments: Any) -> StoredHistory:
@@ -77,7 +104,9 @@ class HistoryAccess:
         is_own = not self._node or self._root() == own
         newest = self._ask(what, **arguments, **({} if is_own else {"node": self._node}))
         root = own if is_own else self._root()
-        if root is None and not self.is_live:
+        if root is None and self.lacks == NOT_IN_TIME:
+            raise _not_answered(NOT_IN_TIME)
+        if root is None and self.lacks:
             raise UnknownNode(self._node, nodes_below(self._data))
         if root is None:
             return StoredHistory(own, Manifest(node=self._node), newest)  # All of it is in memory yet.
@@ -91,17 +120,32 @@ class HistoryAccess:
         except UnknownNode:
             return None
 
-    def _ask(self, what: str, **arguments: Any) -> HotRows:
-        if not self.is_live:
-            return HotRows()
+    @contextlib.contextmanager
+    def _core(self) -> Iterator[Client]:
+        """A client of the node, of which the history does not answer. Raises HistoryRefused: neither does CORE."""
         try:
             with connect(self._data, is_pinned=True) as client:
-                reply = client.ask_parts(what, of="history", timeout_s=HOT_TIMEOUT_S, **arguments)
-        except NodeRefused as error:
-            raise HistoryRefused(error.refusal) from error
-        except NodeUnreachable:
-            self.is_live = False
-            return HotRows()
+                yield client
+        except NodeUnreachable as error:
+            raise _not_answered(error.cause) from error
+
+    def _ask(self, what: str, **arguments: Any) -> HotRows:
+        reply, ends = None, time.monotonic() + HOT_TIMEOUT_S
+        while reply is None:
+            if self.lacks:
+                return HotRows(items=self._known)
+            try:
+                with connect(self._data, is_pinned=True) as client:
+                    reply = client.ask_parts(what, of="history", timeout_s=HOT_TIMEOUT_S, **arguments)
+            except NodeRefused as error:
+                raise HistoryRefused(error.refusal) from error
+            except NodeUnreachable:
+                if not holder(self._data):
+                    self.lacks = NOT_RUNNING
+                elif time.monotonic() >= ends:
+                    self.lacks = NOT_IN_TIME
+                else:
+                    time.sleep(AGAIN_S)
         answer = msgspec.convert(reply.result, _HotAnswer)
         self._node = self._node and answer.node
         samples = pa.ipc.open_stream(pa.py_buffer(reply.raw[0])).read_all() if reply.raw else HotRows().samples
@@ -112,3 +156,7 @@ class HistoryAccess:
             events=answer.events,
             known_to_ns=answer.known_to_ns,
         )
+
+
+def _not_answered(cause: str) -> HistoryRefused:
+    return HistoryRefused(Refusal(RefusalCode.NO_ANSWER, cause, "ask again; `albireo status -v` tells what is wrong"))

@@ -51,6 +51,9 @@ _MEANING: Final = {
 }
 
 
+MUTE: Final = "somebody is there and has not spoken: busy, stopped, starting, or far"
+
+
 class ConnectionNews(msgspec.Struct, frozen=True):
     """News of one connection."""
 
@@ -75,6 +78,11 @@ class Dialling:
         self._is_up = False
         self._is_ended = False
         """The connection has ended, and libzmq has not said yet that it will make it again."""
+
+    @property
+    def is_mute(self) -> bool:
+        """A connection is there, and its other side has not spoken."""
+        return self._made is not None and not self._is_up
 
     def takes(self, news: ConnectionNews) -> ConnectionEvent | None:
         """The event that these news mean for this dialling; None: none."""

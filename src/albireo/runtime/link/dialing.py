@@ -24,7 +24,7 @@ from albireo.model.instant import SECOND, Instant
 from albireo.runtime.clock import boot_ns
 from albireo.runtime.errors import PeerUnreachable
 from albireo.runtime.link import curve
-from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Dialling, Monitor
+from albireo.runtime.link.connection import MUTE, ConnectionEvent, ConnectionNews, Dialling, Monitor
 from albireo.runtime.link.keys import Keys
 from albireo.runtime.link.link import Link, LinkLimits, SyncSocket
 from albireo.runtime.link.names import NAMES, is_number
@@ -301,6 +301,11 @@ class Dialer:
         return own != self._keys.public or server not in self._servers()
 
     @property
+    def is_mute(self) -> bool:
+        """A connection is there, and its other side has not spoken."""
+        return self._dialling is not None and self._dialling.is_mute
+
+    @property
     def is_dialled(self) -> bool:
         return self._dialling is not None
 
@@ -361,10 +366,14 @@ class BlockingDialer:
         self._monitor = monitor
         self._dial_at: Instant | None = None
         self._look_at = Instant(0)
-        self.fate = NOBODY
-        """End of the last try, in words."""
+        self._fate = NOBODY
         dialer.waiting = monitor.take
         dialer.link.at_close.append(monitor.close)
+
+    @property
+    def fate(self) -> str:
+        """End of the last try, in words, or how far this one has come."""
+        return MUTE if self._fate == NOBODY and self._dialer.is_mute else self._fate
 
     def wait_until_up(self, timeout_s: float) -> None:
         """Dial and wait for a proven connection.
@@ -395,7 +404,7 @@ class BlockingDialer:
             match event := self._dialer.takes(news):
                 case ConnectionEvent.PROVEN:
                     self._dialer.succeeded()
-                    self.fate = NOBODY
+                    self._fate = NOBODY
                     self._dial_at = None
                     changes.append(True)
                 case ConnectionEvent.REFUSED | ConnectionEvent.BROKEN_OFF | ConnectionEvent.NOT_IN_TIME:
@@ -432,13 +441,13 @@ class BlockingDialer:
 
     def _note_fate(self, event: ConnectionEvent) -> None:
         """Keep that it refuses our key, although it breaks off whenever another key than its own is expected of it."""
-        is_known = self.fate == ConnectionEvent.REFUSED.value and self._dialer.tries_several()
+        is_known = self._fate == ConnectionEvent.REFUSED.value and self._dialer.tries_several()
         if event is ConnectionEvent.REFUSED or not is_known:
-            self.fate = event.value
+            self._fate = event.value
 
     def begin(self, wait_s: float = FIRST_ANSWER_S) -> None:
         """Dial, and wait at most so long for the address; `mind` says when the connection is there."""
-        self.fate = self._dialer.trouble(wait_s) or NOBODY
+        self._fate = self._dialer.trouble(wait_s) or NOBODY
         self._dialer.dial()
 
     def descriptor(self) -> int:
