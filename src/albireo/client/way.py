@@ -100,7 +100,7 @@ class Way(Lines):
         if reached:
             cause = f"{cause}; {reached} is there, and no member that acts answered"
             return NotInTime("; ".join([cause, *fates]), "look at `albireo status`; name both members of a pair")
-        if any(self.fate(line) in (MUTE, ConnectionEvent.NOT_IN_TIME) for line in down):
+        if any(self.fate(line) in (MUTE, ConnectionEvent.NOT_IN_TIME.value) for line in down):
             return NotInTime("; ".join([cause, *fates]))
         return NodeUnreachable("; ".join([cause, *fates]), "start the node: albireo node run, or mend the way to it")
 

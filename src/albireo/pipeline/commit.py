@@ -229,7 +229,7 @@ def _checkpointed(files: FileSystem, table: Path, work: Path) -> None:
     copy.mkdir(parents=True)
     for path in log.iterdir():
         if path.suffix in (".json", ".parquet") and path.name != LAST_CHECKPOINT:
-            shutil.copyfile(path, copy / path.name)  # No link: the output may lie where there is none.
+            os.link(path, copy / path.name)
     DeltaTable(str(work)).create_checkpoint()
     made = sorted(path for path in copy.iterdir() if path.suffix == ".parquet" and not (log / path.name).exists())
     for path in (*made, copy / LAST_CHECKPOINT):

@@ -39,15 +39,16 @@ class Preparer:
         if self.is_ready:
             return
         self._forget_the_full()
+        needed = self._config.segment_bytes + self._config.free_bytes_min
         try:
-            needed = self._config.segment_bytes + self._config.free_bytes_min
             free = self._files.free_bytes(self._directory)
             if free < needed:
-                self.reason = f"disk full: {free} bytes free, the next log segment needs {needed}"
+                self.reason = f"disk full: {free} bytes free in {self._directory}, the next log segment needs {needed}"
                 return
             self._fill()
         except OSError as error:
-            self.reason = f"the next log segment can't be prepared: {error.strerror or error} ({error.errno})"
+            why = f"{error.strerror or error} ({error.errno})"
+            self.reason = f"the next log segment of {needed} bytes can't be prepared in {self._directory}: {why}"
             with contextlib.suppress(OSError):
                 self._files.unlink(self._directory / FILLING)
             return

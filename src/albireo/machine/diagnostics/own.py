@@ -236,6 +236,7 @@ _PAIR_ITEMS = (
     _pair_item("tail_quarantined", 600, "A member's log was cut: `albireo quarantine` there, then `albireo pair seen`"),
     _pair_item("history_at_risk", 900, "Acknowledged records may be lost, by force or a disk: `albireo pair seen`"),
     _pair_item("history_incomplete", 500, "Files of the stored history that one member has and the other not yet"),
+    _pair_item("disk_refuses", 900, "A member's disk takes no more records: albireo status names path and room"),
 )
 """Items of a pair, in the order of the numbers of `PairFigures`."""
 

@@ -194,6 +194,8 @@ class PairFigures(msgspec.Struct, frozen=True, kw_only=True):
     """1: acknowledged records may be lost, by force or because of a disk that forgot; until somebody has looked."""
     history_incomplete: float
     """Files of the stored history that one member still lacks."""
+    disk_refuses: float
+    """1: the disk of a member takes no more of the log, or has no room to keep what has to be cut from it."""
     other_said: MemberSaid | None = None
     """Last word of the other member, which is compared like that of neighbours; None: it was not heard yet."""
 

@@ -32,7 +32,7 @@ REASONS: Final = frozenset(one.value for one in VoterRefusal)
 
 UNTIL_SEEN: Final = frozenset({"history_at_risk", "tail_quarantined", UNREADABLE})
 """Cases that stand, over restarts, until somebody has looked: nothing else can say that nothing is lost."""
-CARRIED: Final = UNTIL_SEEN | {"store_refused"}
+CARRIED: Final = UNTIL_SEEN | {"store_refused", "disk_refuses", "no_room"}
 """Cases that the other member shows too."""
 DETAIL_CHARS_MAX: Final = 200
 """Most characters that are shown of what the other member says of a case."""
@@ -181,6 +181,7 @@ class MemberStatus:
             tail_quarantined=float("tail_quarantined" in shown),
             history_at_risk=float("history_at_risk" in shown),
             history_incomplete=float(sum(_missing(one) for one in (self._history.own, self._history.other))),
+            disk_refuses=float("disk_refuses" in shown or "no_room" in shown),
             other_said=self._said,
         )
 

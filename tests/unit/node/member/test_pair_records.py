@@ -178,6 +178,40 @@ def test_a_log_that_must_be_cut_waits_for_room_and_goes_on_by_itself(tmp_path: P
     asyncio.run(story())
 
 
+def test_both_members_tell_of_the_passive_one_s_full_disk_its_path_and_the_room_that_it_needs(tmp_path: Path) -> None:
+    def fill(made: Plant) -> None:
+        """More than what the segments hold that are there already."""
+        with connect(made.lines[0], timeout_s=PATIENCE_S) as client:
+            client.topics.create("t")
+            for _ in range(8):
+                client.topics.put("t", bytes(400_000))
+
+    def standing(made: Plant) -> list[str]:
+        with connect(made.data(0), timeout_s=PATIENCE_S, is_pinned=True) as client:
+            return [one.item for one in client.cases()]
+
+    async def story() -> None:
+        async with plant(tmp_path) as made:
+            disk = Full()
+            disk.is_full = False
+            await made.start(1, files=disk)
+            await made.wait_for("active", "ready")
+            disk.is_full = True
+            await aside(lambda: fill(made))
+            own = await shown(made, 1, lambda pair: "disk_refuses" in pair["cases"])
+            said = own["cases"]["disk_refuses"]
+            assert f"0 bytes free in {made.data(1)}" in said and "needs" in said
+            await shown(made, 0, lambda pair: pair["other"]["cases"].get("disk_refuses") == said)
+            async with asyncio.timeout(PATIENCE_S):
+                while "root:pair/disk_refuses" not in await aside(lambda: standing(made)):
+                    pass
+            disk.is_full = False
+            await made.wait_for("active", "ready")
+            await shown(made, 0, lambda pair: "disk_refuses" not in pair["other"]["cases"])
+
+    asyncio.run(story())
+
+
 class Reader:
     """A program that follows the pair: what it has, and what it was told to forget."""
 
