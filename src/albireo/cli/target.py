@@ -22,6 +22,7 @@ from albireo.cli.output import ExitCode, Failure, say
 from albireo.cli.place import DIRECTORY, FILE, VAR, find_data, runs, stores_here
 from albireo.cli.saved_sites import SavedSite, load_sites
 from albireo.model.refusal import Refusal, kind_of_code
+from albireo.runtime.login import login_name
 
 if TYPE_CHECKING:
     from albireo.client import Client, ClientError
@@ -62,13 +63,7 @@ _OPTIONS: Final = (
 )
 
 
-def _login_name() -> str:
-    from albireo.client.login import login_name
-
-    return login_name()
-
-
-user_option = click.option("--user", default=_login_name, help="Who acts; the login name by default.")
+user_option = click.option("--user", default=login_name, help="Who acts; the login name by default.")
 """Gives a command the option `--user`, as whom it speaks."""
 
 

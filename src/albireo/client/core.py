@@ -20,7 +20,6 @@ from albireo.client.conversation import Conversation, request_of, understood
 from albireo.client.engine import Engine, EnginePart, log
 from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused
 from albireo.client.live import StateInbox, StateView, Watching
-from albireo.client.login import login_name
 from albireo.client.producer import Desk, ProducerPart
 from albireo.client.questions import Awaited, Questions, Request, check_listens, checked_s, sayable
 from albireo.client.topic_consumer import ConsumerFront, MessageReading
@@ -39,6 +38,7 @@ from albireo.model.position import Position
 from albireo.model.topic import Topic
 from albireo.runtime.errors import NodeSilent, RuntimeFault
 from albireo.runtime.link.lines import LineTo
+from albireo.runtime.login import login_name
 
 ANSWER_S: Final = 10.0
 """Time that a question waits by default, as long as some takeovers."""

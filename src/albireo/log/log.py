@@ -319,11 +319,6 @@ class Log:
         """Without threads: prepare the next segment and write sidecars."""
         self._work.keep_house()
 
-    @property
-    def disk_trouble(self) -> str:
-        """Reason why the disk takes no further segment, with its path and the room that it needs; empty: it does."""
-        return self._work.disk_trouble
-
     def admission(self) -> str:
         """Reason to refuse producers now, or empty. The node's own records are taken up to `pending_bytes_max`."""
         return self._work.admission(self._pending_bytes, self._config.pending_bytes_max)

@@ -50,6 +50,6 @@ def test_the_root_directory_of_a_container_holds_no_node() -> None:
 
 
 def test_a_program_that_says_no_name_speaks_as_its_number(home: dict[str, str], tmp_path: Path) -> None:
-    command = [*AS_UNKNOWN, sys.executable, "-c", "from albireo.client.login import login_name as n; print(n())"]
+    command = [*AS_UNKNOWN, sys.executable, "-c", "from albireo.runtime.login import login_name as n; print(n())"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=home, cwd=tmp_path)
     assert done.stdout == f"uid-{USER}\n"

@@ -15,12 +15,12 @@ from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
 from albireo.cli.target import refused
 from albireo.client import ClientError, NodeRefused, NodeUnreachable, TargetRefused, connect
-from albireo.client.login import login_name
 from albireo.model.status import NodeStatus, PairStatus
 from albireo.model.topology import NODE_VOTER
 from albireo.runtime import Keys
 from albireo.runtime.errors import RuntimeFault
 from albireo.runtime.link.lines import LineTo
+from albireo.runtime.login import login_name
 
 REMOTE_S: Final = 2.0
 ACTION_S: Final = 20.0

@@ -36,7 +36,7 @@ CASE_WORDS: Final = {
     "store_refused": "the other member's store is refused",
     "marks_unreadable": "its marks were unreadable, so it is in maintenance: see that nobody works there, then "
     "`albireo maintenance --end` and `albireo pair seen`;",
-    "disk_refuses": "its disk takes no more records: make room, it goes on by itself",
+    "disk_refuses": "its disk takes no more records now, it goes on by itself:",
     "no_room": "its log has to be cut, and its disk has no room to keep what is cut: make room, it goes on by itself",
 }
 

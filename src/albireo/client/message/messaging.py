@@ -1,7 +1,7 @@
 """Messages of programs, as a client sends and receives them."""
 
 from collections.abc import Coroutine
-from typing import Any, Literal, Protocol, TypeVar, cast, overload
+from typing import Any, Literal, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 from albireo.client.conversation import Conversation
 from albireo.client.conversed import AnyClient, LoopClient, ThreadClient, conversed
@@ -14,33 +14,20 @@ _ProofT = TypeVar("_ProofT", covariant=True)
 _IdT = TypeVar("_IdT", covariant=True)
 
 
+class _Options(TypedDict, total=False):
+    inbox: str
+    kind: str
+    reason: str
+    expires_s: float
+
+
 class _Send(Protocol[_ProofT, _IdT]):
     """`send`, as a type checker sees it: its type follows from `wait`."""
 
     @overload
-    def __call__(
-        self,
-        node: str,
-        body: bytes,
-        *,
-        inbox: str = ...,
-        kind: str = ...,
-        reason: str = ...,
-        expires_s: float = ...,
-        wait: Literal[False],
-    ) -> _IdT: ...
+    def __call__(self, node: str, body: bytes, *, wait: Literal[False], **more: Unpack[_Options]) -> _IdT: ...
     @overload
-    def __call__(
-        self,
-        node: str,
-        body: bytes,
-        *,
-        inbox: str = ...,
-        kind: str = ...,
-        reason: str = ...,
-        expires_s: float = ...,
-        wait: Literal[True] = ...,
-    ) -> _ProofT: ...
+    def __call__(self, node: str, body: bytes, *, wait: Literal[True] = ..., **more: Unpack[_Options]) -> _ProofT: ...
 
 
 class _Sends(Protocol):

@@ -138,17 +138,12 @@ class Work:
         if self._writer is not None:
             self._writer.close()
 
-    @property
-    def disk_trouble(self) -> str:
-        """As `Log.disk_trouble`."""
-        return "" if self._preparer.is_ready else self._preparer.reason
-
     def admission(self, pending_bytes: int, pending_bytes_max: int) -> str:
         """As `Log.admission`."""
         if self.failure is not None:
             return self.failure.reason
-        if reason := self.disk_trouble:
-            return reason
+        if not self._preparer.is_ready and self._preparer.reason:
+            return self._preparer.reason
         return f"{pending_bytes} bytes wait for the disk" if 2 * pending_bytes > pending_bytes_max else ""
 
     def _announced(self, queued: Queued) -> None:

@@ -43,7 +43,9 @@ class Preparer:
         try:
             free = self._files.free_bytes(self._directory)
             if free < needed:
-                self.reason = f"disk full: {free} bytes free in {self._directory}, the next log segment needs {needed}"
+                self.reason = (
+                    f"disk full: {free} bytes free in {self._directory}, the next log segment needs {needed}: make room"
+                )
                 return
             self._fill()
         except OSError as error:

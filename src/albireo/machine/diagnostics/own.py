@@ -222,8 +222,8 @@ _ITEMS = (
 )
 
 
-def _pair_item(name: str, severity: int, description: str) -> DataItem:
-    alarm = AlarmSettings(hi=0.5, severity=severity)
+def _pair_item(name: str, severity: int, description: str, on_delay_ms: int = 0) -> DataItem:
+    alarm = AlarmSettings(hi=0.5, severity=severity, on_delay_ms=on_delay_ms)
     return DataItem(name=f"pair/{name}", value_type=ValueType.FLOAT64, description=description, alarm=alarm)
 
 
@@ -236,7 +236,7 @@ _PAIR_ITEMS = (
     _pair_item("tail_quarantined", 600, "A member's log was cut: `albireo quarantine` there, then `albireo pair seen`"),
     _pair_item("history_at_risk", 900, "Acknowledged records may be lost, by force or a disk: `albireo pair seen`"),
     _pair_item("history_incomplete", 500, "Files of the stored history that one member has and the other not yet"),
-    _pair_item("disk_refuses", 900, "A member's disk takes no more records: albireo status names path and room"),
+    _pair_item("disk_refuses", 900, "A member's disk takes no more records: albireo status tells why", 3_000),
 )
 """Items of a pair, in the order of the numbers of `PairFigures`."""
 

@@ -7,16 +7,15 @@ the files only, so no row is missing. Without a running node the files alone ans
 begins anew they do as well, with the items that CORE knows; `lacks` says so.
 """
 
-import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
-from albireo.client import Client, NodeRefused, NodeUnreachable, connect
+from albireo.client import NodeRefused, NodeUnreachable, connect
 from albireo.codec.history import NO_ITEM, Manifest
 from albireo.machine.history.declared import Row, item_row
 from albireo.model.item import KnownItem
@@ -91,8 +90,11 @@ class HistoryAccess:
         except UnknownItem:
             if self.lacks != NOT_IN_TIME:
                 raise
-        with self._core() as client:
-            found = client.items(name)
+        try:
+            with connect(self._data, is_pinned=True) as client:
+                found = client.items(name)
+        except NodeUnreachable as error:
+            raise _not_answered(error.cause) from error
         known = [
             KnownItem(item_id=ItemId(one.item_id), node=one.name.partition(":")[0], item=one.item) for one in found
         ]
@@ -104,9 +106,9 @@ class HistoryAccess:
         is_own = not self._node or self._root() == own
         newest = self._ask(what, **arguments, **({} if is_own else {"node": self._node}))
         root = own if is_own else self._root()
-        if root is None and self.lacks == NOT_IN_TIME:
-            raise _not_answered(NOT_IN_TIME)
         if root is None and self.lacks:
+            if self.lacks == NOT_IN_TIME:
+                raise _not_answered(NOT_IN_TIME)
             raise UnknownNode(self._node, nodes_below(self._data))
         if root is None:
             return StoredHistory(own, Manifest(node=self._node), newest)  # All of it is in memory yet.
@@ -119,15 +121,6 @@ class HistoryAccess:
             return root_of(self._data, self._node)
         except UnknownNode:
             return None
-
-    @contextlib.contextmanager
-    def _core(self) -> Iterator[Client]:
-        """A client of the node, of which the history does not answer. Raises HistoryRefused: neither does CORE."""
-        try:
-            with connect(self._data, is_pinned=True) as client:
-                yield client
-        except NodeUnreachable as error:
-            raise _not_answered(error.cause) from error
 
     def _ask(self, what: str, **arguments: Any) -> HotRows:
         reply, ends = None, time.monotonic() + HOT_TIMEOUT_S

@@ -247,8 +247,7 @@ class PairMembership:
 
     def ticked(self, now: Instant) -> None:
         self._access.look()
-        self._look_at_disk()
-        for event in self._restoring.news(now):
+        for event in self._restoring.news(now, self._status.told):
             self._step(event)
         if now >= self._member.deadline():
             self._step(TimePassed())
@@ -258,11 +257,6 @@ class PairMembership:
         self._replication.pump()
         for event in self._outputs.events(now):
             self._step(event)
-
-    def _look_at_disk(self) -> None:
-        logs = [self._core.log] if self._core.private is None else [self._core.log, self._core.private.log]
-        reason = next((log.disk_trouble for log in logs if log.disk_trouble), "")
-        self._status.told(CaseTold("disk_refuses", bool(reason), reason), self._actor.wall_ns())
 
     def deadline(self) -> Instant | None:
         return soonest(

@@ -74,8 +74,14 @@ class Restoring:
         """Give no more folds: the follower goes on without, or nobody is led any more."""
         self._given.end()
 
-    def news(self, now: Instant) -> list[Event]:
-        """Events for the member machine: the folds have another level, or a snapshot has the folds that were taken."""
+    def news(self, now: Instant, told: Callable[[CaseTold, int], object]) -> list[Event]:
+        """Events for the member machine: the folds have another level, or a snapshot has the folds that were taken.
+
+        Args:
+            told: takes the case of a disk that takes no more, and the wall time.
+        """
+        refused = self._core.log.admission()
+        told(CaseTold("disk_refuses", bool(refused), refused), self._actor.wall_ns())
         level = self._core.root.folds.feature_level
         raised = [] if level == self._own.log_level else [self._raised(level)]
         return [*raised, *([Completed(True)] if self._taken.is_completed(now) else [])]
