@@ -1,7 +1,7 @@
 """Gain: how a member outside of the set comes nearer to the one that leads, and what that costs the one that leads.
 
     it takes records, and is not nearer after LOOK_NS    each commit waits longer, up to SLOW_MOST_NS
-    it is nearer, or takes nothing                       half as long; a member whose disk hangs slows nobody
+    it is nearer, or near, or takes nothing              half as long; a member whose disk hangs slows nobody
     it is late by no more than `near_ns`                 commits wait for it, and it is added (holder.py)
 
 `near_ns` is half of what commits may wait. It grows while the follower is on its heels and no nearer: on a starved
@@ -59,7 +59,8 @@ class Gain:
         if now - since >= LOOK_NS:
             self._looked = (now, self.behind, match)
             self.per_s = (behind - self.behind) * SECOND / (now - since)
-            gains = (behind - self.behind) * LEAST >= self.behind
+            is_near = self.late_ns <= self._config.solo_after_ns // 2
+            gains = is_near or (behind - self.behind) * LEAST >= self.behind
             longer = min(SLOW_MOST_NS, max(SLOW_FIRST_NS, 2 * self.slow_ns))
             self.slow_ns = self.slow_ns // 2 if gains or match <= had else longer
 

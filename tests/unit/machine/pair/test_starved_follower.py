@@ -9,6 +9,7 @@ from pathlib import Path
 
 from albireo.machine.pair.events import Event, FromPeer, LogChanged, State
 from albireo.machine.pair.gain import SLOW_MOST_NS
+from albireo.machine.pair.hold_off import HoldOff
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.position import Position
 from tests.parts.admin_actions import done
@@ -104,3 +105,14 @@ def test_a_follower_that_gains_slows_nobody(tmp_path: Path) -> None:
     outside(table, load=10)
     table.wait_for(State.ACTIVE, State.READY, within_ns=20 * SECOND)
     assert table.waits_ns <= SLOW_MOST_NS
+
+
+def test_a_follower_that_is_kept_outside_and_is_near_slows_nobody(tmp_path: Path) -> None:
+    table = StarvedTable(tmp_path, late_ns=40 * MS)
+    outside(table, load=3)
+    holder = table.sides[0].member.holder
+    assert holder is not None
+    holder.hold_off = HoldOff(None, 0, Instant(table.now + 60 * SECOND))
+    table.pass_time(30 * SECOND)
+    assert table.states() == (State.SOLO, State.CATCHING_UP)
+    assert holder.slow_ns == 0
