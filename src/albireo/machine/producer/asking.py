@@ -118,6 +118,8 @@ class NodeAsker:
         self._seeker = Seeker(seek, now)
         self._open: dict[int, _OpenQuestion] = {}
         self._up: set[int] = set()
+        self._again_at: Instant | None = None
+        """Instant at which a question is said again; None: at none."""
         self._keep_at: Instant | None = None
         """Instant at which the member that acts is told that this client is there; None: it has asked nothing yet."""
 
@@ -143,8 +145,7 @@ class NodeAsker:
 
     def deadline(self) -> Instant | None:
         """When `TimePassed` is due."""
-        again = (one.again_at for one in self._open.values() if one.again_at)
-        return soonest(self._seeker.deadline(), self._keep_at, *again)
+        return soonest(self._seeker.deadline(), self._keep_at, self._again_at)
 
     def step(self, event: Event, now: Instant) -> Effects:
         match event:
@@ -184,6 +185,7 @@ class NodeAsker:
         is_end = refusal is None or found.is_ended_by(refusal)
         if not is_end and refusal is not None and found.asked.is_repeatable and refusal.code not in _OF_WHO_ASKS:
             found.said_to, found.again_at = None, Instant(now + AGAIN_NS)
+            self._again_at = soonest(self._again_at, found.again_at)
             return []
         del self._open[answer.request_id]
         return [AnswerCame(line, answer) if is_end else Unanswered(line, answer.request_id, refusal)]
@@ -231,10 +233,13 @@ class NodeAsker:
     def _say(self, now: Instant) -> Effects:
         """Say every question that waits for a line which is there now."""
         done: Effects = []
+        self._again_at = None
         for one in self._open.values():
             line = self._seeker.chosen if one.asked.line is None else one.asked.line
             if now >= one.again_at:
                 one.again_at = NOW
+            else:
+                self._again_at = soonest(self._again_at, one.again_at)
             if one.said_to is None and line is not None and line in self._up and not one.again_at:
                 one.said_to, one.said = line, one.said + 1
                 done.append(SayTo(line, one.asked.ask))
