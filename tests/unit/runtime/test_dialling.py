@@ -154,7 +154,7 @@ def test_in_every_order_of_news_a_dialer_is_up_or_dials_again(sockets: Sockets) 
             links._redial(dialer)
             for one in order:
                 links._heard_by_dialer(dialer, one)
-            is_hung_up = dialer._dialling is None
+            is_hung_up = dialer.dialling is None
             assert not (is_hung_up and dialer.is_up), order
             assert not is_hung_up or dialer in links._timers, order
         links.close()

@@ -229,7 +229,7 @@ class Dialer:
         self._made_with: tuple[str, Way] | None = None
         """Own key and the way of the last dialling; None when there was none."""
         self._host, self._port = curve.host_and_port(endpoint)
-        self._dialling: Dialling | None = None
+        self.dialling: Dialling | None = None
         """Dialling whose news count; None: hung up, and no news do."""
         self.waiting: Callable[[], Sequence[ConnectionNews]] = tuple
         """Takes the news that wait; set by who looks after the connection."""
@@ -252,13 +252,13 @@ class Dialer:
         self._made_with = (self._keys.public if self._keys is not None else "", way)
         self._dialled = f"tcp://[{address}]:{self._port}" if ":" in address else f"tcp://{address}:{self._port}"
         self._socket.connect(self._dialled)
-        self._dialling = Dialling()
+        self.dialling = Dialling()
 
     def takes(self, news: ConnectionNews) -> ConnectionEvent | None:
         """The event that these news mean; None: they are of a connection that was hung up, or mean nothing."""
-        if self._dialling is None:
+        if self.dialling is None:
             return None
-        event, now = self._dialling.takes(news), boot_ns()
+        event, now = self.dialling.takes(news), boot_ns()
         if news.event is ConnectionEvent.CONNECTED:
             self._patience.begin(now)
         elif event is ConnectionEvent.PROVEN:
@@ -280,8 +280,8 @@ class Dialer:
         return len(self._servers()) > 1
 
     def hang_up(self) -> None:
-        if self._dialling is not None:
-            self._dialling = None
+        if self.dialling is not None:
+            self.dialling = None
             with contextlib.suppress(zmq.ZMQError):  # libzmq has given it up by itself.
                 self._socket.disconnect(self._dialled)
             self.link.settle()
@@ -299,15 +299,6 @@ class Dialer:
             return bool(self._ways())
         own, (server, _) = self._made_with
         return own != self._keys.public or server not in self._servers()
-
-    @property
-    def is_mute(self) -> bool:
-        """A connection is there, and its other side has not spoken."""
-        return self._dialling is not None and self._dialling.is_mute
-
-    @property
-    def is_dialled(self) -> bool:
-        return self._dialling is not None
 
     def has_other_way(self) -> bool:
         """An attempt has failed; True: the peer may be found at another address, or with another patience."""
@@ -373,7 +364,8 @@ class BlockingDialer:
     @property
     def fate(self) -> str:
         """End of the last try, in words, or how far this one has come."""
-        return MUTE if self._fate == NOBODY and self._dialer.is_mute else self._fate
+        dialling = self._dialer.dialling
+        return MUTE if self._fate == NOBODY and dialling is not None and dialling.is_mute else self._fate
 
     def wait_until_up(self, timeout_s: float) -> None:
         """Dial and wait for a proven connection.
@@ -424,7 +416,7 @@ class BlockingDialer:
                 changes.append(False)
             self._dialer.is_up, self._dial_at = False, None
             self.begin(wait_s=0.0)
-        elif self._dial_at is None and not self._dialer.is_dialled:
+        elif self._dial_at is None and self._dialer.dialling is None:
             self.begin(wait_s=0.0)
         elif self._dial_at is not None and boot_ns() >= self._dial_at:
             self._dial_at = None
