@@ -37,7 +37,7 @@ def test_worlds_that_once_said_something(seed: int) -> None:
 
 CAUGHT_BY: Final = {
     "unversioned set changes": 4,
-    "a voter that starts fresh after loss": 2,
+    "a voter that starts fresh after loss": 16,
     "zero block = initial": 6,
     "no read-back": 3,
     "a late old write after reconnect": 10,
@@ -46,7 +46,7 @@ CAUGHT_BY: Final = {
     "voter answers before its store is synced": 3,
     "an adapter's last word taken for the outcome of its last write": 3,
     "an adapter that says nothing taken for one that writes no more": 1,
-    "stamp of an output never polled": 25,
+    "stamp of an output never polled": 48,
 }
 """Seed that catches a shortcut, where it is not seed 0."""
 

@@ -36,8 +36,8 @@ _CUTS: Final = PairSwarm(
 _PAUSES: Final = PairSwarm(faults=("pause", "cut_oneway"), fault_every_ms=400.0, long_delay=0.03)
 _RESTARTS: Final = PairSwarm(voters=1, faults=("restart_voter", "cut_link", "cut_member"), fault_every_ms=150.0)
 _LOST_VOTER: Final = PairSwarm(
-    faults=("cut_voter", "cut_voter", "cut_link", "cut_member", "kill", "lose_voter"), fault_every_ms=200.0,
-    batch_every_ms=15.0, faults_for_ms=20_000, fast=True,
+    faults=("cut_voter", "cut_voter", "cut_link", "cut_member", "kill", "lose_voter", "lose_voter"),
+    fault_every_ms=200.0, batch_every_ms=15.0, faults_for_ms=20_000, fast=True,
 )  # fmt: skip
 _DISKS: Final = PairSwarm(
     faults=("hang_disk", "power_both", "kill_both"), fault_every_ms=300.0, batch_every_ms=10.0, faults_for_ms=10_000
@@ -160,7 +160,7 @@ MUTATIONS: Final[Mapping[str, tuple[Variant, PairSwarm]]] = {
     ),
     "stamp of an output never polled": (
         Variant(stamp_not_polled=True),
-        PairSwarm(faults=("switchover", "kill"), fault_every_ms=400.0),
+        PairSwarm(faults=("kill",), fault_every_ms=400.0, fast=True),
     ),
 }
 
