@@ -229,6 +229,28 @@ class FeedMessage(Message, frozen=True, kw_only=True):
     channel: bounded.Register = 0
 
 
+TableKey = bounded.Count | bounded.Name
+
+
+class StateCursor(msgspec.Struct, frozen=True, array_like=True):
+    """How far the pieces of a delta have gone (machine/fold/state_piece.py)."""
+
+    stage: bounded.Count = 0
+    at: TableKey | None = None
+    """Last row, or key, that went; None: none did."""
+
+
+class StateDelta(msgspec.Struct, frozen=True, array_like=True):
+    """A delta of which a follower has the first pieces."""
+
+    position: Position
+    """Position to which it leads."""
+    pieces: bounded.Count
+    after: StateCursor
+    is_whole: bool
+    """It has the whole state, not only what changed since the follower's position."""
+
+
 class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
     """The follower says what it has and what it wants. `in_pieces`: it takes long deltas of a state, and
     large frames of a log, in pieces."""
@@ -249,6 +271,8 @@ class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
     of: bounded.Name = ""
     """Mode `state`: node below whose state is wanted; empty: that of the node itself."""
     in_pieces: bool = False
+    delta: StateDelta | None = None
+    """Mode `state`: the delta behind `position` that goes on behind these pieces."""
     subscription_id: bounded.Count = 0
     """Said to the actor `topics`: subscription whose messages are wanted."""
     not_before: Position = Position()
@@ -284,7 +308,6 @@ class FeedData(FeedMessage, frozen=True, tag="feed_data"):
 
 TABLES_MAX: Final = 64
 """Most tables of one state."""
-TableKey = bounded.Count | bounded.Name
 
 
 class TablePart(msgspec.Struct, frozen=True, array_like=True):
@@ -304,8 +327,10 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     previous: Position
     is_snapshot: bool = False
     piece: bounded.Count = 0
-    goes_on: bool = False
-    """`piece` is one of a delta, all with the same positions; the follower is at `position` once it does not go on."""
+    behind: StateCursor = StateCursor()
+    after: StateCursor | None = None
+    """`piece` is one of a delta, all with the same positions. It begins behind `behind`, the next one behind `after`;
+    without that this is the last one, and the follower is at `position`."""
     items: Annotated[tuple[KnownItem, ...], Meta(max_length=ENTRIES_MAX)] = ()
     tables: Annotated[dict[bounded.Name, TablePart], Meta(max_length=TABLES_MAX)] = {}
     """Changes of tables, by name; who does not know a table passes over it."""
@@ -316,6 +341,10 @@ class FeedState(FeedMessage, frozen=True, tag="feed_state"):
     """Ids of items in those parts that had no usable value yet: what stands there for it means nothing."""
     stale_since_ns: bounded.Signed | None = None
     """Wall time since which whoever says this hears nothing of the node that it is about; 0: never; none: it does."""
+
+    @property
+    def goes_on(self) -> bool:
+        return self.after is not None
 
 
 class FeedAck(FeedMessage, frozen=True, tag="feed_ack"):

@@ -174,10 +174,16 @@ class LogStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodesStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes below: their number, and names of those that are not heard, 20 at most."""
+    """Other nodes: the number of those below, and names of those of them that are not heard, 20 at most."""
 
     below: int
     silent: tuple[str, ...]
+    above: str = ""
+    """The node directly above; empty: there is none."""
+    unreached_since_ns: int | None = None
+    """Wall time since which no member of the node above is heard, at the earliest that of the start; null: one is."""
+    set_back: tuple[str, ...] = ()
+    """Nodes below that came back, in the last hour, with less than is known of them; 20 at most."""
 
 
 class CaseCounts(msgspec.Struct, frozen=True, kw_only=True):

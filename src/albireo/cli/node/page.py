@@ -165,6 +165,12 @@ def _wrong(status: StatusAnswer) -> Iterator[Trouble]:
         )
     if status.nodes.silent:
         yield Trouble(f"not heard: {', '.join(status.nodes.silent)}", "albireo tree")
+    if status.nodes.set_back:
+        behind = ", ".join(status.nodes.set_back)
+        yield Trouble(f"came back with less than is known here: {behind}: a backup, or a new disk", "albireo tree")
+    if status.nodes.unreached_since_ns is not None:
+        since = time_text(status.nodes.unreached_since_ns)
+        yield Trouble(f"NOBODY ABOVE IS REACHED since {since}: {status.nodes.above} is not heard", "its link, its keys")
     if unacked := status.cases.unacked:
         alarms = "1 alarm is" if unacked == 1 else f"{unacked} alarms are"
         yield Trouble(f"{alarms} not acknowledged", "albireo cases list, then albireo cases ack NUMBER")

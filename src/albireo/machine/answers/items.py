@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from albireo.codec.message import AnyMessage
 from albireo.codec.questions.kind import Nothing
@@ -52,7 +53,8 @@ class ItemAnswers:
         )
 
     def _tree(self, question: Question, _: Nothing, turn: Turn) -> None:
-        turn.answer(question, self._root.tree.seen())
+        rows, wall = self._root.tree.seen(), question.moment.wall  # The own clock may have been set back since.
+        turn.answer(question, [replace(one, complete_to_ns=min(one.complete_to_ns, wall)) for one in rows])
 
     def _items(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
         turn.answer(question, asked.told(self._rows(asked)))

@@ -50,6 +50,8 @@ knows its links."""
 RUN_BYTES: Final = 16
 MIRRORS: Final = "mirrors"
 """Section of a snapshot; no part of the folds."""
+SET_BACK_NS: Final = 3_600 * SECOND
+"""Time for which a store is told that came back behind what is known of it."""
 GRACE_NS: Final = 3 * SECOND
 """A client waits five seconds behind the time of an order; `unknown` has to be said before."""
 
@@ -66,8 +68,10 @@ class TreeRoot(OrdersRoot, Protocol):
 class NodeTree(RootPart):
     """The machine; a tenure begins it afresh, but for the mirrors."""
 
-    def __init__(self, root: TreeRoot) -> None:
+    def __init__(self, root: TreeRoot, moment: Moment) -> None:
         self._root = root
+        self._parent_heard = moment
+        """Moment at which a member of the node above was heard last, or this run began."""
         self._chance = random.Random(root.config.seed)
         self.run = self._chance.randbytes(RUN_BYTES)
         """Random number of this run of the process."""
@@ -194,7 +198,7 @@ class NodeTree(RootPart):
                 self.beyond.parent_there(PARENT_LINES.index(sender), moment, turn)
                 if moment.now - self._parent_heard_at >= UNHEARD_NS:
                     self.post.heard_again(message.node)
-                self._parent_heard_at = moment.now
+                self._parent_heard_at, self._parent_heard = moment.now, moment
         elif is_above:
             self.beyond.hears(sender, message, raw, moment, turn)
         else:
@@ -303,9 +307,20 @@ class NodeTree(RootPart):
         """Nodes below that are not heard, in the order of the topology."""
         return [node for node, mirror in self.mirrors.items() if mirror.stale_since_ns is not None]
 
-    def figures(self, other: MemberSaid | None, moment: Moment) -> tuple[float, float, float, float]:
+    def unreached_since_ns(self, moment: Moment) -> int | None:
+        """Wall time since which no member of the node above is heard, at the earliest that of the start; None: one is,
+        or there is no node above."""
+        is_there = not self._root.config.parent or moment.now - self._parent_heard.now < UNHEARD_NS
+        return None if is_there else self._parent_heard.wall
+
+    def set_back(self, moment: Moment) -> tuple[str, ...]:
+        """Nodes below that came back, in the last hour, with less than is known of them."""
+        return self._root.folds.origins.set_back(moment.wall - SET_BACK_NS)
+
+    def figures(self, other: MemberSaid | None, moment: Moment) -> tuple[float, ...]:
         """Values of CORE's items about other nodes (diagnostics/own.py). `other`: last word of the other member."""
-        return *self.neighbours.figures(other), float(len(self.silent())), float(self.post.doubts(moment.now))
+        of_tree = len(self.silent()), self.post.doubts(moment.now), len(self.set_back(moment))
+        return *self.neighbours.figures(other), *map(float, of_tree), float(self.unreached_since_ns(moment) is not None)
 
     def seen(self) -> list[NodeRow]:
         """Every node below in the order of the topology, then those beyond whose state is followed."""

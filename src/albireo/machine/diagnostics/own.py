@@ -71,6 +71,7 @@ def _more_items(config: RootConfig) -> tuple[DataItem, ...]:
         *_TOPICS,
         *(_COMPARED_ITEMS if config.compares else ()),
         *(_TREE_ITEMS if config.neighbours else ()),
+        *(_UPWARD_ITEMS if config.parent else ()),
     )
 
 
@@ -175,6 +176,23 @@ _TREE_ITEMS = (
         value_type=ValueType.FLOAT64,
         description="Outcomes of orders refused for a wrong guid in the last hour: forged, or of a copied store",
         alarm=AlarmSettings(hi=0.0, severity=800),
+    ),
+    DataItem(
+        name="core/stores_set_back",
+        value_type=ValueType.FLOAT64,
+        description="Nodes below that came back in the last hour with less than is known of them: a backup, a new disk",
+        alarm=AlarmSettings(hi=0.0, severity=600),
+    ),
+)
+
+
+_UPWARD_ITEMS = (
+    DataItem(
+        name="core/unreached",
+        value_type=ValueType.FLOAT64,
+        description="1: no member of the node above is heard; records wait here, and nobody above sees this node",
+        # As of nodes below.
+        alarm=AlarmSettings(hi=0.0, on_delay_ms=10_000, severity=700),
     ),
 )
 
@@ -301,7 +319,8 @@ class Diagnostics:
 
         Args:
             p99: time from acquisition to commit, ms.
-            more: values of `_TABLES`, `_TOPICS`, `_COMPARED_ITEMS` and `_TREE_ITEMS`, as far as there are items.
+            more: values of `_TABLES`, `_TOPICS`, `_COMPARED_ITEMS`, `_TREE_ITEMS` and `_UPWARD_ITEMS`, as far as there
+                are items.
         """
         pair = () if seen.pair is None else astuple(seen.pair)[: len(_PAIR_ITEMS)]
         own = (seen.turn_ms, p99, seen.log_bytes, seen.corrupt_ranges, self._clock.jump_s(moment), seen.keys_unreadable)

@@ -27,7 +27,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState, StateDelta
 from albireo.machine.feed.window import FeedWindow
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, EpochHistory, Position
@@ -163,7 +163,9 @@ class Follower:
         """The leader's commit position, as last heard: `committed - position` is the lag."""
         self.gaps = 0
         self._pieces = 0
-        """Number of pieces delivered of the delta behind `position`."""
+        """Pieces that have come of a frame of the log."""
+        self._delta: StateDelta | None = None
+        """Delta behind `position` of which pieces were delivered; None: none was."""
         self._undigested: deque[tuple[Position, int]] = deque()
         self._undigested_bytes = 0
         self._freed_bytes = 0
@@ -228,6 +230,7 @@ class Follower:
             max_wait_ms=self.config.max_wait_ms,
             of=self.config.of,
             in_pieces=self._in_pieces,
+            delta=self._delta,
             channel=self.config.channel,
             subscription_id=self.config.subscription_id,
             not_before=self.config.not_before,
@@ -285,7 +288,7 @@ class Follower:
         self.epoch = history.epoch if is_other_log else max(self.epoch, history.epoch)
         if answer.verdict == "resume":
             return []
-        self.position = answer.position
+        self.position, self._delta = answer.position, None
         self.durable = min(self.durable, answer.position)
         self._undigested.clear()
         self._undigested_bytes = 0
@@ -303,11 +306,19 @@ class Follower:
             if last <= self.position:
                 return []  # An earlier hello asked for this repeat.
             return self._missed(data.previous, now)
-        if data.piece not in (0, self._pieces):
-            return self._missed(data.previous, now)
-        self._pieces = data.piece + 1 if data.goes_on else 0
+        if isinstance(data, FeedState):
+            had, after = self._delta, data.after
+            if data.piece and (had is None or (last, data.behind) != (had.position, had.after)):
+                return self._missed(data.previous, now)
+            self._delta = None if after is None else StateDelta(last, data.piece + 1, after, data.is_snapshot)
+            goes_on = self._delta is not None
+        else:
+            if data.piece not in (0, self._pieces):
+                return self._missed(data.previous, now)
+            self._pieces = data.piece + 1 if data.goes_on else 0
+            goes_on = data.goes_on
         self.epoch = max(self.epoch, data.epoch)
-        self.position = self.position if data.goes_on else last
+        self.position = self.position if goes_on else last
         self.committed = max(self.committed, last)
         self._ask_at = Instant(now + (self.config.silence_ns or SILENCE_NS))
         self._window.took(size_bytes, now)
@@ -337,7 +348,7 @@ class Follower:
             received=self.position,
             durable=self.durable,
             credit_bytes=self._credit(),
-            pieces=self._pieces,
+            pieces=0 if self._delta is None else self._delta.pieces,
             channel=self.config.channel,
         )
         return TellLeader(ack)

@@ -9,8 +9,8 @@ work between them; followers at the same point of the same delta share one encod
                         ^                                                    |
                         +---------- the delta goes on, there is room --------+
 
-A follower that comes back goes on from the position that it has, if that is of this log's present epoch; else it takes
-the whole state.
+A follower that comes back goes on from the position that it has, and behind the pieces that it has of the next delta,
+if they are of this log's present epoch; else it takes the whole state.
 
 Not decided here: the content of the state (the folds, the mirrors).
 Spec: design/log-and-feed.md, Feed, mode `state`; ADR-0200.
@@ -22,11 +22,11 @@ from typing import Final
 import msgspec
 
 from albireo.codec import message as codec
-from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello, StateCursor
 from albireo.machine.feed.beat import Beat
 from albireo.machine.feed.credit import Credit
 from albireo.machine.feed.leader import FOLLOWERS_MAX, GONE_NS, LogFacts, bad_follower, crowded
-from albireo.machine.fold.state_piece import PIECE_BYTES, START, WHOLE, StateAsked, StateCursor, StatePiece, StateSource
+from albireo.machine.fold.state_piece import PIECE_BYTES, START, WHOLE, StateAsked, StatePiece, StateSource
 from albireo.machine.kernel.turn import Turn
 from albireo.model.instant import MS, Instant
 from albireo.model.position import Position
@@ -109,7 +109,10 @@ class StateFeed:
         self.credit_cut += viewer.credit.given != hello.credit_bytes
         verdict = "snapshot"
         if _goes_on(hello, facts):
-            verdict, viewer.previous, viewer.since = "resume", hello.position, hello.position.sequence
+            verdict, viewer.previous, viewer.since = "resume", hello.position, hello.position.sequence or WHOLE
+            if (had := hello.delta) is not None:
+                since = WHOLE if had.is_whole else viewer.since
+                viewer.delta = _Delta(had.position, since, had.after, had.pieces)
         return FeedAnswer(verdict=verdict, position=viewer.previous, log_id=facts.log_id, history=facts.history.entries)
 
     def ack(self, to: bytes, ack: FeedAck, now: Instant) -> bool:
@@ -233,8 +236,8 @@ class StateFeed:
         message = piece.message
         viewer.credit.sent(message.position, size_bytes, message.piece)
         if piece.after is None:
-            viewer.previous, viewer.since, viewer.is_owed = message.position, message.position.sequence, False
-            viewer.delta = None
+            viewer.previous, viewer.since, viewer.delta = message.position, message.position.sequence, None
+            viewer.is_owed = message.piece > 0  # It may have been long on its way.
         else:
             viewer.delta = _Delta(message.position, piece.since, piece.after, message.piece + 1)
             if viewer.credit.left > 0:
@@ -249,4 +252,5 @@ def _goes_on(hello: FeedHello, facts: LogFacts) -> bool:
     """
     last = facts.history.entries[-1:]
     is_here = bool(hello.log_id) and hello.log_id == facts.log_id and bool(last) and hello.history[-1:] == last
-    return hello.in_pieces and is_here and 0 < hello.position.sequence <= facts.committed.sequence
+    ahead = hello.position if hello.delta is None else max(hello.position, hello.delta.position)
+    return hello.in_pieces and is_here and 0 < ahead.sequence <= facts.committed.sequence

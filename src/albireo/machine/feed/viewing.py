@@ -100,6 +100,7 @@ class Viewing:
 
     def restart(self, now: Instant) -> Effects:
         """Begin anew with a snapshot, because what was delivered last was not kept."""
+        self._follower = Follower(self._follower.config)
         return [] if self._seeker.chosen is None else self._followed(self._follower.step(LinkUp(), now))
 
     def _sought(self, effects: Sequence[SeekerEffect], now: Instant) -> Effects:

@@ -171,7 +171,7 @@ class Folds:
             self.conditions.fold_samples(fresh, log_time)
             return
         if isinstance(content, Enveloped):
-            self.origins.fold(content)
+            self.origins.fold(content, header.last_sequence, header.node_ns)
             return
         for offset, record in enumerate(content):
             self._fold_record(record, header.first_sequence + offset, header, log_time)
@@ -207,7 +207,7 @@ class Folds:
             case AccessGranted() | AccessRevoked():
                 self.access.fold(record)
             case OriginDeclared() | OriginForked() | OriginGap():
-                self.origins.fold_record(record)
+                self.origins.fold_record(record, sequence, header.node_ns)
             case MessageFact():
                 self.messages.fold(record, log_time)
             case GapFound() | EpochGranted() | NodeStopped() | Marked() | LowWater():

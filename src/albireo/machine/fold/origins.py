@@ -66,7 +66,13 @@ class OriginCopy(msgspec.Struct, kw_only=True):
     epochs: tuple[EpochEntry, ...] = ()
     """Epochs that begin within the copy: by them the origin tells whether the copy is of a branch that it left."""
     complete_to_ns: int = 0
-    """The watermark: wall time at which the origin appended the last frame of the copy."""
+    """The watermark: wall time at which the origin appended the last frame of the copy, by its own clock; by that of
+    this node at which the frame was taken, if that is earlier."""
+    heard_at: int = 0
+    """Sequence in this log of what was taken of it last."""
+    set_back_ns: int = 0
+    """Wall time at which it was known that the node came back with less than is known of it here, from a backup or
+    with another store, this one; 0: it never did."""
     records: int = 0
     unreadable: int = 0
     missing: int = 0
@@ -104,9 +110,16 @@ class Origins:
         return self._by_log.get(log_id)
 
     def of_node(self, node: str) -> OriginCopy | None:
-        """The origin of a node that was declared last: that of its present store."""
-        found = [one for one in self._by_index.values() if one.node == node]
-        return found[-1] if found else None
+        """The origin of a node that was heard last: that of its present store."""
+        return max(self.stores_of(node), key=lambda one: one.heard_at, default=None)
+
+    def stores_of(self, node: str) -> list[OriginCopy]:
+        """The origins of a node, those of its earlier stores first."""
+        return [one for one in self if one.node == node]
+
+    def set_back(self, since_ns: int) -> tuple[str, ...]:
+        """Nodes that came back with less than is known of them, since a wall time."""
+        return tuple(sorted({one.node for one in self if one.set_back_ns > since_ns}))
 
     @property
     def declared(self) -> list[OriginDeclared]:
@@ -117,7 +130,8 @@ class Origins:
     def next_index(self) -> int:
         return 1 + max(self._by_index, default=0)
 
-    def fold_record(self, record: OriginDeclared | OriginForked | OriginGap) -> None:
+    def fold_record(self, record: OriginDeclared | OriginForked | OriginGap, sequence: int, node_ns: int) -> None:
+        """Fold a record of the own log. `node_ns`: wall time at which it was appended."""
         if isinstance(record, OriginGap):
             self._fold_gap(record)
             return
@@ -127,10 +141,12 @@ class Origins:
                 origin.last, origin.last_crc = Position(record.epoch, record.sequence), 0
                 origin.epochs = epochs_to(origin.epochs, record.sequence)
                 origin.missing_to = min(origin.missing_to, record.sequence)
+                origin.set_back_ns = node_ns
             return
         if record.index in self._by_index or record.origin_log in self._by_log or len(self) >= ORIGINS_MAX:
             return
-        origin = OriginCopy(index=record.index, node=record.node, log_id=record.origin_log)
+        origin = OriginCopy(index=record.index, node=record.node, log_id=record.origin_log, heard_at=sequence)
+        origin.set_back_ns = node_ns if self.stores_of(record.node) else 0
         self._by_index[record.index] = self._by_log[record.origin_log] = origin
 
     def _fold_gap(self, gap: OriginGap) -> None:
@@ -147,13 +163,14 @@ class Origins:
         if origin is not None:
             origin.may_lack = True
 
-    def fold(self, enveloped: Enveloped) -> None:
+    def fold(self, enveloped: Enveloped, sequence: int, node_ns: int) -> None:
+        """Fold an envelope of the own log. `node_ns`: wall time at which it was appended."""
         origin = self._by_index.get(enveloped.index)
         if origin is None or enveloped.last.last <= origin.last:
             return
         origin.last, origin.last_crc = enveloped.last.last, enveloped.last.header_crc
         origin.epochs += enveloped.epochs
-        origin.complete_to_ns = max(origin.complete_to_ns, enveloped.last.node_ns)
+        origin.complete_to_ns, origin.heard_at = min(enveloped.last.node_ns, node_ns), sequence
         origin.records += enveloped.records
         origin.unreadable += enveloped.unreadable
         origin.may_lack = False

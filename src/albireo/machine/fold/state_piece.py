@@ -1,23 +1,23 @@
 """State piece: what changed of a node since a position, cut so that no message and no turn is long.
 
-    items and values by row --> the rows of each table, by key
+    cases, by key --> items and values by row --> the rows of each other table, by key
 
 A cursor says how far the pieces of one delta have gone; nothing is kept of the state as it was when the delta began.
-What changes behind the cursor has changed after the position that the delta leads to, so it is in the next delta. A
-value comes with the declaration of its item or behind it, and rows of tables behind all of them.
+What changes behind the cursor has changed after the position that the delta leads to, so it is in the next delta,
+however long the way of this one is. A value comes with the declaration of its item or behind it.
 
 Spec: design/log-and-feed.md, Feed, mode `state`; ADR-0200.
 """
 
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec import samples
-from albireo.codec.message import FeedState, TableKey, TablePart
+from albireo.codec.message import FeedState, StateCursor, TablePart
 from albireo.machine.fold.items.dim import Dim, Rows
 from albireo.machine.fold.items.live import VACANT
 from albireo.machine.table.told import AnyTable, cut_table
@@ -36,16 +36,8 @@ WHOLE: Final = -1
 Raw = bytes | memoryview
 
 
-class StateCursor(msgspec.Struct, frozen=True, array_like=True):
-    """How far the pieces of a delta have gone."""
-
-    stage: int = 0
-    """0: rows of items; above: the tables, in their order."""
-    at: TableKey | None = None
-    """Last row, or key, that went; None: none did."""
-
-
 START: Final = StateCursor()
+"""Stages of a cursor: the first table, the rows of items, then the other tables in their order."""
 
 
 class StateAsked(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,20 +90,21 @@ class Changed(msgspec.Struct, frozen=True, eq=False):
 
 def cut(asked: StateAsked, changed: Changed) -> StatePiece:
     """The next piece of these changes."""
-    room, stage, at = asked.bytes_max, asked.after.stage, asked.after.at
-    rows, after = _PieceRows(changed.dim, changed.since), None
-    if stage == 0:
-        room, last = rows.take(-1 if at is None else cast(int, at), room)
-        after = None if last is None else StateCursor(0, last)
+    room, rows, after = asked.bytes_max, _PieceRows(changed.dim, changed.since), None
     tables: dict[str, TablePart] = {}
-    for number, table in enumerate(changed.tables, 1):
-        if after is None and number >= stage:
-            behind = at if number == stage else None
-            found = cut_table(table, changed.since, behind, room, is_first=room == asked.bytes_max)
-            room = found.room
-            if found.part is not None:
-                tables[table.shape.name] = found.part
-            after = None if found.is_all else StateCursor(number, found.last)
+    for stage, table in enumerate((*changed.tables[:1], None, *changed.tables[1:])):
+        if after is not None or stage < asked.after.stage:
+            continue
+        behind = asked.after.at if stage == asked.after.stage else None
+        if table is None:
+            room, last = rows.take(behind if isinstance(behind, int) else -1, room)
+            after = None if last is None else StateCursor(stage, last)
+            continue
+        found = cut_table(table, changed.since, behind, room, is_first=room == asked.bytes_max)
+        room = found.room
+        if found.part is not None:
+            tables[table.shape.name] = found.part
+        after = None if found.is_all else StateCursor(stage, found.last)
     batches = changed.dim.batches(rows.changed)
     state = FeedState(
         epoch=asked.epoch,
@@ -123,7 +116,8 @@ def cut(asked: StateAsked, changed: Changed) -> StatePiece:
         value_parts=tuple((int(one.value_type), len(one)) for one in batches),
         without_value=ids_without_value(changed.dim, rows.changed),
         piece=asked.number,
-        goes_on=after is not None,
+        behind=asked.after,
+        after=after,
         stale_since_ns=changed.stale_since_ns,
     )
     return StatePiece(state, [samples.encode(one) for one in batches], changed.since, after)

@@ -90,7 +90,7 @@ class Root:
         self.sessions = Sessions(self)
         self._waiters = CommandWaiters()
         self._selection_watch = SelectionWatch()
-        self.tree = NodeTree(self)
+        self.tree = NodeTree(self, moment)
         self.cases = CaseDesk(self)
         self.feeds = Feeds(config, folds, self.tree.let_go, is_complete=has_folds)
         self.feeds.show(self.tree.all_mirrors)

@@ -37,7 +37,7 @@ def cut_table(table: AnyTable, since: int, behind: TableKey | None, room: int, *
     """
     keys = table.changed_since(since)
     if behind is not None:
-        keys = [one for one in keys if one > behind]
+        keys = [one for one in keys if isinstance(behind, type(one)) and one > behind]  # A follower may say anything.
     keys.sort()
     rows: list[msgspec.Raw] = []
     gone: list[TableKey] = []

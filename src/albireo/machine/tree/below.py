@@ -180,6 +180,8 @@ class Below:
             items=len(mirror.dim),
             position="" if origin is None else str(origin.last),
             complete_to_ns=0 if origin is None else origin.complete_to_ns,
+            stores=len(self._origins.stores_of(node)),
+            set_back_ns=0 if origin is None else origin.set_back_ns,
             missing=0 if origin is None else origin.missing,
             behind=child.behind,
             feature_level=0 if hello is None else hello.feature_level,

@@ -275,7 +275,7 @@ class _Run:
         origin = Origin(end.index, first.epoch, first.first_sequence)
         turn.append(Draft(Stream.BELOW, Kind.ENVELOPE, 1, body, crc32c(body), OWN_PRODUCER, 0, content, origin))
         end.last, end.last_crc = self._last.last, self._last.header_crc
-        end.complete_to_ns = max(end.complete_to_ns, self._last.node_ns)
+        end.complete_to_ns = self._last.node_ns
         for one in self._told:
             if isinstance(one, OriginDeclared):
                 end.origins[one.index] = (one.node, one.origin_log)

@@ -3,7 +3,9 @@
     member's line is up --> asked whether it acts, for a pair has two members --> chosen: each state is followed there
     nobody acts         --> no state looks live any more
 
-A mirror that has taken a state goes on from there on a new line, if the neighbour still runs; else it takes the whole.
+A mirror that has taken a state goes on from there on a new line, if the neighbour still runs, and behind the pieces
+that it has of the next one; else it takes the whole. A state that is on its way for longer than `UNHEARD_NS` is not
+live, because it may tell of that long ago; the next one will be.
 
 Not decided here: which lines there are (child.py, beyond.py), what is shown (mirror.py).
 Spec: design/tree.md, Links.
@@ -71,6 +73,8 @@ class FollowedStates:
         self._lines: dict[int, bytes] = {}
         """Link to each member that is up."""
         self._seeker = Seeker(SeekConfig(), Instant(0))
+        self._begun: dict[int, Moment] = {}
+        """Moment at which the first piece came of each delta that is on its way, by the channel of its feed."""
         self._absent_since: Instant | None = None
         """Instant since which nobody is known to act; None: somebody is, or it was not looked yet."""
         self._followers = [
@@ -99,7 +103,11 @@ class FollowedStates:
 
     def deadline(self) -> Instant | None:
         """When `time_passed` is due."""
-        return soonest(self._seeker.deadline(), *(one.deadline() for one in self._followers))
+        late = (Instant(at.now + UNHEARD_NS) for number, at in self._begun.items() if self._looks_live(number))
+        return soonest(self._seeker.deadline(), *(one.deadline() for one in self._followers), *late)
+
+    def _looks_live(self, channel: int) -> bool:
+        return self._wishes[channel].mirror.stale_since_ns is None
 
     def line_up(self, member: int, to: bytes, moment: Moment, turn: Turn) -> bool:
         """A link to a member is there, maybe in the place of another one; True: another member is chosen, or none."""
@@ -127,6 +135,9 @@ class FollowedStates:
         """Returns as `line_up`."""
         is_moved = self._sought(self._seeker.step(TimePassed(), moment.now), moment, turn)
         self._notice_absence(moment)
+        for channel, begun in self._begun.items():
+            if moment.now - begun.now >= UNHEARD_NS:
+                self._wishes[channel].mirror.unheard(begun.wall)
         for follower in self._followers:
             self._followed(follower, follower.step(TimePassed(), moment.now), (), moment, turn)
         return is_moved
@@ -181,9 +192,16 @@ class FollowedStates:
                     pass
 
     def _take(self, follower: Follower, state: FeedState, raw: Raw, moment: Moment, turn: Turn) -> None:
+        channel = follower.config.channel
+        if state.piece == 0:
+            self._begun[channel] = moment
+        begun = self._begun[channel]
+        if not state.goes_on:
+            del self._begun[channel]
+        is_late = moment.now - begun.now >= UNHEARD_NS
         try:
-            wish = self._wishes[follower.config.channel]
-            wish.mirror.take(state, raw, wish.declared().get)
+            wish = self._wishes[channel]
+            wish.mirror.take(state, raw, wish.declared().get, begun.wall if is_late else None)
         except DecodeError as error:
             self.refused += 1
             self._tell_trouble(f"state: {error}", turn)

@@ -7,7 +7,8 @@ its process.
     known by name --state--> live --the node is not heard--> stale: values stay, and none looks live --state--> live
 
 While the node is not heard its values are marked, and what their qualities were is kept: if only changes follow, the
-values that did not change have them again.
+values that did not change have them again. So are those that come meanwhile, with the pieces of a state that is not
+whole yet, or that was so long on its way that it tells of another time.
 
 Spec: design/tree.md, Links.
 """
@@ -72,12 +73,15 @@ class _Marked(msgspec.Struct, frozen=True, eq=False):
     rows: NDArray[np.intp]
     quality: NDArray[np.uint32]
     """Quality of each before that."""
-    change: int
+    change: NDArray[np.int64]
 
     def still(self, dim: Dim) -> "_Marked":
         """Those of them that did not change since."""
         is_so = dim.live.changed_at[self.rows] == self.change
-        return _Marked(self.rows[is_so], self.quality[is_so], self.change)
+        return _Marked(self.rows[is_so], self.quality[is_so], self.change[is_so])
+
+
+_NONE: Final = _Marked(np.zeros(0, np.intp), np.zeros(0, np.uint32), np.zeros(0, np.int64))
 
 
 class _Mirrored:
@@ -91,26 +95,26 @@ class _Mirrored:
         self.refused = 0
         self.trouble = ""
         """Last reason why rows are not shown; empty: all are."""
-        self._marked: list[_Marked] = []
+        self._marked = _NONE
 
     def mark(self, change: int) -> None:
         """Let no value look live."""
         live = self.dim.live
-        quality = live.quality[: live.count]
-        rows = np.flatnonzero(_looks_live(quality))
-        self._marked = [one for mark in self._marked if len((one := mark.still(self.dim)).rows)]
-        self._marked.append(_Marked(rows, quality[rows], change))
+        rows, before = np.flatnonzero(_looks_live(live.quality[: live.count])), self._marked.still(self.dim)
+        self._marked = _Marked(
+            np.append(before.rows, rows),
+            np.append(before.quality, live.quality[rows]),
+            np.append(before.change, np.full(len(rows), change)),
+        )
         live.quality[rows] = q.UNCERTAIN_NO_COMMUNICATION_LAST_USABLE
         live.changed_at[rows] = change
 
     def unmark(self, change: int) -> None:
         """Give the values that did not change since they were marked their qualities back."""
-        live = self.dim.live
-        for mark in self._marked:
-            one = mark.still(self.dim)
-            live.quality[one.rows] = one.quality
-            live.changed_at[one.rows] = change
-        self._marked.clear()
+        live, still = self.dim.live, self._marked.still(self.dim)
+        live.quality[still.rows] = still.quality
+        live.changed_at[still.rows] = change
+        self._marked = _NONE
 
     def take(self, node: str, told: StateChange, declared: DeclaredItems, change: int) -> int:
         """Take what a state brings; returns the last change of which something was forgotten."""
@@ -193,8 +197,6 @@ class NodeMirror:
         self._table = _Mirrored()
         self._coming: _Mirrored | None = None
         """State of which pieces have come and more are to come; shown when it is whole."""
-        self._is_marked = False
-        """Nothing was taken since the values were marked."""
         for one in items:
             self.dim.enter(one, 1)
 
@@ -216,12 +218,17 @@ class NodeMirror:
         return Position(EPOCH, self._changes)
 
     def take(
-        self, state: FeedState, raw: Sequence[bytes | memoryview], declared: DeclaredItems = lambda _: None
+        self,
+        state: FeedState,
+        raw: Sequence[bytes | memoryview],
+        declared: DeclaredItems = lambda _: None,
+        late_since_ns: int | None = None,
     ) -> None:
-        """Take one delta, or the whole state.
+        """Take one delta, or the whole state, or a piece.
 
         Args:
             declared: of this node, as its log tells.
+            late_since_ns: wall time at which a delta began that was too long on its way to be live.
         Raises:
             DecodeError: the parts do not fit their description; nothing was taken.
         """
@@ -234,24 +241,23 @@ class NodeMirror:
         shown = self.dim.by_id
         forgotten_at = table.take(self.node, told, lambda one: declared(one) or shown(one), self._changes)
         self.refused, table.refused = self.refused + table.refused, 0
-        self._is_marked = False
         if not state.goes_on:
-            self.stale_since_ns = state.stale_since_ns
-            table.unmark(self._changes)
+            self.stale_since_ns = late_since_ns if state.stale_since_ns is None else state.stale_since_ns
         if table is self._table:
             self._whole_at = max(self._whole_at, forgotten_at)
         elif not state.goes_on:
             self._table, self._coming, self._whole_at = table, None, self._changes
+        if self.stale_since_ns is not None:
+            self._table.mark(self._changes)
+        elif not state.goes_on:
+            self._table.unmark(self._changes)
 
     def unheard(self, wall_ns: int) -> None:
         """Nothing is heard of the node any more: no value looks live from now on."""
-        if self._is_marked:
-            return
-        self._is_marked = True
-        self._changes += 1
         if self.stale_since_ns is None:
+            self._changes += 1
             self.stale_since_ns = wall_ns
-        self._table.mark(self._changes)
+            self._table.mark(self._changes)
 
     def kept(self, wall_ns: int) -> Iterator[KeptState]:
         """Values, open cases and forces, for a process that begins later, a slice of them at a time; each as it is when

@@ -32,10 +32,13 @@ SITE_LOG = bytes(range(16))
 SITE = "root/north"
 
 
-def inner(sequence: int, body: bytes, stream: Stream, kind: Kind, *, epoch: int = 3, count: int = 1) -> bytes:
+def inner(
+    sequence: int, body: bytes, stream: Stream, kind: Kind, *, epoch: int = 3, count: int = 1, at_ns: int = 0
+) -> bytes:
     """A frame of the site's log."""
+    at_ns = at_ns or sequence * 1_000
     header, _ = seal(
-        FrameHeader(SITE_LOG, epoch, sequence, count, stream, kind, len(body), body_crc(body), node_ns=sequence * 1_000)
+        FrameHeader(SITE_LOG, epoch, sequence, count, stream, kind, len(body), body_crc(body), node_ns=at_ns)
     )
     return encode(Frame(header, body))
 
@@ -46,7 +49,7 @@ def declared(sequence: int, item_id: int, name: str, node: str = SITE) -> bytes:
     return inner(sequence, encode_records(0, 0, [record]), Stream.STATE, Kind.RECORDS)
 
 
-def sampled(sequence: int, count: int = 2) -> bytes:
+def sampled(sequence: int, count: int = 2, at_ns: int = 0) -> bytes:
     times = np.arange(count, dtype=np.int64)
     batch = SampleBatch(
         value_type=ValueType.FLOAT64,
@@ -56,18 +59,24 @@ def sampled(sequence: int, count: int = 2) -> bytes:
         value=times.astype(np.float64),
         quality=np.zeros(count, np.uint32),
     )
-    return inner(sequence, samples.encode_body(1, sequence, batch), Stream.SAMPLES, Kind.FLOAT64, count=count)
+    return inner(
+        sequence, samples.encode_body(1, sequence, batch), Stream.SAMPLES, Kind.FLOAT64, count=count, at_ns=at_ns
+    )
 
 
-def own(sequence: int, body: bytes, kind: Kind, origin: Origin | None = None) -> Frame:
+def own(sequence: int, body: bytes, kind: Kind, origin: Origin | None = None, wall_ns: int = 1_000_000) -> Frame:
     """A frame of the log above."""
     stream = Stream.BELOW if kind is Kind.ENVELOPE else Stream.CONTROL
-    header = FrameHeader(LOG_ID, 1, sequence, 1, stream, kind, len(body), body_crc(body), origin=origin)
+    header = FrameHeader(
+        LOG_ID, 1, sequence, 1, stream, kind, len(body), body_crc(body), origin=origin, node_ns=wall_ns
+    )
     return Frame(seal(header)[0], body)
 
 
-def enveloped(sequence: int, first: int, *frames: bytes, epoch: int = 3) -> Frame:
-    return own(sequence, encode_envelope(b"".join(frames)), Kind.ENVELOPE, Origin(1, epoch, first))
+def enveloped(
+    sequence: int, first: int, *frames: bytes, epoch: int = 3, wall_ns: int = 1_000_000, index: int = 1
+) -> Frame:
+    return own(sequence, encode_envelope(b"".join(frames)), Kind.ENVELOPE, Origin(index, epoch, first), wall_ns)
 
 
 def introduced() -> Folds:
@@ -130,6 +139,50 @@ def test_branch_of_a_lower_epoch_is_taken_behind_a_fork() -> None:
     origin = folds.origins.of_node(SITE)
     assert origin is not None
     assert origin.last == Position(3, 6)
+
+
+def watermark(folds: Folds) -> int:
+    origin = folds.origins.of_node(SITE)
+    assert origin is not None
+    return origin.complete_to_ns
+
+
+def test_watermark_is_never_beyond_what_was_heard_by_the_own_clock() -> None:
+    folds = introduced()
+    folds.replay(enveloped(2, 7, sampled(7), wall_ns=6_500))
+    assert watermark(folds) == 6_500, "the origin's clock says 7_000"
+    folds.replay(enveloped(3, 9, sampled(9), wall_ns=99_000))
+    assert watermark(folds) == 9_000
+
+
+def test_watermark_goes_back_with_the_origins_clock() -> None:
+    folds = introduced()
+    folds.replay(enveloped(2, 700, sampled(700), wall_ns=900_000))
+    assert watermark(folds) == 700_000
+    folds.replay(enveloped(3, 702, sampled(702, at_ns=5_000), wall_ns=901_000))
+    assert watermark(folds) == 5_000, "rows with times from there on may still come"
+
+
+def test_node_of_several_stores_is_told_by_the_one_that_was_heard_last() -> None:
+    folds = introduced()
+    folds.replay(enveloped(2, 7, sampled(7)))
+    assert folds.origins.set_back(0) == ()
+    record = OriginDeclared(index=2, node=SITE, origin_log=b"new hardware....")
+    folds.replay(own(3, encode_records(0, 0, [record]), Kind.RECORDS, wall_ns=50_000))
+    assert [one.index for one in folds.origins.stores_of(SITE)] == [1, 2]
+    assert folds.origins.of_node(SITE) is folds.origins.at(2)
+    assert folds.origins.set_back(49_999) == (SITE,) and folds.origins.set_back(50_000) == ()
+    folds.replay(enveloped(4, 9, sampled(9)))
+    assert folds.origins.of_node(SITE) is folds.origins.at(1), "the old hardware is there again"
+
+
+def test_store_that_is_restored_from_a_backup_has_come_back_behind_what_is_known() -> None:
+    folds = introduced()
+    folds.replay(enveloped(2, 7, sampled(7, 5), epoch=3))
+    fork = OriginForked(index=1, epoch=2, sequence=5)
+    folds.replay(own(3, encode_records(0, 0, [fork]), Kind.RECORDS, wall_ns=50_000))
+    assert folds.origins.set_back(49_999) == (SITE,)
+    assert Origins.restore(folds.snapshot()["origins"]).set_back(49_999) == (SITE,)
 
 
 def test_snapshot_gives_the_same_fold() -> None:

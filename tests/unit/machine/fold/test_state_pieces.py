@@ -5,15 +5,18 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import pytest
 
 from albireo.codec import samples
-from albireo.codec.message import FeedAnswer, FeedHello, FeedState, encode
+from albireo.codec.message import FeedAnswer, FeedHello, FeedState, StateCursor, StateDelta, encode
 from albireo.machine.feed.follower import (
     Deliver,
     Digested,
     Effect,
+    Event,
     Follower,
     FollowerConfig,
+    LinkDown,
     LinkUp,
     Received,
     TellLeader,
@@ -26,8 +29,9 @@ from albireo.machine.fold.state_piece import PIECE_BYTES
 from albireo.machine.kernel.turn import Turn
 from albireo.machine.table.told import TableChange
 from albireo.machine.tree.mirror import NodeMirror
+from albireo.model.case import Case
 from albireo.model.instant import MS, Instant
-from albireo.model.item import DataItem, KnownItem, Reading
+from albireo.model.item import Condition, DataItem, KnownItem, Reading
 from albireo.model.position import BEGINNING, Position
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ItemId, ValueType
@@ -267,9 +271,9 @@ def test_rows_of_all_pieces_are_told() -> None:
         position=Position(1, 2),
         previous=Position(1, 1),
         tables={"forces": told_rows(force), "later": told_rows(force)},
-        goes_on=True,
+        after=StateCursor(2, 1),
     )
-    last = msgspec.structs.replace(first, tables={"forces": told_rows(gone=(3, 4))}, piece=1, goes_on=False)
+    last = msgspec.structs.replace(first, tables={"forces": told_rows(gone=(3, 4))}, piece=1, after=None)
     pieces = StatePieces()
     assert pieces.add(decode_state(first, [])) is None
     whole = pieces.add(decode_state(last, []))
@@ -307,3 +311,125 @@ def test_a_lively_feed_rests_longer_the_more_it_sends() -> None:
         rests[count] = min(np.diff(sent_at))
     assert rests[1] == 20 * MS
     assert 40 * MS <= rests[COUNT] <= 100 * MS
+
+
+def cut_each(way: Way, count: int) -> None:
+    """Let the link end behind each `count` pieces, and another one take its place."""
+    came = iter(range(1, 10_000))
+
+    def piece_came() -> None:
+        if next(came) % count == 0:
+            way.follower.step(LinkDown(), way.now)
+            way.feed.lost(b"f")
+            way.begin()
+
+    way.after_piece = piece_came
+
+
+def test_a_follower_whose_link_ends_again_and_again_goes_on_behind_the_pieces_that_came() -> None:
+    way = Way(wide())
+    cut_each(way, 2)
+    way.begin()
+    way.until_level()
+    assert [one.piece for one in way.pieces] == list(range(len(way.pieces)))
+    assert way.verdicts == ["snapshot"] + ["resume"] * ((len(way.pieces) - 1) // 2)
+    assert readings(way.shown) == readings(way.source)
+
+
+def test_a_long_change_goes_on_so_too_and_what_changed_meanwhile_follows() -> None:
+    way = Way(wide())
+    way.begin()
+    way.until_level()
+    told(way.source, dict.fromkeys(range(COUNT), -1.0))
+    way.pieces.clear()
+    cut_each(way, 1)
+    cut, changed = way.after_piece, iter(range(10_000))
+    assert cut is not None
+
+    def change_and_cut() -> None:
+        told(way.source, {next(changed): -2.0})
+        cut()
+
+    way.after_piece = change_and_cut
+    way.until_level()
+    assert not any(one.is_snapshot for one in way.pieces)
+    begins = [place for place, one in enumerate(way.pieces) if one.piece == 0]
+    assert [one.piece for one in way.pieces[: begins[1]]] == list(range(begins[1]))
+    assert readings(way.shown) == readings(way.source)
+
+
+def test_a_piece_that_is_lost_is_all_that_comes_again() -> None:
+    way, sent, lost = Way(wide(), capacity_bytes=3 * PIECE_BYTES), [], iter(range(10_000))
+    pass_on = way.follower.step
+
+    def lossy(event: Event, now: Instant) -> list[Effect]:
+        if isinstance(event, Received) and isinstance(event.message, FeedState):
+            sent.append(event.message.piece)
+            if next(lost) == 2:
+                return []
+        return pass_on(event, now)
+
+    way.follower.step = lossy  # type: ignore[method-assign]  # A link that loses one message.
+    way.begin()
+    way.until_level()
+    assert len(sent) <= max(sent) + 1 + 2, "the lost piece, and what was on its way behind it"
+    assert way.verdicts == ["snapshot", "resume"]
+    assert readings(way.shown) == readings(way.source)
+
+
+def test_a_source_that_can_not_tell_the_rest_any_more_begins_anew() -> None:
+    way = Way(wide())
+    cut_each(way, 2)
+    cut, is_first = way.after_piece, iter([True])
+    assert cut is not None
+
+    def replace_and_cut() -> None:
+        if next(is_first, False):
+            whole = FeedState(epoch=1, position=way.source.position, previous=BEGINNING, is_snapshot=True)
+            way.source.take(msgspec.structs.replace(whole, items=tuple(map(known, range(2_000)))), [])
+        cut()
+
+    way.after_piece = replace_and_cut
+    way.begin()
+    way.until_level()
+    assert len(readings(way.shown)) == 2_000
+    assert readings(way.shown) == readings(way.source)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [StateCursor(0, "text"), StateCursor(1, "text"), StateCursor(1, 2**52), StateCursor(9), StateCursor(3, "x")],
+)
+def test_a_follower_that_says_nonsense_of_its_pieces_harms_nobody(after: StateCursor) -> None:
+    way = Way(wide())
+    delta = StateDelta(way.source.position, 3, after, is_whole=True)
+    hello = FeedHello(follower="f", mode="state", log_id=LOG, history=HISTORY.entries, in_pieces=True, delta=delta)
+    facts = LogFacts(LOG, HISTORY, 1, way.source.position)
+    assert way.feed.hello(b"f", hello, facts, way.now).verdict == "resume"
+    for _ in range(20):
+        way.turn()
+    ahead = msgspec.structs.replace(delta, position=Position(1, 1 << 40))
+    assert way.feed.hello(b"f", msgspec.structs.replace(hello, delta=ahead), facts, way.now).verdict == "snapshot"
+
+
+def test_cases_go_before_the_values_that_changed_with_them() -> None:
+    way = Way(wide())
+    way.begin()
+    way.until_level()
+    way.pieces.clear()
+    case = Case(case_id=1, item_id=COUNT, condition=Condition.HI, severity=500)
+    at = way.source.position
+    way.source.take(FeedState(epoch=1, position=at, previous=at, tables={"cases": told_rows(case)}), [])
+    told(way.source, dict.fromkeys(range(COUNT), -1.0))
+    way.until_level()
+    assert len(way.pieces) > 2
+    assert [list(one.tables) for one in way.pieces if one.tables] == [["cases"]] == [list(way.pieces[0].tables)]
+
+
+def test_after_a_long_delta_a_short_one_follows_though_nothing_changed() -> None:
+    way = Way(wide())
+    way.begin()
+    way.until_level()
+    while way.turn():
+        pass
+    assert [one.piece for one in way.pieces[-2:]] == [len(way.pieces) - 2, 0]

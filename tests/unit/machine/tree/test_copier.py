@@ -252,8 +252,8 @@ def test_gap_that_a_child_tells_of_what_it_forwards_is_one_here_too(site: SiteLo
 def test_gap_is_on_record_once_though_the_frame_behind_it_was_lost(site: SiteLog) -> None:
     """The node ended between the two: from its folds it knows the gap, and asks for the frame again."""
     origins = Origins()
-    origins.fold_record(OriginDeclared(index=1, node=SITE, origin_log=SITE_LOG))
-    origins.fold_record(OriginGap(index=1, first=1, epoch=1, sequence=3, from_ns=0, to_ns=3 * SECOND))
+    origins.fold_record(OriginDeclared(index=1, node=SITE, origin_log=SITE_LOG), 1, 0)
+    origins.fold_record(OriginGap(index=1, first=1, epoch=1, sequence=3, from_ns=0, to_ns=3 * SECOND), 2, 0)
     one, now = Copier(Origins.restore(origins.snapshot()), ROOM), turn()
     skipped(site, 2)
     one.let_go(SITE, SITE_LOG, now)

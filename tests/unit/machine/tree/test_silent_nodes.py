@@ -3,11 +3,17 @@
 import pytest
 
 from albireo.codec.message import Ask
+from albireo.codec.record import OriginDeclared
+from albireo.codec.tree.hello import ParentHello
 from albireo.codec.tree.letters import BodyAsked, BodySent, MessageTold, OutcomeSaid
+from albireo.machine.carry.node_tree import SET_BACK_NS
 from albireo.machine.message.post import DOUBT_NS
+from albireo.machine.tree.beyond import PARENT_LINES
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.tree.message import MessageOutcome
 from tests.parts.topology_taken_up import MEASURED, NORTH, SOUTH, Above, child, link
+
+FAR = "far"
 
 
 def pass_time(above: Above, seconds: int, *, heard: tuple[str, ...] = ()) -> None:
@@ -32,12 +38,12 @@ def test_a_node_that_is_not_heard_is_a_case_and_named_in_status_until_it_is_hear
         above.hear(node)
         above.give(node, 1.0)
     pass_time(above, 30, heard=(NORTH, SOUTH))
-    assert cases(above) == set() and above.asked("status")["nodes"] == {"below": 2, "silent": ()}
+    assert cases(above) == set() and above.asked("status")["nodes"]["silent"] == ()
     pass_time(above, 10, heard=(NORTH,))
     assert cases(above) == set(), "a restart is no case"
     pass_time(above, 10, heard=(NORTH,))
     assert cases(above) == {"root:core/nodes_silent"}
-    assert above.asked("status")["nodes"] == {"below": 2, "silent": (SOUTH,)}
+    assert above.asked("status")["nodes"]["silent"] == (SOUTH,)
     pass_time(above, 2, heard=(NORTH, SOUTH))
     assert cases(above) == set()
 
@@ -46,6 +52,53 @@ def test_a_node_without_any_below_says_nothing_of_silent_ones() -> None:
     above = Above()
     pass_time(above, 30)
     assert cases(above) == set() and above.root.registry.item("core/nodes_silent") is None
+
+
+def parent_says(above: Above, member: int = 0) -> None:
+    above.letter(ParentHello(node=FAR, member=member), sender=PARENT_LINES[member])
+
+
+def test_a_node_says_itself_that_nobody_above_is_reached_and_since_when() -> None:
+    side = Above(parent=FAR)
+    began = side.moment().wall
+    pass_time(side, 3)
+    assert side.asked("status")["nodes"]["unreached_since_ns"] == began
+    assert cases(side) == set(), "a restart is no case"
+    pass_time(side, 12)
+    assert cases(side) == {"root:core/unreached"}
+    parent_says(side, member=1)
+    heard = side.moment().wall
+    nodes = side.asked("status")["nodes"]
+    assert (nodes["above"], nodes["unreached_since_ns"]) == (FAR, None), "one member is enough"
+    pass_time(side, 2)
+    assert cases(side) == set()
+    pass_time(side, 20)
+    assert side.asked("status")["nodes"]["unreached_since_ns"] == heard
+    assert cases(side) == {"root:core/unreached"}
+
+
+def test_a_node_without_a_parent_says_nothing_of_being_reached() -> None:
+    above = Above(child(NORTH))
+    pass_time(above, 30)
+    assert above.asked("status")["nodes"]["unreached_since_ns"] is None
+    assert above.root.registry.item("core/unreached") is None
+
+
+def test_a_store_that_comes_with_less_than_is_known_is_a_case_for_an_hour() -> None:
+    above = Above(child(NORTH))
+    above.hear(NORTH)
+    for index, log_id in ((1, b"S" * 16), (2, b"T" * 16)):
+        above.root.folds.origins.fold_record(
+            OriginDeclared(index=index, node=NORTH, origin_log=log_id), index, above.moment().wall
+        )
+    pass_time(above, 3, heard=(NORTH,))
+    assert cases(above) == {"root:core/stores_set_back"}
+    assert above.asked("status")["nodes"]["set_back"] == (NORTH,)
+    (row,) = above.asked("tree")
+    assert (row["stores"], row["set_back_ns"] > 0) == (2, True)
+    above.now = Instant(above.now + SET_BACK_NS)
+    pass_time(above, 2, heard=(NORTH,))
+    assert "root:core/stores_set_back" not in cases(above)
 
 
 @pytest.mark.parametrize("is_right", [True, False])
