@@ -43,11 +43,9 @@ def test_a_subtree_lives_alone_for_a_day_and_above_only_that_is_missing_which_it
     """The stored history above has a gap for it, and gets it from that of the site: each row, once."""
     day = TreeDay(1, pace=200, is_pair=False, hold_days=hold_days, hold_bytes=hold_bytes).play()
     above, site, below = (stored(tmp_path, day, node) for node in ("root", NORTH, PUMP))
-    source_below = site.below.of_node(PUMP, site.log_id)
-    assert source_below is not None
+    (source_below,) = site.below.of_node(PUMP, site.log_id)
     for node, source, own in ((NORTH, site.store, site), (PUMP, source_below.store, below)):
-        origin = above.below.of_node(node, above.log_id)
-        assert origin is not None
+        (origin,) = above.below.of_node(node, above.log_id)
         (hole,) = origin.store.manifest.holes
         gaps = day.world.copies.gaps["root"][own.log_id]
         assert [(hole.first_sequence, hole.last_sequence + 1, hole.reason)] == [(*gap, "let_go") for gap in gaps]

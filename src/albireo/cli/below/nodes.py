@@ -30,6 +30,8 @@ class GapTold(msgspec.Struct, frozen=True, kw_only=True):
 class StoredTold(msgspec.Struct, frozen=True, kw_only=True):
     """Stored history of a node below, as the node that is asked keeps it."""
 
+    from_ns: int = 0
+    """Node time of the first record of its store; 0: not known."""
     complete_to_ns: int
     """Node time up to which its files have all that is in the log here."""
     lacks: int = 0
@@ -73,7 +75,13 @@ class NodeTold(msgspec.Struct, frozen=True, kw_only=True):
     refused: int
     trouble: str
     stored: StoredTold | None = None
-    """Its stored history here; null: there is none, or the history does not answer."""
+    """Stored history here of its present store; null: there is none, or the history does not answer."""
+    stores: int = 1
+    """Number of its stores that are known here; questions about its past join them."""
+    set_back_ns: int = 0
+    """Wall time at which its present store came with less than is known of the node; 0: it did not."""
+    earlier: tuple[StoredTold, ...] = ()
+    """Stored histories of its earlier stores."""
 
 
 def nodes_told(asked: str, rows: Sequence[NodeRow], stats: dict[str, Any] | None) -> list[NodeTold]:
@@ -83,12 +91,13 @@ def nodes_told(asked: str, rows: Sequence[NodeRow], stats: dict[str, Any] | None
         asked: node that tells it.
         stats: what its history says of itself; None: it does not answer.
     """
-    # Of several stores of one node the latest one counts.
-    stored = {one["node"]: _stored(one) for one in sorted((stats or {}).get("below", ()), key=lambda one: one["index"])}
-    return [_told(row, stored.get(row.node), is_below=row.node.startswith(f"{asked}/")) for row in rows]
+    stored: dict[str, list[StoredTold]] = {}
+    for one in sorted((stats or {}).get("below", ()), key=lambda one: one["index"]):
+        stored.setdefault(one["node"], []).append(_stored(one))
+    return [_told(row, stored.get(row.node, []), is_below=row.node.startswith(f"{asked}/")) for row in rows]
 
 
-def _told(row: NodeRow, stored: StoredTold | None, *, is_below: bool) -> NodeTold:
+def _told(row: NodeRow, stored: list[StoredTold], *, is_below: bool) -> NodeTold:
     is_heard = row.stale_since_ns is None
     behind = row.behind if is_heard and row.behind >= 0 else None
     return NodeTold(
@@ -106,7 +115,10 @@ def _told(row: NodeRow, stored: StoredTold | None, *, is_below: bool) -> NodeTol
         missing_in_log=row.missing,
         refused=row.refused,
         trouble=row.trouble,
-        stored=stored,
+        stored=stored[-1] if stored else None,
+        stores=row.stores,
+        set_back_ns=row.set_back_ns,
+        earlier=tuple(stored[:-1]),
     )
 
 
@@ -115,6 +127,7 @@ def _stored(told: dict[str, Any]) -> StoredTold:
     gaps = tuple(msgspec.convert(one, GapTold) for one in told.get("lacks", ()))
     gone = told.get("settled", 0)
     return StoredTold(
+        from_ns=told.get("from_ns", 0),
         complete_to_ns=told["complete_to_ns"],
         lacks=told.get("holes", 0) - gone,
         gone=gone,
@@ -186,6 +199,13 @@ def _stretches(count: int) -> str:
 def missing_lines(one: NodeTold) -> list[str]:
     """All that is missing of a node, in sentences."""
     lines = []
+    if one.set_back_ns:
+        back = time_text(one.set_back_ns)
+        lines.append(f"{one.node}: came back at {back} with less than is known here: a backup, or a new disk")
+    if one.stores > 1:
+        found = [*one.earlier, *([] if one.stored is None else [one.stored])]
+        spans = ", ".join(f"{time_text(each.from_ns)} to {time_text(each.complete_to_ns)}" for each in found)
+        lines.append(f"{one.node}: {one.stores} stores, joined in questions about its past: {spans}")
     if one.missing_in_log:
         lines.append(
             f"{one.node}: {one.missing_in_log} records were let go before they came: no log here will have them"

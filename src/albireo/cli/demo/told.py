@@ -14,7 +14,7 @@ from albireo.cli.demo.tree import ROOT, SITES
 from albireo.codec.errors import DecodeError
 from albireo.model.instant import SECOND
 from albireo.model.status import CommitDelay
-from albireo.node.history.below.folders import root_of
+from albireo.node.history.below.folders import roots_of
 from albireo.node.history.errors import HistoryError
 from albireo.plant.tunnel.plc.plcs import PLCS
 
@@ -123,7 +123,7 @@ def _watermark(recorded: Recorded, site: str, since_ns: int, complaints: list[st
     """How far the root had the site's log, and its copy of the samples against the site's own."""
     row = recorded.rows.get(site)
     try:
-        there = root_of(recorded.nodes[ROOT].data, site)
+        *_, there = roots_of(recorded.nodes[ROOT].data, site)
         copy = copy_account(recorded.nodes[site].data / "history", there, since_ns)
     except (OSError, DecodeError, HistoryError) as error:
         complaints.append(f"the copy of {site} at the root cannot be read: {error}")

@@ -9,10 +9,17 @@ from albireo.model.bounded import ENTRIES_MAX, INT64_MAX, INT64_MIN, Name, Numbe
 
 
 class NodeQuestion(Asked, frozen=True, kw_only=True):
-    """Arguments that every question about rows has, and all of `events`."""
+    """Arguments that every question about rows has."""
 
     node: Name = ""
     """Node below whose history is asked; empty: that which the names of items say, or this node."""
+
+
+class StoreQuestion(NodeQuestion, frozen=True, kw_only=True):
+    """Arguments of `events`, and of every question for what no file has yet."""
+
+    folder: Name = ""
+    """Folder of one of the node's stores; empty, or no such folder: the latest one."""
 
 
 class ItemQuestion(NodeQuestion, frozen=True, kw_only=True):
@@ -22,7 +29,7 @@ class ItemQuestion(NodeQuestion, frozen=True, kw_only=True):
     """Full or local name, or id."""
 
 
-class HotQuestion(NodeQuestion, frozen=True, kw_only=True):
+class HotQuestion(StoreQuestion, frozen=True, kw_only=True):
     """Arguments of the question `history`."""
 
     item_ids: Annotated[tuple[Number32, ...], Meta(max_length=ENTRIES_MAX)] = ()
@@ -98,7 +105,7 @@ HISTORY: Final = QuestionKind(
 )
 EVENTS: Final = QuestionKind(
     name="events",
-    shape=NodeQuestion,
+    shape=StoreQuestion,
     answer=dict[str, Any],
     answerer=Answerer.HISTORY,
     meaning="events that stand in no file yet",

@@ -16,15 +16,18 @@ import msgspec
 import pyarrow as pa
 
 from albireo.client import NodeRefused, NodeUnreachable, connect
-from albireo.codec.history import NO_ITEM, Manifest
-from albireo.machine.history.declared import Row, item_row
+from albireo.codec.history import BELOW, ITEMS, NO_ITEM, FileKind, Manifest
+from albireo.machine.history.declared import DeclaredItems, Row, item_row
 from albireo.model.item import KnownItem
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.value import ItemId
-from albireo.node.history.below.folders import nodes_below, root_of
+from albireo.node.history.below.folders import nodes_below, roots_of
 from albireo.node.history.errors import HistoryRefused, UnknownItem, UnknownNode
+from albireo.node.history.files import parquet
 from albireo.node.history.files.hot import HotRows
+from albireo.node.history.files.joined import JoinedStores, Store
 from albireo.node.history.files.store import FOLDER, read_manifest
+from albireo.node.history.files.telling import AS_IT_IS, Telling
 from albireo.node.history.query import StoredHistory
 from albireo.runtime.directory import holder
 
@@ -41,6 +44,8 @@ NOT_IN_TIME: Final = (
 class _HotAnswer(msgspec.Struct, kw_only=True):
     node: str
     """Node whose rows they are."""
+    folders: list[str]
+    """Names of the folders of its stores, that of the latest one last."""
     known_to_ns: int
     gaps: list[Row] = []
     items: list[Row] = []
@@ -58,6 +63,8 @@ class HistoryAccess:
         """Words for why only sealed rows are seen; empty: all are."""
         self._known: list[Row] = []
         """Items that are in no file, as CORE knows them."""
+        self._tellings: dict[str, Telling] = {}
+        """How each of several stores is told, by its folder, as it was last."""
 
     def reader(self, item_ids: Sequence[int] = (NO_ITEM,)) -> StoredHistory:
         """A reader that sees the hot tail of `item_ids` (default: only the list of items).
@@ -68,7 +75,7 @@ class HistoryAccess:
             UnknownNode: there is no history of the node.
             AmbiguousNode: the name is the end of several.
         """
-        return self._reader("history", item_ids=list(item_ids))
+        return self._reader("history", item_ids)
 
     def event_reader(self) -> StoredHistory:
         """A reader that sees the hot tail's events.
@@ -101,32 +108,49 @@ class HistoryAccess:
         self._known = [item_row(one) for one in known]
         return self.reader().item(name)
 
-    def _reader(self, what: str, **arguments: Any) -> StoredHistory:
-        own = self._data / FOLDER
-        is_own = not self._node or self._root() == own
-        newest = self._ask(what, **arguments, **({} if is_own else {"node": self._node}))
-        root = own if is_own else self._root()
-        if root is None and self.lacks:
+    def _reader(self, what: str, item_ids: Sequence[int] = ()) -> StoredHistory:
+        roots, own = self._roots(), self._data / FOLDER
+        is_own = not self._node or roots == [own]
+        asked = "" if is_own or not roots else roots[-1].name
+        newest, names = self._ask(what, item_ids, asked)
+        roots = [own] if is_own else [self._data / BELOW / name for name in names] or roots
+        if not roots:
             if self.lacks == NOT_IN_TIME:
                 raise _not_answered(NOT_IN_TIME)
             raise UnknownNode(self._node, nodes_below(self._data))
-        if root is None:
-            return StoredHistory(own, Manifest(node=self._node), newest)  # All of it is in memory yet.
-        manifest = read_manifest(root)
-        return StoredHistory(root, manifest, newest.above(manifest.position))
+        asked = asked or roots[-1].name
+        tails = [newest if one.name == asked else self._ask(what, item_ids, one.name)[0] for one in roots]
+        stores = [self._store(*one, is_alone=len(roots) == 1) for one in zip(roots, tails, strict=True)]
+        joined = JoinedStores(stores)
+        self._tellings = dict(zip((one.name for one in roots), joined.tellings, strict=True))
+        above = [tail.above(one.manifest.position) for one, tail in zip(stores, tails, strict=True)]
+        declared = joined.declared if len(stores) > 1 else None
+        return StoredHistory(joined.root, joined.manifest, joined.hot(above), declared)
 
-    def _root(self) -> Path | None:
-        """The folder that answers; None: there is none."""
+    def _store(self, root: Path, newest: HotRows, *, is_alone: bool) -> Store:
+        """A store, with its items if there are others; one of a node below without a folder is all in memory yet."""
+        is_there = root.exists() or root.name == FOLDER
+        manifest = read_manifest(root) if is_there else Manifest(node=self._node)
+        entries = [] if is_alone else manifest.of_kind(FileKind.ITEMS)
+        rows = parquet.read(root, entries, ITEMS.names).to_pylist() if entries else []
+        return Store(root, manifest, DeclaredItems.of_rows(rows).with_news(newest.items))
+
+    def _roots(self) -> list[Path]:
+        """The folders that answer, as far as there are any."""
         try:
-            return root_of(self._data, self._node)
+            return roots_of(self._data, self._node)
         except UnknownNode:
-            return None
+            return []
 
-    def _ask(self, what: str, **arguments: Any) -> HotRows:
+    def _ask(self, what: str, item_ids: Sequence[int], folder: str = "") -> tuple[HotRows, list[str]]:
+        """The rows of a store that no file has, and the folders of all stores of the node."""
+        own = self._tellings.get(folder, AS_IT_IS).own(item_ids)
+        arguments: dict[str, Any] = {"node": self._node, "folder": folder} if self._node else {}
+        arguments |= {"item_ids": list(own) or [NO_ITEM]} if item_ids else {}
         reply, ends = None, time.monotonic() + HOT_TIMEOUT_S
         while reply is None:
             if self.lacks:
-                return HotRows(items=self._known)
+                return HotRows(items=self._known), []
             try:
                 with connect(self._data, is_pinned=True) as client:
                     reply = client.ask_parts(what, of="history", timeout_s=HOT_TIMEOUT_S, **arguments)
@@ -142,13 +166,14 @@ class HistoryAccess:
         answer = msgspec.convert(reply.result, _HotAnswer)
         self._node = self._node and answer.node
         samples = pa.ipc.open_stream(pa.py_buffer(reply.raw[0])).read_all() if reply.raw else HotRows().samples
-        return HotRows(
+        rows = HotRows(
             samples=samples,
             gaps=answer.gaps,
             items=answer.items,
             events=answer.events,
             known_to_ns=answer.known_to_ns,
         )
+        return rows, answer.folders
 
 
 def _not_answered(cause: str) -> HistoryRefused:

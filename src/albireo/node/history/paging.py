@@ -9,14 +9,13 @@ minutes of one item, or RAW_ROWS_READ_MAX raw rows; and the wanted part of the h
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Final
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from albireo.codec.history import DAY_NS, EVENTS, SAMPLES, FileKind, Manifest
+from albireo.codec.history import DAY_NS, EVENTS, SAMPLES, FileKind
 from albireo.codec.item_kinds import metadata_of
 from albireo.codec.questions.history import (
     PIECE_ROWS_MAX,
@@ -26,11 +25,12 @@ from albireo.codec.questions.history import (
     RowsQuestion,
 )
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
-from albireo.machine.history.declared import DeclaredItems, Row
+from albireo.machine.history.declared import Row
 from albireo.node.history import cursor
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import hot, parquet
 from albireo.node.history.files.hot import HotContent, HotRows
+from albireo.node.history.files.joined import JoinedStores, Store
 from albireo.node.history.files.sweep import TAKES_MAX, Place, Streak, place_of, sweep
 from albireo.node.history.hot_answer import arrow_stream
 from albireo.node.history.per_interval import RAW, Aggregation, interval_table
@@ -69,14 +69,22 @@ class AnswerPiece(msgspec.Struct, frozen=True, eq=False):
 
 
 class PagedHistory:
-    """The pieces that one manifest and one view of the hot tail give."""
+    """The pieces that the manifests of a node's stores and views of their hot tails give."""
 
-    def __init__(self, root: Path, manifest: Manifest, content: HotContent, declared: DeclaredItems) -> None:
-        """`manifest`: read after `content` was taken, so that no row is in neither. `declared`: by the files."""
-        self._root = root
-        self._manifest = manifest
-        self._content = content
-        self._declared = declared.with_news(content.items)
+    def __init__(self, stores: Sequence[Store], contents: Sequence[HotContent]) -> None:
+        """
+        Args:
+            stores: all of the node, the latest one last, with the items by the files; read after `contents` were taken,
+                so that no row is in neither.
+            contents: their hot tails.
+        """
+        self._stores = [
+            msgspec.structs.replace(one, declared=one.declared.with_news(content.items))
+            for one, content in zip(stores, contents, strict=True)
+        ]
+        self._contents = contents
+        self._joined = JoinedStores(self._stores)
+        self._root, self._manifest, self._declared = self._joined.root, self._joined.manifest, self._joined.declared
         self._items = self._declared.items
 
     def piece(self, asked: AnyPieceQuestion) -> AnswerPiece:
@@ -125,15 +133,17 @@ class PagedHistory:
 
     def _reader(self, item_ids: Sequence[int] = ()) -> StoredHistory:
         """A reader that sees the hot tail of these items."""
-        content = self._content
-        newest = HotRows(
-            samples=hot.samples_table(content.chunks, list(item_ids)),
-            gaps=content.all_gaps,
-            events=content.events,
-            known_to_ns=content.complete_to_ns,
-        )
-        above = newest.above(self._manifest.position)
-        return StoredHistory(self._root, self._manifest, above, self._declared, RAW_ROWS_READ_MAX)
+        tails = [
+            HotRows(
+                samples=hot.samples_table(content.chunks, telling.own(item_ids)),
+                gaps=content.all_gaps,
+                events=content.events,
+                known_to_ns=content.complete_to_ns,
+            ).above(store.manifest.position)
+            for store, content, telling in zip(self._stores, self._contents, self._joined.tellings, strict=True)
+        ]
+        newest = self._joined.hot(tails)
+        return StoredHistory(self._root, self._manifest, newest, self._declared, RAW_ROWS_READ_MAX)
 
     def _rows(self, asked: RowsQuestion, span: TimeRange, item_ids: list[int]) -> AnswerPiece:
         begin = cursor.read(cursor.RAW, asked.cursor)

@@ -70,7 +70,8 @@ def test_pieces_that_come_after_a_cut_are_not_good_before_the_node_counts_as_hea
     site.hear(NORTH)
     site.begin("resume", FIRST)
     site.piece(2.0, 0, FIRST, SECOND_AT, goes_on=True)
-    assert site.shown() == (2.0, MARKED) and site.since
+    assert site.shown() == (2.0, MARKED)
+    assert site.asked("tree")[0]["stale_since_ns"]
     site.piece(3.0, 1, FIRST, SECOND_AT, goes_on=False)
     assert (site.shown(), site.since) == ((3.0, q.GOOD), None)
 

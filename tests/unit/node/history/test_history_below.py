@@ -17,7 +17,7 @@ from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.actor import Historian, HistoryArguments
-from albireo.node.history.below.folders import folders_below, node_meant, root_of
+from albireo.node.history.below.folders import folders_below, node_meant, roots_of
 from albireo.node.history.below.origin import OriginHistory
 from albireo.node.history.errors import AmbiguousNode, UnknownNode
 from albireo.node.history.files.store import HistoryStore, read_manifest
@@ -118,9 +118,9 @@ async def test_a_node_that_has_no_history_here_is_named_beside_those_that_have(t
         item = (await asker.ask("history_item", name="root/south:co")).result
         assert isinstance(item, dict)
         assert (item["node"], item["name"], item["unit"]) == ("root/south", "co", "ppm")
-    assert root_of(tmp_path, "root/south") == tmp_path / BelowFolder("root/south", bytes([2]) * 16).path
+    assert roots_of(tmp_path, "root/south") == [tmp_path / BelowFolder("root/south", bytes([2]) * 16).path]
     with pytest.raises(UnknownNode, match="root/west"):
-        root_of(tmp_path, "root/west")
+        roots_of(tmp_path, "root/west")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ async def test_a_fork_is_sealed_at_once_and_what_was_left_lies_aside(tmp_path: P
         await asker.ask("seal")
         north.restored(log, north.log.end - 2)
         north.send(log, north.pending())
-        await until(lambda: len(read_manifest(tmp_path / north.folder.path).cut_off) == 1)
+        await until(lambda: len(read_manifest(tmp_path / north.folder.path).cut_off) == 2)  # Samples, and their sums.
         await until(lambda: rows_below(tmp_path, north) == sorted(north.log.rows))
     is_whole(tmp_path, log, [north, south])
     (events,) = stored(tmp_path / north.folder.path, FileKind.EVENTS)
@@ -378,7 +378,7 @@ async def test_a_damaged_envelope_stops_nothing_and_stands_in_the_journal(tmp_pa
     assert [row["action"] for row in events.to_pylist()] == ["unreadable"]
 
 
-def test_the_present_store_of_a_node_answers_for_it(tmp_path: Path) -> None:
+def test_the_present_store_of_a_node_is_the_last_of_those_that_answer_for_it(tmp_path: Path) -> None:
     """A wiped store is another origin; the one that was declared last is the one that lives."""
     log, (north, _) = sites()
     north.log.samples(rows(2), DAY_ZERO)
@@ -390,10 +390,9 @@ def test_the_present_store_of_a_node_answers_for_it(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.take(log)
     life.seal()
-    assert stored_rows(root_of(tmp_path, "root/north")) == sorted(wiped.log.rows)
-    present = life.below.of_node("root/north", log.log_id)
-    assert present is not None
-    assert present.folder == wiped.folder
+    earlier, present = roots_of(tmp_path, "root/north")
+    assert (stored_rows(earlier), stored_rows(present)) == (sorted(north.log.rows), sorted(wiped.log.rows))
+    assert [one.folder for one in life.below.of_node("root/north", log.log_id)] == [north.folder, wiped.folder]
 
 
 def test_the_manifest_of_a_history_below_says_where_it_came_from(tmp_path: Path) -> None:

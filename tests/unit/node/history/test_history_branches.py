@@ -84,7 +84,7 @@ def test_rows_of_the_way_that_was_left_are_in_no_answer(tmp_path: Path, seals: s
     check(again)
     dead = [one for one in again.manifest.cut_off if one.kind is FileKind.SAMPLES]
     kept = [parquet.read(again.root, [one], SCHEMAS[one.kind].names).column("value_f64").to_pylist() for one in dead]
-    assert kept == ([] if seals == "never" else [[-1.0] * 7]), "what was stored is kept beside the answers"
+    assert kept and all(one == [-1.0] * 7 for one in kept), "what was left is kept beside the answers"
     assert (again.manifest.filled > 0) == (seals != "never")
 
 

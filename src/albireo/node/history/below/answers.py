@@ -22,8 +22,8 @@ from albireo.codec.questions.history import (
     AnyPieceQuestion,
     HotQuestion,
     ItemQuestion,
-    NodeQuestion,
     RowsQuestion,
+    StoreQuestion,
 )
 from albireo.codec.questions.kind import Handled, QuestionKind, ShapeT
 from albireo.machine.history.declared import Row
@@ -32,6 +32,7 @@ from albireo.node.history.below.folders import node_asked, node_meant
 from albireo.node.history.below.origins import HistoryBelow
 from albireo.node.history.errors import QueryRefused, UnknownNode, refusal_of
 from albireo.node.history.files.hot import HotContent, HotTail
+from albireo.node.history.files.joined import Store
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.hot_answer import hot_answer
 from albireo.node.history.paging import PagedHistory
@@ -83,68 +84,66 @@ class HistoryAnswers:
             handled(GAPS_PIECE, self._piece),
         )
 
-    def _events(self, letter: Letter, ask: Ask, wanted: NodeQuestion) -> None:
-        store, hot = self._chosen(wanted.node)
+    def _events(self, letter: Letter, ask: Ask, wanted: StoreQuestion) -> None:
+        hot, place = self._one(wanted)
         content = hot.content()
-        more = {"events": list(content.events), "items": list(content.items)}
-        result = {"node": store.manifest.node, **place_of(store.manifest, hot), **more}
+        result = {**place, "events": list(content.events), "items": list(content.items)}
         letter.link.send(Answer(request_id=ask.request_id, result=result), to=letter.sender)
 
-    def _chosen(self, node: str) -> tuple[HistoryStore, HotTail]:
-        """The history that answers for a node; no name: the own one."""
+    def _chosen(self, node: str) -> list[tuple[HistoryStore, HotTail]]:
+        """The histories that answer for a node, that of its latest store last; no name: the own one."""
         node = node_meant(node, [self._store.manifest.node, *self._below.nodes])
         if node in ("", self._store.manifest.node):
-            return self._store, self._hot
-        origin = self._below.of_node(node, self._log_id())
-        if origin is not None:
-            return origin.store, origin.hot
+            return [(self._store, self._hot)]
+        if found := self._below.of_node(node, self._log_id()):
+            return [(one.store, one.hot) for one in found]
         raise UnknownNode(node, self._below.nodes)
+
+    def _one(self, wanted: StoreQuestion) -> tuple[HotTail, Row]:
+        """The one hot tail that a reader of files asks for, and how far it is."""
+        found = self._chosen(wanted.node)
+        folders = [store.root.name for store, _ in found]
+        store, hot = found[folders.index(wanted.folder) if wanted.folder in folders else -1]
+        return hot, {"node": store.manifest.node, "folders": folders, **place_of(store.manifest, hot)}
 
     def _hot_samples(self, letter: Letter, ask: Ask, wanted: HotQuestion) -> None:
         """Answer with the rows that no file has: one raw part, an Arrow stream of codec.history.SAMPLES.
 
         A reader asks for them first and loads the manifest afterwards: rows up to its position are in its files then.
         """
-        store, hot = self._chosen(wanted.node)
-        place = {"node": store.manifest.node, **place_of(store.manifest, hot)}
+        hot, place = self._one(wanted)
 
-        def work(content: HotContent) -> tuple[bytes, Row]:
-            raw, more = hot_answer(content, wanted)
+        def work(contents: Sequence[HotContent]) -> tuple[bytes, Row]:
+            raw, more = hot_answer(contents[0], wanted)
             return raw, {**place, **more}
 
-        self._answer_aside(letter, ask, hot, work)
+        self._answer_aside(letter, ask, [hot], work)
 
     def _piece(self, letter: Letter, ask: Ask, wanted: AnyPieceQuestion) -> None:
         """Answer with one piece of a long answer, from the files and the hot tail."""
         names = wanted.names if isinstance(wanted, RowsQuestion) else ()
-        store, hot = self._chosen(node_asked(wanted.node, names))
+        found = self._chosen(node_asked(wanted.node, names))
         if isinstance(wanted, RowsQuestion):
-            wanted = msgspec.structs.replace(wanted, names=_with_whole_ids(names, store.manifest.node))
-
-        def work(content: HotContent) -> tuple[bytes, Row]:
-            declared, manifest = store.declared, store.manifest  # Both are replaced, never changed.
-            return PagedHistory(store.root, manifest, content, declared).piece(wanted).encoded()
-
-        self._answer_aside(letter, ask, hot, work)
+            wanted = msgspec.structs.replace(wanted, names=_with_whole_ids(names, found[0][0].manifest.node))
+        self._answer_aside(letter, ask, _hot(found), lambda contents: _paged(found, contents).piece(wanted).encoded())
 
     def _item(self, letter: Letter, ask: Ask, wanted: ItemQuestion) -> None:
         """Answer with an item as it was declared last."""
-        store, hot = self._chosen(node_asked(wanted.node, (wanted.name,)))
-
-        def work(content: HotContent) -> tuple[bytes, Row]:
-            declared, manifest = store.declared, store.manifest
-            return b"", PagedHistory(store.root, manifest, content, declared).item(wanted.name)
-
-        self._answer_aside(letter, ask, hot, work)
+        found = self._chosen(node_asked(wanted.node, (wanted.name,)))
+        self._answer_aside(letter, ask, _hot(found), lambda contents: (b"", _paged(found, contents).item(wanted.name)))
 
     def _answer_aside(
-        self, letter: Letter, ask: Ask, hot: HotTail, work: Callable[[HotContent], tuple[bytes, Row]]
+        self,
+        letter: Letter,
+        ask: Ask,
+        tails: Sequence[HotTail],
+        work: Callable[[Sequence[HotContent]], tuple[bytes, Row]],
     ) -> None:
-        """Have an answer made in a thread from a view of the hot tail as it is now."""
+        """Have an answer made in a thread from views of hot tails as they are now."""
         if self._reading >= READING_MAX:
             raise QueryRefused(f"{READING_MAX} questions are being answered", "ask again later", RefusalCode.BUSY)
         self._reading += 1
-        content = hot.content()
+        contents = [one.content() for one in tails]
 
         def done(outcome: tuple[bytes, Row] | Exception) -> None:
             self._reading -= 1
@@ -155,7 +154,16 @@ class HistoryAnswers:
             raw, result = outcome
             letter.link.send(Answer(request_id=ask.request_id, result=result), [raw] if raw else [], to=letter.sender)
 
-        self._threads.read(lambda: work(content), done)
+        self._threads.read(lambda: work(contents), done)
+
+
+def _hot(found: Sequence[tuple[HistoryStore, HotTail]]) -> list[HotTail]:
+    return [hot for _, hot in found]
+
+
+def _paged(found: Sequence[tuple[HistoryStore, HotTail]], contents: Sequence[HotContent]) -> PagedHistory:
+    # Declared items and manifest are replaced, never changed.
+    return PagedHistory([Store(one.root, one.manifest, one.declared) for one, _ in found], contents)
 
 
 def _with_whole_ids(names: Sequence[str], node: str) -> tuple[str, ...]:

@@ -34,10 +34,10 @@ def folders_below(data: Path) -> list[BelowFolder]:
     return [one for one in map(BelowFolder.of_name, names) if one is not None]
 
 
-def root_of(data: Path, node: str) -> Path:
-    """The history folder that answers for a node, named by its id or the end of it; no name at all: the own one.
+def roots_of(data: Path, node: str) -> list[Path]:
+    """The history folders that answer for a node, named by its id or the end of it; no name at all: the own one.
 
-    Of several stores of one node it is the one that was declared last.
+    There is one for each of its stores, that of the latest one last.
 
     Raises:
         UnknownNode: there is none.
@@ -47,12 +47,11 @@ def root_of(data: Path, node: str) -> Path:
     own = read_manifest(data / FOLDER)
     node = node_meant(node, [own.node, *nodes_below(data)])
     if not node or own.node == node:
-        return data / FOLDER
+        return [data / FOLDER]
     paths = [data / one.path for one in folders_below(data) if one.node == node]
-    mine = [(path, read_manifest(path)) for path in paths]
-    if mine:
-        return max(mine, key=lambda one: age_of(one[1].enclosed, own.log_id))[0]
-    raise UnknownNode(node, nodes_below(data))
+    if not paths:
+        raise UnknownNode(node, nodes_below(data))
+    return sorted(paths, key=lambda one: age_of(read_manifest(one).enclosed, own.log_id))
 
 
 def nodes_below(data: Path) -> list[str]:

@@ -17,6 +17,7 @@ from albireo.codec.record import OriginGap
 from albireo.machine.history.declared import Row
 from albireo.model.position import BEGINNING, EPOCHS_MAX, EpochEntry, Position
 from albireo.node.history.files.hot import HotContent, HotTail
+from albireo.node.history.files.joined import begin_of
 from albireo.node.history.files.store import HistoryStore
 
 _NO_BRANCH: Final = 0
@@ -168,6 +169,7 @@ class OriginHistory:
             "log_id": self.folder.log_id.hex(),
             "index": self.enclosed.index,
             "position": [self.hot.position.epoch, self.hot.position.sequence],
+            "from_ns": begin_of(manifest, ()),
             "complete_to_ns": manifest.complete_to_ns,
             "known_to_ns": self.hot.complete_to_ns,
             **self._figures[1],

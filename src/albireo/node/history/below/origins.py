@@ -120,10 +120,9 @@ class HistoryBelow:
         """Record of the own log behind which envelopes have to be taken again; None: there is no need."""
         return min((one.enclosed.upto for one in self if one.lacks), default=None)
 
-    def of_node(self, node: str, log_id: bytes) -> OriginHistory | None:
-        """The history that answers for a node; `log_id`: of the own log."""
-        mine = [one for one in self if one.node == node]
-        return max(mine, key=lambda one: age_of(one.enclosed, log_id.hex()), default=None)
+    def of_node(self, node: str, log_id: bytes) -> list[OriginHistory]:
+        """The histories of a node's stores, the latest one last; `log_id`: of the own log."""
+        return sorted((one for one in self if one.node == node), key=lambda one: age_of(one.enclosed, log_id.hex()))
 
     def of_log(self, log_id: bytes) -> OriginHistory | None:
         return self._by_log.get(log_id)
@@ -196,6 +195,8 @@ class HistoryBelow:
             if inner.log_id != origin.folder.log_id:
                 raise DecodeError(0, f"a frame of another log in an envelope of {origin.node}")
             origin.take(inner, content)
+        if origin is not None:  # Known is what was heard by the own clock, whatever the origin's says.
+            origin.hot.complete_to_ns = min(origin.hot.complete_to_ns, header.node_ns)
 
     def _of_unknown(self, log_id: bytes) -> None:
         if log_id not in self._unknown and len(self._unknown) < ORIGINS_MAX:

@@ -1,8 +1,9 @@
 """Branches: what a log that went another way leaves behind is taken out of the files, and kept beside them.
 
 A log loses its end (a disk that lied, a forced promotion), and other records get the same sequences. The rows of the
-branch that was left were true when they were recorded, so they are kept, in files of `cut_off/`; but they are in no
-answer and no table. Everything that lay in files above the common sequence when the log went another way is such a row.
+branch that was left were true when they were recorded, so they are kept, in files of `cut_off/`. They are in no table,
+and in answers about a node below only, whose store was another one then (joined.py). Everything that lay in files above
+the common sequence when the log went another way is such a row.
 """
 
 from collections.abc import Callable, Sequence
@@ -83,20 +84,20 @@ class BranchCutter:
             if not is_dead.any():
                 continue
             gone += [entry, *(one for one in [beside.get(partials_path(entry.path))] if one is not None)]
-            dead.append(self._write(entry, table.filter(pa.array(is_dead)), f"{FOLDER}/{entry.path}"))
+            dead += self._rewritten(entry, table.filter(pa.array(is_dead)), f"{FOLDER}/")
             rest = table.filter(pa.array(~is_dead))
             if len(rest):
                 living += self._rewritten(entry, rest)
         return CutFiles(gone=tuple(gone), living=tuple(living), dead=tuple(dead))
 
-    def _rewritten(self, entry: FileEntry, rest: pa.Table) -> list[FileEntry]:
+    def _rewritten(self, entry: FileEntry, rest: pa.Table, folder: str = "") -> list[FileEntry]:
         span = parquet.span(rest, "sequence")
         path = file_path(entry.kind, entry.node, entry.day, span, self._generation)
-        made = [self._write(entry, rest, path)]
+        made = [self._write(entry, rest, folder + path)]
         if entry.kind is FileKind.SAMPLES:
             sums = merge([partials_of(parquet.rows_from(one), BUCKET_NS) for one in parquet.blocks(rest)], BUCKET_NS)
             like = msgspec.structs.replace(entry, kind=FileKind.PARTIALS)
-            made.append(self._write(like, parquet.partials_table(sums.partials), partials_path(path), span))
+            made.append(self._write(like, parquet.partials_table(sums.partials), folder + partials_path(path), span))
         return made
 
     def _write(

@@ -57,6 +57,10 @@ class Chunk(msgspec.Struct, frozen=True, eq=False):
     first_sequence: int
     day: str
 
+    @property
+    def last_sequence(self) -> int:
+        return self.first_sequence + len(self.batch) - 1
+
 
 class HotContent(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The hot tail at one position: one seal writes it, and a query sees it beside the files."""
@@ -73,6 +77,8 @@ class HotContent(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     was left."""
     holes: Sequence[Hole] = ()
     """Holes found since the last seal; their gap rows are not among `gaps`."""
+    left: Sequence["HotContent"] = ()
+    """Rows that no file has yet of the branches that the log left."""
 
     @property
     def all_gaps(self) -> list[Row]:
@@ -147,6 +153,7 @@ class HotTail:
         """Items of the adapters that lost samples lately, as they are declared now."""
         self._holes: list[Hole] = []
         self._forks: list[int] = []
+        self._left: list[HotContent] = []
         self._cut: list[tuple[Chunk, Chunk]] = []
         """Chunks that were cut by a fork, with what they were: a seal may be writing them."""
         self._cut_holes: list[tuple[Hole, Hole]] = []
@@ -285,14 +292,21 @@ class HotTail:
         self.size_bytes += ROW_BYTES
 
     def fork(self, position: Position) -> None:
-        """Record that the log went another way after `position`, and take later records from there.
-
-        What is in no file yet of the branch that was left is dropped: its log has it no more either.
-        """
+        """Record that the log went another way after `position`, and take later records from there."""
         detail = f"records after {position} up to {self.position} are here, and no longer in the log"
         told = dict.fromkeys(("user", "principal", "subject"), "")
         row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", **told}
         place: Row = {"detail": detail, "node_ns": self.complete_to_ns, "epoch": self.position.epoch}
+        fork = position.sequence
+        self._left.append(
+            HotContent(
+                position=self.position,
+                complete_to_ns=self.complete_to_ns,
+                chunks=[_behind(fork, one) for one in self._chunks if one.last_sequence > fork],
+                gaps=[one for one in self._gaps if _is_above(one, fork)],
+                events=[one for one in self._events if _is_above(one, fork)],
+            )
+        )
         self._chunks = [
             self._until(position.sequence, one) for one in self._chunks if one.first_sequence <= position.sequence
         ]
@@ -335,6 +349,7 @@ class HotTail:
             items=tuple(self._items),
             forks=tuple(self._forks),
             holes=tuple(self._holes),
+            left=tuple(self._left),
         )
 
     def drop(self, sealed: HotContent) -> None:
@@ -348,7 +363,7 @@ class HotTail:
         self._gaps = _without(self._gaps, sealed.gaps)
         self._events = _without(self._events, sealed.events)
         del self._items[: len(sealed.items)]
-        del self._forks[: len(sealed.forks)]
+        del self._forks[: len(sealed.forks)], self._left[: len(sealed.left)]
         written = [*sealed.holes, *(part for part, hole in self._cut_holes if any(hole is one for one in sealed.holes))]
         self._holes = _without(self._holes, written)
         self._cut_holes.clear()
@@ -357,6 +372,13 @@ class HotTail:
         self.rows = sum(len(chunk.batch) for chunk in self._chunks) + records
         self.size_bytes = sum(40 * len(chunk.batch) for chunk in self._chunks) + ROW_BYTES * records
         self.size_bytes += ID_BYTES * named
+
+
+def _behind(sequence: int, chunk: Chunk) -> Chunk:
+    """The rows of a chunk behind a sequence."""
+    first = max(0, sequence + 1 - chunk.first_sequence)
+    batch = chunk.batch.take(np.arange(first, len(chunk.batch)))
+    return msgspec.structs.replace(chunk, batch=batch, first_sequence=chunk.first_sequence + first)
 
 
 def _is_above(row: Row, sequence: int) -> bool:

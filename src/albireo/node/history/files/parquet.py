@@ -34,6 +34,7 @@ from albireo.machine.history.aggregate import (
 )
 from albireo.node.history.errors import HistoryDamaged
 from albireo.node.history.files.intact import check_file
+from albireo.node.history.files.telling import telling_of
 
 Result = TypeVar("Result")
 READ_THREADS: Final = 2
@@ -247,10 +248,14 @@ def item_groups(root: Path, entry: FileEntry, columns: Sequence[str], wanted: Wa
     Raises:
         HistoryDamaged: the file is missing or unreadable.
     """
+    telling = telling_of(entry)
+    wanted = msgspec.structs.replace(wanted, item_ids=telling.own(wanted.item_ids))
+    if not wanted.item_ids:
+        return
     (item_id,) = wanted.item_ids
     with open_file(root, entry) as file:
         for group in _groups(file.metadata, wanted):
-            yield _of_item(_read_groups(file, entry.path, [group], columns), item_id, wanted)
+            yield telling.table(_of_item(_read_groups(file, entry.path, [group], columns), item_id, wanted))
 
 
 def groups_behind(root: Path, entry: FileEntry, columns: Sequence[str], key: str, value: int) -> Iterator[pa.Table]:
@@ -259,11 +264,13 @@ def groups_behind(root: Path, entry: FileEntry, columns: Sequence[str], key: str
     Raises:
         HistoryDamaged: the file is missing or unreadable.
     """
+    telling = telling_of(entry)
+    value -= telling.shift
     with open_file(root, entry) as file:
         index = file.metadata.schema.names.index(key)
         for group in range(file.metadata.num_row_groups):
             if _bounds(file.metadata, group, index)[1] >= value:
-                yield _read_groups(file, entry.path, [group], columns)
+                yield telling.table(_read_groups(file, entry.path, [group], columns))
 
 
 def open_file(root: Path, entry: FileEntry) -> pq.ParquetFile:
@@ -298,17 +305,19 @@ def _in_threads(work: Callable[[FileEntry], Result], entries: Sequence[FileEntry
 
 def _whole(root: Path, entry: FileEntry, columns: Sequence[str]) -> pa.Table:
     with open_file(root, entry) as file, _blaming(entry.path):
-        return file.read(columns=list(columns), use_threads=False)
+        return telling_of(entry).table(file.read(columns=list(columns), use_threads=False))
 
 
 def _pieces(root: Path, entry: FileEntry, columns: Sequence[str], wanted: Wanted) -> list[pa.Table]:
+    telling = telling_of(entry)
+    wanted = msgspec.structs.replace(wanted, item_ids=telling.own(wanted.item_ids))
     with open_file(root, entry) as file:
         groups = _groups(file.metadata, wanted)
         if not groups:
             return []
         table = _read_groups(file, entry.path, groups, columns)
     pieces = (_of_item(table, one, wanted) for one in wanted.item_ids)
-    return [piece for piece in pieces if len(piece)]
+    return [telling.table(piece) for piece in pieces if len(piece)]
 
 
 def _read_groups(file: pq.ParquetFile, path: str, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:

@@ -163,14 +163,17 @@ class HistoryStore:
         left, rests = holes_behind(self.manifest.holes, content.forks)
         holes = [self._placed(hole) for hole in (*rests, *content.holes)]
         entries: list[FileEntry] = []
+        left_behind: list[FileEntry] = []
         cutter = BranchCutter(self.root, self._files, self.make_folder, next(self.numbers))
         try:
             self._begin(now_ns)
             for entry in chain(self._write_content(content, declared), self._write_gaps(holes)):
                 entries.append(msgspec.structs.replace(entry, log_id=log_id))  # noqa: PERF401  # Kept when it fails.
+            for one in content.left:
+                left_behind += self._write_content(one, self.declared)
             cut = self._cut(cutter, content.forks)
         except OSError:
-            self.discard([*entries, *cutter.made])
+            self.discard([*entries, *left_behind, *cutter.made])
             raise
         entries += cut.living
         manifest, cut_gaps = self.manifest, self._gap_files(set(self.manifest.holes) - set(left))
@@ -184,11 +187,11 @@ class HistoryStore:
             files=(*(entry for entry in manifest.files if entry not in gone), *entries),
             retired=(*manifest.retired, *(Retired(path=entry.path, since_ns=now_ns) for entry in gone)),
             holes=(*left, *holes),
-            cut_off=(*manifest.cut_off, *cut.dead),
+            cut_off=(*manifest.cut_off, *cut.dead, *left_behind),
             filled=manifest.filled + bool(cut.gone or cut_gaps),
             enclosed=enclosed,
         )
-        self._replace_manifest(changed, [*entries, *cut.dead], now_ns)
+        self._replace_manifest(changed, [*entries, *cut.dead, *left_behind], now_ns)
         self.declared = declared
         return self.manifest
 
