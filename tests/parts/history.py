@@ -103,8 +103,9 @@ class MemoryLog:
         record = OriginDeclared(index=index, node=node, origin_log=below.log_id)
         return self.records(Stream.CONTROL, [record], node_ns)
 
-    def envelope(self, index: int, below: Sequence[Frame], node_ns: int = DAY_ZERO) -> Frame:
-        """Frames of a node below, in an envelope."""
+    def envelope(self, index: int, below: Sequence[Frame], node_ns: int | None = None) -> Frame:
+        """Frames of a node below, in an envelope. `node_ns`: by default that of the last one, as both clocks are right."""
+        node_ns = below[-1].header.node_ns if node_ns is None else node_ns
         first = below[0].header
         body = encode_envelope(b"".join(frame.encode(one) for one in below))
         origin = Origin(index, first.epoch, first.first_sequence)

@@ -348,7 +348,7 @@ class Follower:
             received=self.position,
             durable=self.durable,
             credit_bytes=self._credit(),
-            pieces=0 if self._delta is None else self._delta.pieces,
+            pieces=self._pieces if self._delta is None else self._delta.pieces,
             channel=self.config.channel,
         )
         return TellLeader(ack)
