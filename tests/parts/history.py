@@ -104,7 +104,7 @@ class MemoryLog:
         return self.records(Stream.CONTROL, [record], node_ns)
 
     def envelope(self, index: int, below: Sequence[Frame], node_ns: int | None = None) -> Frame:
-        """Frames of a node below, in an envelope. `node_ns`: by default that of the last one, as both clocks are right."""
+        """Frames of a node below, in an envelope. `node_ns`: by default that of the last one: both clocks are right."""
         node_ns = below[-1].header.node_ns if node_ns is None else node_ns
         first = below[0].header
         body = encode_envelope(b"".join(frame.encode(one) for one in below))

@@ -18,7 +18,7 @@ from albireo.model.value import ItemId, ValueType
 from albireo.node.history.files import hot as hot_tail
 from albireo.node.history.files import merging
 from albireo.node.history.files.hot import HotContent, HotRows
-from albireo.node.history.files.joined import Store
+from albireo.node.history.files.joined import NodeStore
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.paging import AnswerPiece, PagedHistory
 from albireo.node.history.query import StoredHistory
@@ -59,7 +59,9 @@ class MemberHistory:
 
     def piece(self, asked: AnyPieceQuestion) -> AnswerPiece:
         content = self.hot.content()
-        return PagedHistory([Store(self.store.root, self.store.manifest, self.store.declared)], [content]).piece(asked)
+        return PagedHistory([NodeStore(self.store.root, self.store.manifest, self.store.declared)], [content]).piece(
+            asked
+        )
 
     def reader(self) -> StoredHistory:
         """The local reader, as `albireo history` has it."""

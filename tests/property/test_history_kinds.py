@@ -20,7 +20,7 @@ from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.value import ItemId, Value, ValueType
-from albireo.node.history.files.joined import Store
+from albireo.node.history.files.joined import NodeStore
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.paging import PagedHistory
 from albireo.node.history.query import TimeRange
@@ -81,7 +81,7 @@ class Life:
     def answers(self, aggregate: str, *, only_raw: bool = False) -> list[dict[str, Any]]:
         """Rows of an answer, from files and the hot tail, typed as clients have them."""
         store = self.open()
-        paged = PagedHistory([Store(store.root, store.manifest, store.declared)], [self.content])
+        paged = PagedHistory([NodeStore(store.root, store.manifest, store.declared)], [self.content])
         asked = RowsQuestion(
             item_ids=(1,),
             from_ns=SPAN.from_ns,

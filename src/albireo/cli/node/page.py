@@ -163,6 +163,14 @@ def _wrong(status: StatusAnswer) -> Iterator[Trouble]:
             f"refused as superseded {status.superseded} times: a program goes on under a name that a later one has",
             "end it, or give it a name of its own",
         )
+    yield from _nodes(status)
+    if unacked := status.cases.unacked:
+        alarms = "1 alarm is" if unacked == 1 else f"{unacked} alarms are"
+        yield Trouble(f"{alarms} not acknowledged", "albireo cases list, then albireo cases ack NUMBER")
+
+
+def _nodes(status: StatusAnswer) -> Iterator[Trouble]:
+    """Other nodes of the tree that are not as they should be."""
     if status.nodes.silent:
         yield Trouble(f"not heard: {', '.join(status.nodes.silent)}", "albireo tree")
     if status.nodes.set_back:
@@ -171,9 +179,6 @@ def _wrong(status: StatusAnswer) -> Iterator[Trouble]:
     if status.nodes.unreached_since_ns is not None:
         since = time_text(status.nodes.unreached_since_ns)
         yield Trouble(f"NOBODY ABOVE IS REACHED since {since}: {status.nodes.above} is not heard", "its link, its keys")
-    if unacked := status.cases.unacked:
-        alarms = "1 alarm is" if unacked == 1 else f"{unacked} alarms are"
-        yield Trouble(f"{alarms} not acknowledged", "albireo cases list, then albireo cases ack NUMBER")
 
 
 def _bad(status: StatusAnswer) -> Iterator[Trouble]:

@@ -102,13 +102,7 @@ def status_of(
         items=len(folds.dim),
         bad_items=folds.dim.bad_count,
         bad=bad_items(folds, (one.dim for one in tree.mirrors.values())),
-        nodes=NodesStatus(
-            below=len(tree.mirrors),
-            silent=tuple(tree.silent()[:SILENT_TOLD]),
-            above=root.config.parent,
-            unreached_since_ns=tree.unreached_since_ns(moment),
-            set_back=tree.set_back(moment)[:SILENT_TOLD],
-        ),
+        nodes=_nodes(root, moment),
         forced_items=len(folds.of(Forces)),
         sessions=len(folds.of(SessionFold)),
         sessions_left_out=root.sessions.left_out,
@@ -126,6 +120,17 @@ def status_of(
             FollowerStatus(name=one.hello.follower, lag=root.folded_to.sequence - one.scanned, durable=str(one.durable))
             for one in root.feeds.leader.followers.values()
         ),
+    )
+
+
+def _nodes(root: StatusRoot, moment: Moment) -> NodesStatus:
+    tree = root.tree
+    return NodesStatus(
+        below=len(tree.mirrors),
+        silent=tuple(tree.silent()[:SILENT_TOLD]),
+        above=root.config.parent,
+        unreached_since_ns=tree.unreached_since_ns(moment),
+        set_back=tree.set_back(moment)[:SILENT_TOLD],
     )
 
 

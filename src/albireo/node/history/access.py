@@ -25,7 +25,7 @@ from albireo.node.history.below.folders import nodes_below, roots_of
 from albireo.node.history.errors import HistoryRefused, UnknownItem, UnknownNode
 from albireo.node.history.files import parquet
 from albireo.node.history.files.hot import HotRows
-from albireo.node.history.files.joined import JoinedStores, Store
+from albireo.node.history.files.joined import JoinedStores, NodeStore
 from albireo.node.history.files.store import FOLDER, read_manifest
 from albireo.node.history.files.telling import AS_IT_IS, Telling
 from albireo.node.history.query import StoredHistory
@@ -127,13 +127,13 @@ class HistoryAccess:
         declared = joined.declared if len(stores) > 1 else None
         return StoredHistory(joined.root, joined.manifest, joined.hot(above), declared)
 
-    def _store(self, root: Path, newest: HotRows, *, is_alone: bool) -> Store:
+    def _store(self, root: Path, newest: HotRows, *, is_alone: bool) -> NodeStore:
         """A store, with its items if there are others; one of a node below without a folder is all in memory yet."""
         is_there = root.exists() or root.name == FOLDER
         manifest = read_manifest(root) if is_there else Manifest(node=self._node)
         entries = [] if is_alone else manifest.of_kind(FileKind.ITEMS)
         rows = parquet.read(root, entries, ITEMS.names).to_pylist() if entries else []
-        return Store(root, manifest, DeclaredItems.of_rows(rows).with_news(newest.items))
+        return NodeStore(root, manifest, DeclaredItems.of_rows(rows).with_news(newest.items))
 
     def _roots(self) -> list[Path]:
         """The folders that answer, as far as there are any."""

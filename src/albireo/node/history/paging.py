@@ -30,7 +30,7 @@ from albireo.node.history import cursor
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
 from albireo.node.history.files import hot, parquet
 from albireo.node.history.files.hot import HotContent, HotRows
-from albireo.node.history.files.joined import JoinedStores, Store
+from albireo.node.history.files.joined import JoinedStores, NodeStore
 from albireo.node.history.files.sweep import TAKES_MAX, Place, Streak, place_of, sweep
 from albireo.node.history.hot_answer import arrow_stream
 from albireo.node.history.per_interval import RAW, Aggregation, interval_table
@@ -71,7 +71,7 @@ class AnswerPiece(msgspec.Struct, frozen=True, eq=False):
 class PagedHistory:
     """The pieces that the manifests of a node's stores and views of their hot tails give."""
 
-    def __init__(self, stores: Sequence[Store], contents: Sequence[HotContent]) -> None:
+    def __init__(self, stores: Sequence[NodeStore], contents: Sequence[HotContent]) -> None:
         """
         Args:
             stores: all of the node, the latest one last, with the items by the files; read after `contents` were taken,

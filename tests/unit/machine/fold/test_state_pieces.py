@@ -375,7 +375,7 @@ def test_a_piece_that_is_lost_is_all_that_comes_again() -> None:
     way.begin()
     way.until_level()
     assert len(sent) <= max(sent) + 1 + 4, "the lost piece, what was on its way behind it, and the short one"
-    assert way.verdicts == ["snapshot", "resume"]
+    assert way.verdicts[0] == "snapshot" and {*way.verdicts[1:]} == {"resume"}
     assert readings(way.shown) == readings(way.source)
 
 

@@ -16,7 +16,7 @@ from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.access import HistoryAccess
-from albireo.node.history.files.joined import STORE_SEQUENCES, Store
+from albireo.node.history.files.joined import STORE_SEQUENCES, NodeStore
 from albireo.node.history.paging import PagedHistory
 from albireo.node.history.query import TimeRange
 from albireo.runtime import running
@@ -71,7 +71,7 @@ class Stores:
 
     def paged(self) -> PagedHistory:
         found = self.life.below.of_node(NODE, LOG_ID)
-        stores = [Store(one.store.root, one.store.manifest, one.store.declared) for one in found]
+        stores = [NodeStore(one.store.root, one.store.manifest, one.store.declared) for one in found]
         return PagedHistory(stores, [one.hot.content() for one in found])
 
     def asked(self, question: AnyPieceQuestion) -> pa.Table:

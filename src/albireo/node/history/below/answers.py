@@ -32,7 +32,7 @@ from albireo.node.history.below.folders import node_asked, node_meant
 from albireo.node.history.below.origins import HistoryBelow
 from albireo.node.history.errors import QueryRefused, UnknownNode, refusal_of
 from albireo.node.history.files.hot import HotContent, HotTail
-from albireo.node.history.files.joined import Store
+from albireo.node.history.files.joined import NodeStore
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.hot_answer import hot_answer
 from albireo.node.history.paging import PagedHistory
@@ -163,7 +163,7 @@ def _hot(found: Sequence[tuple[HistoryStore, HotTail]]) -> list[HotTail]:
 
 def _paged(found: Sequence[tuple[HistoryStore, HotTail]], contents: Sequence[HotContent]) -> PagedHistory:
     # Declared items and manifest are replaced, never changed.
-    return PagedHistory([Store(one.root, one.manifest, one.declared) for one, _ in found], contents)
+    return PagedHistory([NodeStore(one.root, one.manifest, one.declared) for one, _ in found], contents)
 
 
 def _with_whole_ids(names: Sequence[str], node: str) -> tuple[str, ...]:

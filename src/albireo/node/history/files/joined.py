@@ -25,7 +25,7 @@ STORE_SEQUENCES: Final = 10**12
 ITEM_ID_MAX: Final = 2**32 - 1
 
 
-class Store(msgspec.Struct, frozen=True, eq=False):
+class NodeStore(msgspec.Struct, frozen=True, eq=False):
     """One store: its folder, its files, its items."""
 
     root: Path
@@ -36,7 +36,7 @@ class Store(msgspec.Struct, frozen=True, eq=False):
 class JoinedStores:
     """All stores of one node, the latest one last. One alone is told as it is."""
 
-    def __init__(self, stores: Sequence[Store]) -> None:
+    def __init__(self, stores: Sequence[NodeStore]) -> None:
         *earlier, last = self._stores = stores
         self.root, self.manifest, self.declared = last.root, last.manifest, last.declared
         self.tellings = [AS_IT_IS] * len(stores)
@@ -84,11 +84,11 @@ class JoinedStores:
         )
 
 
-def _files(store: Store) -> tuple[FileEntry, ...]:
+def _files(store: NodeStore) -> tuple[FileEntry, ...]:
     return (*store.manifest.files, *store.manifest.cut_off)
 
 
-def _told_files(store: Store, telling: Telling) -> Iterator[JoinedFile]:
+def _told_files(store: NodeStore, telling: Telling) -> Iterator[JoinedFile]:
     for entry in _files(store):
         fields = {name: getattr(entry, name) for name in FileEntry.__struct_fields__}
         first, last = entry.first_sequence + telling.shift, entry.last_sequence + telling.shift
