@@ -15,8 +15,8 @@ from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
-from albireo.node.history.files import hot as hot_tail
 from albireo.node.history.files import merging
+from albireo.node.history.files.chunks import samples_table
 from albireo.node.history.files.hot import HotContent, HotRows
 from albireo.node.history.files.joined import NodeStore
 from albireo.node.history.files.store import HistoryStore
@@ -67,7 +67,7 @@ class MemberHistory:
         """The local reader, as `albireo history` has it."""
         content = self.hot.content()
         newest = HotRows(
-            samples=hot_tail.samples_table(content.chunks),
+            samples=samples_table(content.chunks),
             gaps=content.all_gaps,
             items=content.items,
             events=content.events,

@@ -17,7 +17,7 @@ from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem, KnownItem
 from albireo.model.position import Position
 from albireo.model.value import ItemId, Value, ValueType
-from albireo.node.history.files import hot as hot_tail
+from albireo.node.history.files.chunks import samples_table
 from albireo.node.history.files.hot import HotRows, HotTail
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.query import StoredHistory
@@ -260,7 +260,7 @@ class Lives:
         """The files and the hot tail."""
         content = self.hot.content()
         newest = HotRows(
-            samples=hot_tail.samples_table(content.chunks),
+            samples=samples_table(content.chunks),
             gaps=content.all_gaps,
             items=content.items,
             known_to_ns=content.complete_to_ns,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from albireo.codec.delta import TableKey, TablePart
 from albireo.codec.frame import FrameHeader
-from albireo.codec.message import TableKey, TablePart
 from albireo.codec.record import Kind, Stream
 from albireo.machine.feed.viewing import decode_state
 from albireo.machine.fold.state_piece import StatePiece

@@ -20,8 +20,8 @@ from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.value import ItemId, ValueType
-from albireo.node.history.files import hot as hot_tail
 from albireo.node.history.files import merging
+from albireo.node.history.files.chunks import samples_table
 from albireo.node.history.files.hot import HotRows
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.query import StoredHistory, TimeRange
@@ -84,9 +84,7 @@ def recorded(chance: random.Random, tmp_path: Path) -> tuple[StoredHistory, Memo
             outputs = merging.merge_files(store, plan, store.manifest.generation + 1, threading.Event())
             store.replace(merging.inputs_listed(store, plan), outputs, now)
     content = hot.content()
-    newest = HotRows(
-        samples=hot_tail.samples_table(content.chunks), gaps=content.gaps, known_to_ns=content.complete_to_ns
-    )
+    newest = HotRows(samples=samples_table(content.chunks), gaps=content.gaps, known_to_ns=content.complete_to_ns)
     return StoredHistory(store.root, store.manifest, newest), log, holes
 
 

@@ -13,8 +13,9 @@ from albireo.machine.history.aggregate import PARTIAL_COLUMNS, merge, partials_o
 from albireo.model.instant import SECOND
 from albireo.model.position import Position
 from albireo.model.value import Value, ValueType
-from albireo.node.history.files import hot, parquet
-from albireo.node.history.files.hot import HotTail, samples_table
+from albireo.node.history.files import parquet
+from albireo.node.history.files.chunks import NULLS_AT_ONCE, samples_table
+from albireo.node.history.files.hot import HotTail
 from albireo.node.history.hot_answer import hot_answer
 from tests.parts.history import DAY_ZERO, MemoryLog, fill
 
@@ -66,7 +67,7 @@ def test_rows_by_the_hundred_thousand_are_the_same_in_pieces() -> None:
     table = samples_table(tail_of(log).content().chunks)
     assert len(table) == 3 * count + 3 > parquet.BLOCK_ROWS
     assert table.column("item_id").to_numpy().tolist() == [1] * 3 + [2] * 3 * count
-    assert table.column("value_str").null_count == len(table) > hot.NULLS_AT_ONCE
+    assert table.column("value_str").null_count == len(table) > NULLS_AT_ONCE
     assert table.column("value_i64").null_count == 3 * count
     whole = partials_of(parquet.rows_from(table), BUCKET_NS)
     parts = [partials_of(parquet.rows_from(block), BUCKET_NS) for block in parquet.blocks(table)]

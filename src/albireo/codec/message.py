@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from albireo.codec.bounds import MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
+from albireo.codec.delta import StateCursor, StateDelta, TablePart
 from albireo.codec.errors import DecodeError
 from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, PeerMessage, RangeSent, VoteMessage
 from albireo.codec.register_block import RegisterMessage
@@ -229,28 +230,6 @@ class FeedMessage(Message, frozen=True, kw_only=True):
     channel: bounded.Register = 0
 
 
-TableKey = bounded.Count | bounded.Name
-
-
-class StateCursor(msgspec.Struct, frozen=True, array_like=True):
-    """How far the pieces of a delta have gone (machine/fold/state_piece.py)."""
-
-    stage: bounded.Count = 0
-    at: TableKey | None = None
-    """Last row, or key, that went; None: none did."""
-
-
-class StateDelta(msgspec.Struct, frozen=True, array_like=True):
-    """A delta of which a follower has the first pieces."""
-
-    position: Position
-    """Position to which it leads."""
-    pieces: bounded.Count
-    after: StateCursor
-    is_whole: bool
-    """It has the whole state, not only what changed since the follower's position."""
-
-
 class FeedHello(FeedMessage, frozen=True, tag="feed_hello"):
     """The follower says what it has and what it wants. `in_pieces`: it takes long deltas of a state, and
     large frames of a log, in pieces."""
@@ -308,15 +287,6 @@ class FeedData(FeedMessage, frozen=True, tag="feed_data"):
 
 TABLES_MAX: Final = 64
 """Most tables of one state."""
-
-
-class TablePart(msgspec.Struct, frozen=True, array_like=True):
-    """Changes of one table (machine/table)."""
-
-    rows: msgspec.Raw
-    """Rows that came or changed, each in the shape of its table; only who knows the table looks into them."""
-    gone: Annotated[tuple[TableKey, ...], Meta(max_length=ENTRIES_MAX)] = ()
-    """Keys of rows that are not there any more."""
 
 
 class FeedState(FeedMessage, frozen=True, tag="feed_state"):

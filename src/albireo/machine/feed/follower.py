@@ -27,7 +27,8 @@ from typing import Final, assert_never
 
 import msgspec
 
-from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState, StateDelta
+from albireo.codec.delta import StateDelta
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedData, FeedHello, FeedState
 from albireo.machine.feed.window import FeedWindow
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import BEGINNING, EpochHistory, Position

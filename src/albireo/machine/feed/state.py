@@ -22,7 +22,8 @@ from typing import Final
 import msgspec
 
 from albireo.codec import message as codec
-from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello, StateCursor
+from albireo.codec.delta import StateCursor
+from albireo.codec.message import FeedAck, FeedAlive, FeedAnswer, FeedHello
 from albireo.machine.feed.beat import Beat
 from albireo.machine.feed.credit import Credit
 from albireo.machine.feed.leader import FOLLOWERS_MAX, GONE_NS, LogFacts, bad_follower, crowded

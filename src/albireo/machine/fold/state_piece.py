@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from albireo.codec import samples
-from albireo.codec.message import FeedState, StateCursor, TablePart
+from albireo.codec.delta import StateCursor, TablePart
+from albireo.codec.message import FeedState
 from albireo.machine.fold.items.dim import Dim, Rows
 from albireo.machine.fold.items.live import VACANT
 from albireo.machine.table.told import AnyTable, cut_table

@@ -5,8 +5,9 @@ from typing import Any, Final, Generic
 
 import msgspec
 
+from albireo.codec.delta import TableKey, TablePart
 from albireo.codec.errors import DecodeError
-from albireo.codec.message import FeedState, TableKey, TablePart
+from albireo.codec.message import FeedState
 from albireo.machine.table.shape import K, R, TableShape
 from albireo.machine.table.table import Table
 

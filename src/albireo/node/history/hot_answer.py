@@ -8,7 +8,7 @@ import pyarrow as pa
 from albireo.codec.questions.history import HotQuestion
 from albireo.machine.history.declared import Row
 from albireo.node.history.errors import QueryRefused
-from albireo.node.history.files import hot
+from albireo.node.history.files.chunks import samples_table
 from albireo.node.history.files.hot import HotContent
 
 HOT_ANSWER_ROWS_MAX: Final = 200_000
@@ -21,7 +21,7 @@ def hot_answer(content: HotContent, wanted: HotQuestion) -> tuple[bytes, Row]:
     Raises:
         QueryRefused: more than HOT_ANSWER_ROWS_MAX rows.
     """
-    table = hot.samples_table(content.chunks, wanted.item_ids or None)
+    table = samples_table(content.chunks, wanted.item_ids or None)
     source_ns = table.column("source_ns").to_numpy()
     table = table.filter(pa.array((source_ns >= wanted.from_ns) & (source_ns < wanted.to_ns)))
     if len(table) > HOT_ANSWER_ROWS_MAX:

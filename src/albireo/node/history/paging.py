@@ -28,7 +28,8 @@ from albireo.machine.history.aggregate import TIME_LIMIT_NS
 from albireo.machine.history.declared import Row
 from albireo.node.history import cursor
 from albireo.node.history.errors import QueryRefused, TooManyRows, UnknownItem
-from albireo.node.history.files import hot, parquet
+from albireo.node.history.files import parquet
+from albireo.node.history.files.chunks import samples_table
 from albireo.node.history.files.hot import HotContent, HotRows
 from albireo.node.history.files.joined import JoinedStores, NodeStore
 from albireo.node.history.files.sweep import TAKES_MAX, Place, Streak, place_of, sweep
@@ -135,7 +136,7 @@ class PagedHistory:
         """A reader that sees the hot tail of these items."""
         tails = [
             HotRows(
-                samples=hot.samples_table(content.chunks, telling.own(item_ids)),
+                samples=samples_table(content.chunks, telling.own(item_ids)),
                 gaps=content.all_gaps,
                 events=content.events,
                 known_to_ns=content.complete_to_ns,

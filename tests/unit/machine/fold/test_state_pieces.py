@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from albireo.codec import samples
-from albireo.codec.message import FeedAnswer, FeedHello, FeedState, StateCursor, StateDelta, encode
+from albireo.codec.delta import StateCursor, StateDelta
+from albireo.codec.message import FeedAnswer, FeedHello, FeedState, encode
 from albireo.machine.feed.follower import (
     Deliver,
     Digested,

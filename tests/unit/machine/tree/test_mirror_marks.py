@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albireo.codec import samples
-from albireo.codec.message import FeedState, StateCursor
+from albireo.codec.delta import StateCursor
+from albireo.codec.message import FeedState
 from albireo.machine.tree.mirror import NodeMirror
 from albireo.model import quality as q
 from albireo.model.item import DataItem, KnownItem

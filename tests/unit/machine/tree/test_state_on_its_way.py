@@ -5,7 +5,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from albireo.codec.message import FeedAlive, FeedAnswer, FeedHello, FeedState, StateCursor, StateDelta
+from albireo.codec.delta import StateCursor, StateDelta
+from albireo.codec.message import FeedAlive, FeedAnswer, FeedHello, FeedState
 from albireo.machine.tree.mirror import HISTORY
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, Instant, TimePassed

@@ -39,7 +39,8 @@ from albireo.model.item import Condition, DataItem
 from albireo.model.position import Position
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.errors import HistoryDamaged, QueryRefused
-from albireo.node.history.files.hot import HotRows, HotTail, samples_table
+from albireo.node.history.files.chunks import samples_table
+from albireo.node.history.files.hot import HotRows, HotTail
 from albireo.node.history.files.store import RETIRED_GRACE_NS, HistoryStore, read_manifest
 from albireo.node.history.query import StoredHistory, TimeRange
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of, listed_files_are_there, stored, stored_rows

@@ -14,7 +14,7 @@ from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem, KnownItem
 from albireo.model.value import ItemId, ValueType
-from albireo.node.history.files import hot as hot_tail
+from albireo.node.history.files.chunks import samples_table
 from albireo.node.history.files.hot import HotRows
 from albireo.node.history.files.store import HistoryStore
 from albireo.node.history.per_interval import Aggregation, interval_table
@@ -48,7 +48,7 @@ def read(tmp_path: Path, log: MemoryLog, *, is_sealed: bool = True) -> StoredHis
         return StoredHistory(store.root, store.manifest)
     content = hot.content()
     newest = HotRows(
-        samples=hot_tail.samples_table(content.chunks),
+        samples=samples_table(content.chunks),
         gaps=content.gaps,
         items=content.items,
         known_to_ns=content.complete_to_ns,

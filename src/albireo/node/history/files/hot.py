@@ -5,14 +5,13 @@ exactly these once they are durable. Nothing is copied per sample: a chunk's col
 that came over the link. Frames at or below the last position are ignored, so a repeat can't double a row.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from albireo.codec import samples
 from albireo.codec.errors import DecodeError
@@ -34,32 +33,13 @@ from albireo.codec.record import (
 from albireo.machine.history.declared import WHOLE_NODE, DeclaredItems, Row, end_row, item_row
 from albireo.model.item import KnownItem
 from albireo.model.position import Position
-from albireo.model.samples import SampleBatch, Strings
-from albireo.model.value import ValueType
-from albireo.node.history.files import parquet
-from albireo.node.history.files.pieces import sorted_rows
+from albireo.node.history.files.chunks import Chunk, behind
 from albireo.node.history.rows import act_row, case_row, event, gap_row, hole_row
 
-NULLS_AT_ONCE: Final = 32_768
-TEXTS_MIN: Final = 1024
-"""Mean number of strings in a chunk from which each chunk stays a piece: pieces cost readers and senders time."""
 ID_BYTES: Final = 8
 """Memory of one item that a gap names: the gaps of a source share them."""
 ROW_BYTES: Final = 256
 """Rough memory of one gap or event, which counts against the bound."""
-
-
-class Chunk(msgspec.Struct, frozen=True, eq=False):
-    """The samples of one frame."""
-
-    batch: SampleBatch
-    epoch: int
-    first_sequence: int
-    day: str
-
-    @property
-    def last_sequence(self) -> int:
-        return self.first_sequence + len(self.batch) - 1
 
 
 class HotContent(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -302,7 +282,7 @@ class HotTail:
             HotContent(
                 position=self.position,
                 complete_to_ns=self.complete_to_ns,
-                chunks=[_behind(fork, one) for one in self._chunks if one.last_sequence > fork],
+                chunks=[behind(fork, one) for one in self._chunks if one.last_sequence > fork],
                 gaps=[one for one in self._gaps if _is_above(one, fork)],
                 events=[one for one in self._events if _is_above(one, fork)],
             )
@@ -374,13 +354,6 @@ class HotTail:
         self.size_bytes += ID_BYTES * named
 
 
-def _behind(sequence: int, chunk: Chunk) -> Chunk:
-    """The rows of a chunk behind a sequence."""
-    first = max(0, sequence + 1 - chunk.first_sequence)
-    batch = chunk.batch.take(np.arange(first, len(chunk.batch)))
-    return msgspec.structs.replace(chunk, batch=batch, first_sequence=chunk.first_sequence + first)
-
-
 def _is_above(row: Row, sequence: int) -> bool:
     own = row["sequence"]
     return isinstance(own, int) and own > sequence and row.get("action") != "log_forked"
@@ -389,83 +362,3 @@ def _is_above(row: Row, sequence: int) -> bool:
 def _without(rows: Sequence[Any], sealed: Sequence[Any]) -> list[Any]:
     gone = {id(one) for one in sealed}
     return [one for one in rows if id(one) not in gone]
-
-
-class _Part(msgspec.Struct, frozen=True, eq=False):
-    """The wanted rows of one chunk."""
-
-    epoch: int
-    batch: SampleBatch
-    sequence: NDArray[np.int64]
-
-
-def samples_table(chunks: Iterable[Chunk], item_ids: Sequence[int] | None = None) -> pa.Table:
-    """The rows of `chunks` as they are stored: sorted by item, source time, sequence.
-
-    Args:
-        item_ids: only these items.
-    """
-    groups: dict[ValueType, list[_Part]] = {}
-    for chunk in sorted((one for one in chunks if len(one.batch)), key=_begin):  # Rows of an item stand together then.
-        batch = chunk.batch
-        sequence = np.arange(chunk.first_sequence, chunk.first_sequence + len(batch))
-        if item_ids is not None:
-            rows = np.flatnonzero(np.isin(batch.item_id, item_ids))
-            if len(rows) == 0:
-                continue
-            batch, sequence = batch.take(rows), sequence[rows]
-        groups.setdefault(batch.value_type, []).append(_Part(chunk.epoch, batch, sequence))
-    if not groups:
-        return SAMPLES.empty_table()
-    tables = [_typed_table(value_type, group) for value_type, group in groups.items()]
-    return sorted_rows(pa.concat_tables(tables), ("item_id", "source_ns", "sequence"))
-
-
-def _begin(chunk: Chunk) -> tuple[int, int, int]:
-    return int(chunk.batch.item_id[0]), int(chunk.batch.source_ns[0]), chunk.first_sequence
-
-
-def _typed_table(value_type: ValueType, group: Sequence[_Part]) -> pa.Table:
-    batches = [part.batch for part in group]
-    count = sum(len(batch) for batch in batches)
-    values: dict[str, Any] = {
-        name: _nulls(count, SAMPLES.field(name).type) for name in ("value_f64", "value_i64", "value_str")
-    }
-    if value_type is ValueType.STRING:
-        parts = [_strings(batch.value) for batch in batches if isinstance(batch.value, Strings)]
-        are_long = count >= TEXTS_MIN * len(parts)
-        values["value_str"] = pa.chunked_array(parts) if are_long else pa.concat_arrays(parts)
-    else:
-        is_float = value_type is ValueType.FLOAT64
-        column = np.concatenate([batch.value for batch in batches if not isinstance(batch.value, Strings)])
-        values["value_f64" if is_float else "value_i64"] = parquet.array(
-            column.astype(np.float64 if is_float else np.int64, copy=False)
-        )
-
-    def joined(name: str) -> "pa.Array[Any]":
-        return parquet.array(np.concatenate([getattr(batch, name) for batch in batches], dtype=np.int64))
-
-    return pa.table(
-        {
-            "item_id": joined("item_id"),
-            "source_ns": joined("source_ns"),
-            "node_ns": joined("node_ns"),
-            **values,
-            "quality": joined("quality"),
-            "epoch": parquet.array(np.repeat([part.epoch for part in group], [len(batch) for batch in batches])),
-            "sequence": parquet.array(np.concatenate([part.sequence for part in group])),
-        },
-        schema=SAMPLES,
-    )
-
-
-def _nulls(count: int, kind: pa.DataType) -> "pa.ChunkedArray[Any]":
-    """`count` nulls as one piece over and over, which takes no memory."""
-    whole, rest = divmod(count, NULLS_AT_ONCE)
-    piece: pa.Array[Any] = pa.nulls(NULLS_AT_ONCE if whole else rest, kind)  # type: ignore[call-overload]  # by class
-    return pa.chunked_array([*(piece for _ in range(whole)), piece.slice(0, rest)])
-
-
-def _strings(column: Strings) -> pa.StringArray:
-    offsets = pa.py_buffer(column.offsets.astype(np.int32).tobytes())
-    return pa.StringArray.from_buffers(len(column), offsets, pa.py_buffer(column.data))

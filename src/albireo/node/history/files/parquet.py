@@ -250,11 +250,9 @@ def item_groups(root: Path, entry: FileEntry, columns: Sequence[str], wanted: Wa
     """
     telling = telling_of(entry)
     wanted = msgspec.structs.replace(wanted, item_ids=telling.own(wanted.item_ids))
-    if not wanted.item_ids:
-        return
-    (item_id,) = wanted.item_ids
     with open_file(root, entry) as file:
         for group in _groups(file.metadata, wanted):
+            (item_id,) = wanted.item_ids
             yield telling.table(_of_item(_read_groups(file, entry.path, [group], columns), item_id, wanted))
 
 
@@ -264,8 +262,7 @@ def groups_behind(root: Path, entry: FileEntry, columns: Sequence[str], key: str
     Raises:
         HistoryDamaged: the file is missing or unreadable.
     """
-    telling = telling_of(entry)
-    value -= telling.shift
+    telling, value = telling_of(entry), value - telling_of(entry).shift
     with open_file(root, entry) as file:
         index = file.metadata.schema.names.index(key)
         for group in range(file.metadata.num_row_groups):

@@ -53,7 +53,7 @@ from albireo.model.instant import SECOND
 from albireo.model.position import EpochEntry
 from albireo.node.history import rows as rows_of
 from albireo.node.history.errors import HistoryDamaged, HoleGone, MergeAbandoned
-from albireo.node.history.files import hot as content_of
+from albireo.node.history.files import chunks as chunks_of
 from albireo.node.history.files import parquet
 from albireo.node.history.files.branches import BranchCutter, CutFiles, holes_behind
 from albireo.node.history.files.entries import entry_of
@@ -163,17 +163,14 @@ class HistoryStore:
         left, rests = holes_behind(self.manifest.holes, content.forks)
         holes = [self._placed(hole) for hole in (*rests, *content.holes)]
         entries: list[FileEntry] = []
-        left_behind: list[FileEntry] = []
         cutter = BranchCutter(self.root, self._files, self.make_folder, next(self.numbers))
         try:
             self._begin(now_ns)
             for entry in chain(self._write_content(content, declared), self._write_gaps(holes)):
                 entries.append(msgspec.structs.replace(entry, log_id=log_id))  # noqa: PERF401  # Kept when it fails.
-            for one in content.left:
-                left_behind += self._write_content(one, self.declared)
-            cut = self._cut(cutter, content.forks)
+            cut = self._cut(cutter, content)
         except OSError:
-            self.discard([*entries, *left_behind, *cutter.made])
+            self.discard([*entries, *cutter.made])
             raise
         entries += cut.living
         manifest, cut_gaps = self.manifest, self._gap_files(set(self.manifest.holes) - set(left))
@@ -187,11 +184,11 @@ class HistoryStore:
             files=(*(entry for entry in manifest.files if entry not in gone), *entries),
             retired=(*manifest.retired, *(Retired(path=entry.path, since_ns=now_ns) for entry in gone)),
             holes=(*left, *holes),
-            cut_off=(*manifest.cut_off, *cut.dead, *left_behind),
+            cut_off=(*manifest.cut_off, *cut.dead),
             filled=manifest.filled + bool(cut.gone or cut_gaps),
             enclosed=enclosed,
         )
-        self._replace_manifest(changed, [*entries, *cut.dead, *left_behind], now_ns)
+        self._replace_manifest(changed, [*entries, *cut.dead], now_ns)
         self.declared = declared
         return self.manifest
 
@@ -200,12 +197,19 @@ class HistoryStore:
         if not self.manifest.generation:
             self._replace_manifest(self.manifest, [], now_ns)
 
-    def _cut(self, cutter: BranchCutter, forks: Sequence[int]) -> CutFiles:
-        """Take the rows of branches that the log left out of the files. Gaps of holes are no records of a log."""
-        if not forks:
+    def _cut(self, cutter: BranchCutter, content: HotContent) -> CutFiles:
+        """Take the rows of branches that the log left out of the files, and write those that were in none yet.
+
+        Gaps of holes are no records of a log.
+        """
+        if not content.forks:
             return CutFiles()
         of_holes = {hole.gap for hole in self.manifest.holes}
-        return cutter.cut([one for one in self.manifest.files if one.path not in of_holes], min(forks))
+        cut = cutter.cut([one for one in self.manifest.files if one.path not in of_holes], min(content.forks))
+        before = len(cutter.made)
+        for left in content.left:
+            cutter.made.extend(self._write_content(left, self.declared))
+        return msgspec.structs.replace(cut, dead=(*cut.dead, *cutter.made[before:]))
 
     def replace(self, inputs: Sequence[FileEntry], outputs: Sequence[FileEntry], now_ns: int) -> Manifest:
         """List `outputs` (already durable) instead of `inputs`.
@@ -294,11 +298,11 @@ class HistoryStore:
 
     def _write_content(self, content: HotContent, declared: DeclaredItems) -> Iterator[FileEntry]:
         generation = next(self.numbers)
-        days: dict[str, list[content_of.Chunk]] = {}
+        days: dict[str, list[chunks_of.Chunk]] = {}
         for chunk in content.chunks:
             days.setdefault(chunk.day, []).append(chunk)
         for day, chunks in days.items():
-            yield from self._write_samples(day, content_of.samples_table(chunks), content, generation)
+            yield from self._write_samples(day, chunks_of.samples_table(chunks), content, generation)
         yield from self._write_rows(FileKind.GAPS, content.gaps, content, generation)
         yield from self._write_rows(FileKind.EVENTS, content.events, content, generation)
         if declared is not self.declared:
