@@ -339,6 +339,8 @@ class FeedAlive(FeedMessage, frozen=True, tag="feed_alive"):
     end: Position
     sent: Position = Position()
     """Last position sent to this follower; a follower that is not there yet has missed something."""
+    pieces: bounded.Count = 0
+    """Pieces sent of the delta behind `sent`."""
     scanned: bounded.Count = 0
     """Sequence up to which everything was sent, or is not wanted."""
 

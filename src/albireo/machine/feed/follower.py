@@ -253,14 +253,14 @@ class Follower:
                     return [Noted("stale_epoch", f"alive of epoch {message.epoch}")]
                 self.committed = message.committed
                 self._is_level = message.sent <= self.position and message.scanned >= message.committed.sequence
-                return self._alive(message.sent, now) if self.phase is FollowPhase.FOLLOWING else []
+                return self._alive(message.sent, message.pieces, now) if self.phase is FollowPhase.FOLLOWING else []
             case FeedData() | FeedState():
                 return self._data(message, size_bytes, now)
             case _:
                 assert_never(message)
 
-    def _alive(self, sent: Position, now: Instant) -> list[Effect]:
-        if sent > self.position:
+    def _alive(self, sent: Position, pieces: int, now: Instant) -> list[Effect]:
+        if (sent, pieces) > (self.position, 0 if self._delta is None else self._delta.pieces):
             return self._missed(sent, now)
         self._ask_at = Instant(now + (self.config.silence_ns or SILENCE_NS))
         return [self._ack()]  # An acknowledgement can get lost too, and credit with it.

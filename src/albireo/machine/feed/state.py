@@ -166,7 +166,8 @@ class StateFeed:
                 del self._viewers[gone]
             for to, viewer in ((to, self._viewers[to]) for to in told if to in self._viewers):
                 alive = FeedAlive(epoch=epoch, is_acting=is_acting, committed=committed, end=end, sent=viewer.previous)
-                turn.send(to, alive)
+                pieces = 0 if viewer.delta is None else viewer.delta.number
+                turn.send(to, msgspec.structs.replace(alive, pieces=pieces))
         return spent
 
     def _begin_round(self, committed: Position, now: Instant) -> None:

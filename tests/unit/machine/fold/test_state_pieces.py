@@ -361,8 +361,10 @@ def test_a_long_change_goes_on_so_too_and_what_changed_meanwhile_follows() -> No
     assert readings(way.shown) == readings(way.source)
 
 
-def test_a_piece_that_is_lost_is_all_that_comes_again() -> None:
-    way, sent, lost = Way(wide(), capacity_bytes=3 * PIECE_BYTES), [], iter(range(10_000))
+@pytest.mark.parametrize("capacity_bytes", [1, PIECE_BYTES, 3 * PIECE_BYTES])
+def test_a_piece_that_is_lost_is_all_that_comes_again(capacity_bytes: int) -> None:
+    """Also if nothing comes behind it, because it took all the credit: the next life sign says what was sent."""
+    way, sent, lost = Way(wide(), capacity_bytes), [], iter(range(10_000))
     pass_on = way.follower.step
 
     def lossy(event: Event, now: Instant) -> list[Effect]:
