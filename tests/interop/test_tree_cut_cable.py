@@ -10,15 +10,14 @@ import msgspec
 import pytest
 
 from albireo.client import connect
-from albireo.drill.relay import Relay
 from albireo.model import quality as q
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
+from tests.parts.cable import behind_a_cable, is_heard
 from tests.parts.core_pair import aside
 from tests.parts.lone import asked_until
-from tests.parts.port import free_ports
-from tests.parts.tree import TreeNode, only, tree_of
+from tests.parts.tree import tree_of
 from tests.parts.tree_links import has_all, read
 from tests.parts.tree_orders import NORTH, ROOT, device, up
 from tests.parts.waiting import PATIENCE_S, awaited
@@ -27,22 +26,6 @@ pytestmark = pytest.mark.slow
 
 ORDERS = 24
 CO = DataItem(name="co", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=50.0))
-
-
-def behind_a_cable(nodes: dict[str, TreeNode]) -> Relay:
-    """The relay by which the site dials its parent from now on; not begun."""
-    root, north = nodes[ROOT], nodes[NORTH]
-    (port,) = free_ports(1)
-    uplink = north.arguments.uplink
-    assert uplink is not None
-    uplink = msgspec.structs.replace(uplink, endpoints={ROOT: f"tcp://127.0.0.1:{port}"})
-    north.arguments = msgspec.structs.replace(north.arguments, uplink=uplink)
-    return Relay(port, int(root.endpoint.rpartition(":")[2]))
-
-
-def is_heard(node: TreeNode, below: str, wanted: bool) -> None:
-    with node.program() as program:
-        asked_until(program, lambda rows: (only(rows, below)["stale_since_ns"] is None) is wanted, "tree")
 
 
 def test_orders_over_a_flapping_cable_are_each_written_once_or_never(tmp_path: Path) -> None:

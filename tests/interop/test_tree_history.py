@@ -1,7 +1,6 @@
 """Real nodes of a tree: what a site recorded is asked for at the root by its name, live, sealed and after restarts."""
 
 import asyncio
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,54 +9,28 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import cli
-from albireo.model import quality as q
 from albireo.node.history.actor import Historian
-from albireo.runtime.clock import wall_ns
 from tests.parts.core_pair import aside
-from tests.parts.history import Sample, iso, stored_rows
-from tests.parts.lone import asked_until
+from tests.parts.history import stored_rows
 from tests.parts.tree import TreeNode, tree_of
+from tests.parts.tree_history import (
+    BEGIN,
+    NORTH,
+    PUMP,
+    RANGE,
+    ROOT,
+    SPAN_NS,
+    has_all,
+    home,
+    places,
+    rows_of,
+    told,
+    values,
+)
 
 pytestmark = pytest.mark.slow
 
-ROOT, NORTH, PUMP = "root", "root/north", "root/north/pump"
-BEGIN = wall_ns() // 1_000_000_000 * 1_000_000_000 - 60_000_000_000
-SPAN_NS = 1_000_000_000
-RANGE = ["--from", iso(BEGIN)]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-
-def rows_of(count: int, first: int = 0) -> list[Sample]:
-    return [(0, BEGIN + (first + n) * 1_000_000, float(first + n), q.GOOD) for n in range(count)]
-
-
-def told(*arguments: str) -> Any:
-    result = CliRunner().invoke(cli, [*arguments, "--json"])
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout.splitlines()[-1])
-
-
-def places(node: TreeNode) -> list[list[str]]:
-    """Ways to ask a node: on its machine, and from elsewhere."""
-    return [["--data", str(node.data)], ["--at", node.endpoint]]
-
-
-def values(name: str, place: list[str]) -> list[float]:
-    answer = told("history", name, "--aggregate", "raw", *RANGE, *place)
-    assert answer["item"] == name
-    return [row["value"] for row in answer["rows"]]
-
-
-def has_all(above: TreeNode, node: str, count: int) -> None:
-    """The history above has all values of the node."""
-    wanted = {"names": (f"{node}:co",), "from_ns": BEGIN, "to_ns": BEGIN + SPAN_NS}
-    with above.program() as program:
-        asked_until(program, lambda found: found["rows"] == count, "history_piece", "history", **wanted)
+__all__ = ["home"]
 
 
 def test_items_of_two_levels_below_are_asked_for_at_the_root(tmp_path: Path) -> None:

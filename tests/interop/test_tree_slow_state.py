@@ -13,7 +13,7 @@ from albireo.drill.relay import CableSpec, Relay
 from albireo.model import quality as q
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
-from tests.interop.test_tree_cut_cable import behind_a_cable, is_heard
+from tests.parts.cable import behind_a_cable, is_heard
 from tests.parts.core_pair import aside
 from tests.parts.tree import TreeNode, only, tree_of
 from tests.parts.tree_orders import NORTH, ROOT

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from albireo.node.history.actor import Historian
-from tests.interop.test_tree_history import NORTH, ROOT, has_all, home, places, rows_of, told, values
 from tests.parts.core_pair import aside
 from tests.parts.tree import TreeNode, tree_of
+from tests.parts.tree_history import NORTH, ROOT, has_all, home, places, rows_of, told, values
 
 pytestmark = pytest.mark.slow
 __all__ = ["home"]

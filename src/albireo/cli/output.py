@@ -17,6 +17,7 @@ import contextlib
 import functools
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from enum import IntEnum
@@ -229,7 +230,8 @@ def show_table(table: TextTable) -> None:
 @contextlib.contextmanager
 def until_interrupted(is_endless: bool) -> Iterator[None]:
     """Take Ctrl-C, SIGTERM and SIGHUP for the end of an endless command, not for a failure."""
-    heard = [one for one in STOP_SIGNALS if is_endless and signal.getsignal(one) is not signal.SIG_IGN]  # nohup
+    takes_signals = is_endless and threading.current_thread() is threading.main_thread()
+    heard = [one for one in STOP_SIGNALS if takes_signals and signal.getsignal(one) is not signal.SIG_IGN]  # nohup
     before = [(one, signal.signal(one, signal.default_int_handler)) for one in heard]
     try:
         yield

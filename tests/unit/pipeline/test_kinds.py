@@ -57,7 +57,7 @@ def rows_of(out: Path, name: str, item_id: int) -> list[dict[str, Any]]:
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The tables made in two passes, the second of which brings the other kinds, and in one."""
     folder = tmp_path_factory.mktemp("kinds")
-    (folder / "data" / "log").mkdir(parents=True)
+    (folder / "data" / "log" / "segments").mkdir(parents=True)
     writer = HistoryWriter(folder / "data" / FOLDER)
     publish(writer, FIRST, [POWER[0], MODE[0], *OTHER], DAY0 + 10 * MINUTE)
     run(writer.directory, folder / "twice", session=spark)
