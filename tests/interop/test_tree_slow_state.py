@@ -38,6 +38,13 @@ def values(first: float) -> list[tuple[int, int, float, int]]:
     return [(n, 5, first + n, q.GOOD) for n in range(COUNT)]
 
 
+def is_shown(root: TreeNode) -> bool:
+    """The site is heard, and all its items are known."""
+    with root.program() as program:
+        row = only(program.result("tree"), NORTH)
+    return bool(row["items"] >= COUNT and row["stale_since_ns"] is None)
+
+
 def play(relay: Relay, root: TreeNode, north: TreeNode, story: Callable[[], None]) -> None:
     async def world() -> None:
         async with root.core_up(), north.core_up():
@@ -70,6 +77,7 @@ def test_pieces_of_a_long_change_are_not_good_before_the_node_counts_as_heard_an
 
     def story() -> None:
         north.produce(values(0.0), items=ITEMS)
+        awaited(partial(is_shown, root))
         awaited(look, lambda seen: seen[0] and seen[1:3] == (q.GOOD, 0.0))
         relay.carry_out(relay.cut())
         is_heard(root, NORTH, False)
@@ -78,11 +86,11 @@ def test_pieces_of_a_long_change_are_not_good_before_the_node_counts_as_heard_an
         relay.carry_out(relay.mend())
         seen: list[tuple[bool, int, float | None, int]] = []
 
-        def is_shown(one: tuple[bool, int, float | None, int]) -> bool:
+        def is_good(one: tuple[bool, int, float | None, int]) -> bool:
             seen.append(one)
             return one[0] and one[1:3] == (q.GOOD, 1.0)
 
-        awaited(look, is_shown)
+        awaited(look, is_good)
         assert not [one for one in seen if one[1] == q.GOOD and not one[0]]
         assert all(cases == 1 for _, _, value, cases in seen if value == 1.0), "the case is there with the value"
 
@@ -96,19 +104,14 @@ def test_a_site_whose_cable_is_cut_again_and_again_is_shown_all_the_same(tmp_pat
     relay = slow(behind_a_cable(nodes))
     cuts = 0
 
-    def shown() -> bool:
-        with root.program() as program:
-            rows = program.result("tree")
-        return only(rows, NORTH)["items"] >= COUNT and only(rows, NORTH)["stale_since_ns"] is None
-
     def is_shown_by(at: float) -> bool:
-        return shown() or time.monotonic() > at
+        return is_shown(root) or time.monotonic() > at
 
     def story() -> None:
         nonlocal cuts
         north.produce(values(0.0), items=ITEMS)
         ends = time.monotonic() + PATIENCE_S
-        while not shown():
+        while not is_shown(root):
             assert time.monotonic() < ends, f"not shown after {cuts} cuts"
             awaited(partial(is_shown_by, time.monotonic() + 6.0))
             relay.carry_out(relay.cut())
