@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from albireo.client.readable import typed
@@ -28,8 +28,8 @@ from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
 
 END: Final = DAY_ZERO + 480 * SECOND
 SPAN: Final = TimeRange(DAY_ZERO, END)
-Row = tuple[int, Value, ValueType, str]
-"""Source time, value, type and unit."""
+Row = tuple[int, Value, ValueType, str, int]
+"""Source time, value, type, unit, and number of changes of either before it: a unit that came back is another one."""
 
 TYPES: Final = st.sampled_from(list(ValueType))
 STEPS: Final = st.lists(
@@ -48,7 +48,7 @@ class Life:
 
     def __init__(self, data: Path) -> None:
         self.data, self.log, self.rows = data, MemoryLog(), list[Row]()
-        self.value_type, self.unit = ValueType.FLOAT64, "kW"
+        self.value_type, self.unit, self.changes = ValueType.FLOAT64, "kW", 0
         self.declare()
 
     def declare(self) -> None:
@@ -60,6 +60,7 @@ class Life:
     def step(self, what: str, one: Any, other: Any) -> None:
         match what:
             case "declare":
+                self.changes += (self.value_type, self.unit) != (one, other)
                 self.value_type, self.unit = one, other
                 self.declare()
             case "seal":
@@ -69,7 +70,7 @@ class Life:
                 at_ns = DAY_ZERO + one * SECOND
                 # A program's clock is a year behind: its times are of before all declarations.
                 self.log.samples([(1, at_ns, value, int(q.GOOD))], DAY_ZERO - 365 * 86_400 * SECOND, self.value_type)
-                self.rows.append((at_ns, value, self.value_type, self.unit))
+                self.rows.append((at_ns, value, self.value_type, self.unit, self.changes))
 
     def open(self) -> HistoryStore:
         store, _ = HistoryStore.open(self.data, "root")
@@ -140,6 +141,15 @@ def test_every_row_is_told_as_it_was_recorded(steps: list[tuple[str, Any, Any]])
         assert told == [(row[0], row[1], type(row[1]), row[3]) for row in in_order(life.rows)]
 
 
+@example(
+    steps=[
+        ("sample", 0, 5),
+        ("declare", ValueType.FLOAT64, ""),
+        ("declare", ValueType.FLOAT64, "kW"),
+        ("sample", 30, 5),
+    ],
+    only_raw=False,
+)
 @given(steps=STEPS, only_raw=st.booleans())
 def test_no_number_is_made_of_values_of_two_kinds(steps: list[tuple[str, Any, Any]], only_raw: bool) -> None:
     with TemporaryDirectory() as folder:
