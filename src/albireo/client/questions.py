@@ -314,9 +314,11 @@ class Questions:
         one = self._waiting.get(message.request_id) if isinstance(message, Ask) else None
         if one is None or EXPIRES not in one.request.arguments:
             return message
-        given = msgspec.msgpack.decode(one.arguments)
         spent_ms = (boot_ns() - one.asked_at) // MS
-        if not isinstance(given[EXPIRES], int) or spent_ms <= 0 or given[EXPIRES] <= 0:
+        if spent_ms <= 0:
+            return message
+        given = msgspec.msgpack.decode(one.arguments)
+        if not isinstance(given[EXPIRES], int) or given[EXPIRES] <= 0:
             return message
         return msgspec.structs.replace(message, arguments=given | {EXPIRES: max(1, given[EXPIRES] - spent_ms)})
 

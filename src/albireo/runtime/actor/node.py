@@ -49,9 +49,8 @@ def run_node(
     with asyncio.Runner(loop_factory=ActorLoop) as runner:
         code = runner.run(_run(supervisor, on_started))
         if supervisor.hung:
-            with os.fdopen(
-                os.memfd_create("stacks"), "w+"
-            ) as stacks:  # Where each thread is: nothing else tells why it hangs.
+            # Where each thread is: nothing else tells why it hangs.
+            with os.fdopen(os.memfd_create("stacks"), "w+") as stacks:
                 faulthandler.dump_traceback(stacks)
                 stacks.seek(0)
                 sys.stderr.write(stacks.read())
