@@ -218,6 +218,15 @@ NONE = {name: AlarmSettings() for name in TYPES}
         ("edit", "count", NONE),
     ],
 )
+@example(
+    NONE | {"device": AlarmSettings(stale_s=4.0)},
+    [
+        ("edit", "device", NONE),
+        ("arrive", 500, [("device", 0.0, 0, int(q.BAD_WAITING_FOR_INITIAL_DATA), 0)]),
+        ("edit", "device", NONE | {"device": AlarmSettings(stale_s=4.0)}),
+        ("wait", 9_000),
+    ],
+)
 def test_transitions_are_those_of_the_slow_rules(
     first: dict[str, AlarmSettings], story: list[tuple[object, ...]]
 ) -> None:

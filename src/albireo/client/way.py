@@ -100,8 +100,10 @@ class Way(Lines):
         if reached:
             cause = f"{cause}; {reached} is there, and no member that acts answered"
             return NotInTime("; ".join([cause, *fates]), "look at `albireo status`; name both members of a pair")
-        if any(self.fate(line) in (MUTE, ConnectionEvent.NOT_IN_TIME.value) for line in down):
-            return NotInTime("; ".join([cause, *fates]))
+        is_far = any(self.fate(line) == ConnectionEvent.NOT_IN_TIME.value for line in down)
+        if is_far or any(self.fate(line) == MUTE for line in down):
+            far = ("is it a node? If so ask again: it is busy, or its way is slow",) if is_far else ()
+            return NotInTime("; ".join([cause, *fates]), *far)
         return NodeUnreachable("; ".join([cause, *fates]), "start the node: albireo node run, or mend the way to it")
 
     def _key_remedy(self, fate: str, to: LineTo) -> str:

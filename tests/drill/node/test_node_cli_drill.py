@@ -124,7 +124,12 @@ def test_a_signal_ends_what_is_shown_again_and_again_and_is_no_failure(
     data: Path, command: list[str], more: list[str], number: signal.Signals
 ) -> None:
     arguments = [*PROGRAM, *command, *more, "--data", str(data)]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as shown:
+    with subprocess.Popen(
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # What runs tests in the background ignores some.
+    ) as shown:
         assert shown.stdout is not None and shown.stdout.readline()
         shown.send_signal(number)
         _, said = shown.communicate(timeout=PATIENCE_S)

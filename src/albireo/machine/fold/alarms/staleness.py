@@ -66,7 +66,8 @@ class Staleness:
 
     def _begin_anew(self, index: Rows, log_time: LogTime) -> None:
         watched = self._watched
-        index = index[watched.rule_of[index, STALE] >= 0]
+        rows = watched.rule_of[index, STALE]
+        index = index[(rows >= 0) & self._rules.is_enabled[rows]]
         first = index[watched.flags[index] & IS_ANEW == 0]
         watched.flags[first] |= IS_ANEW
         watched.seen[first] = log_time
