@@ -74,8 +74,16 @@ class Ended:
         return self.process.wait(END_S)
 
     def actors(self) -> dict[str, psutil.Process]:
-        """Its actors by name."""
-        return {one.cmdline()[-1]: one for one in psutil.Process(self.process.pid).children()}
+        """Its actors by name; one that has just ended has none."""
+        children = psutil.Process(self.process.pid).children()
+        return {words[-1]: one for one in children if (words := _words(one))}
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _with_signals() -> None:

@@ -282,6 +282,7 @@ class Dialer:
     def hang_up(self) -> None:
         if self.dialling is not None:
             self.dialling = None
+            self.link.is_hung_up = True
             with contextlib.suppress(zmq.ZMQError):  # libzmq has given it up by itself.
                 self._socket.disconnect(self._dialled)
             self.link.settle()
@@ -324,6 +325,7 @@ class Dialer:
     def succeeded(self) -> None:
         """Note that the connection is there and proven. Its way is the first to be tried the next time."""
         self.is_up = True
+        self.link.is_hung_up = False
         self._silence.begin()
         self.link.settle()  # A socket looks for news at most once per ms when it sends, so `send` could say False.
         self._tries = 0

@@ -161,6 +161,9 @@ class Link:
         """Number of messages dropped because they are not heard from the holder of their sender's key."""
         self.on_unheard: Callable[[Link, str], object] = _ignore
         """Callback for each of them, with the name of the message; empty: nothing at all is heard from that peer."""
+        self.is_hung_up = False
+        """Connected: True from the time when its dialer hung up until the next connection is proven. `send` answers
+        False: libzmq would queue a message for the connection that it is about to end."""
         self.at_close: list[Callable[[], object]] = []
         """Functions called right before the descriptor becomes invalid."""
         self._socket = socket
@@ -183,6 +186,9 @@ class Link:
     def send_encoded(self, parts: Sequence[Part], to: bytes = b"") -> bool:
         """Like `send` for parts made by `codec.message.encode`, so that one encoding serves many peers."""
         assert not self._is_bound or to, f"a message to nobody on {self.name}"
+        if self.is_hung_up:
+            self.refused += 1
+            return False
         try:
             send = self._socket.send
             if self._is_bound:
