@@ -16,7 +16,12 @@ NOW = Moment(Instant(0), WallTime(1_000 * SECOND))
 
 
 def executed(
-    kind: AnyKind, body: bytes, not_after: int = SECOND, principal: str = "chief", reason: str = "seen"
+    kind: AnyKind,
+    body: bytes,
+    not_after: int = SECOND,
+    principal: str = "chief",
+    reason: str = "seen",
+    speaker: str = "",
 ) -> tuple[MessageEnd, list[Any]]:
     """The end of a message, and the records that carrying it out drafts."""
     history = EpochHistory((EpochEntry(1, 1, 1),))
@@ -29,6 +34,7 @@ def executed(
         user="ann",
         principal=principal,
         reason=reason,
+        speaker=speaker,
     )
     end = kind.execute(order, NOW, turn)
     assert end is not None

@@ -9,7 +9,7 @@ Decision: ADR-0241.
 import functools
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, cast, overload
 
 from albireo.client.conversation import Conversation
 from albireo.client.core import ClientCore
@@ -26,6 +26,12 @@ class AnyClient:
     def __init__(self, core: ClientCore) -> None:
         """Use `connect` or `aconnect`."""
         self._core = core
+
+    def speaking_for(self, person: str) -> Self:
+        """A client over the same connections, every question of which is asked for a person: it can do what that one
+        may, and an admin only may speak so. Closing it leaves this one open.
+        """
+        return type(self)(self._core.speaking_for(person))
 
     @property
     def user(self) -> str:

@@ -4,6 +4,7 @@ Client, AsyncClient --> ClientCore --> Engine: Questions, StateView, producers, 
 """
 
 import contextlib
+import copy
 import itertools
 import secrets
 import threading
@@ -14,11 +15,12 @@ from typing import Final, TypeVar
 
 import msgspec
 from msgspec.msgpack import decode, encode
+from msgspec.structs import replace
 
 from albireo.client.consumer import ConsumerPart, Reader
 from albireo.client.conversation import Conversation, request_of, understood
 from albireo.client.engine import Engine, EnginePart, log
-from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused
+from albireo.client.errors import ClientClosed, ClientError, NodeUnreachable, NotDelivered, TargetRefused, refused
 from albireo.client.live import StateInbox, StateView, Watching
 from albireo.client.producer import Desk, ProducerPart
 from albireo.client.questions import Awaited, Questions, Request, check_listens, checked_s, sayable
@@ -35,6 +37,7 @@ from albireo.machine.producer.config import ProducerConfig
 from albireo.machine.producer.sending import Acknowledged
 from albireo.model.item import DataItem
 from albireo.model.position import Position
+from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.topic import Topic
 from albireo.runtime.errors import NodeSilent, RuntimeFault
 from albireo.runtime.link.lines import LineTo
@@ -78,6 +81,8 @@ class ClientCore:
         self.user = name or login_name()
         self.wait_s = checked_s(wait_s)
         self.target = target
+        self.person = ""
+        """Name of the person for whom each question is asked; empty: for ourselves."""
         self._numbers = itertools.count(1)
         self._unique = f"{self.user}-{secrets.token_hex(4)}"
         self._producers: list[Desk] = []
@@ -114,7 +119,18 @@ class ClientCore:
 
     def begin(self, request: Request) -> Awaited:
         """Ask one question."""
-        return self._questions.ask(request)
+        return self._questions.ask(replace(request, person=self.person) if self.person else request)
+
+    def speaking_for(self, person: str) -> "ClientCore":
+        """The same engine and parts, every question of which names a person."""
+        other = copy.copy(self)
+        other.person = other.user = person
+        return other
+
+    def check_asks_only(self, what: str) -> None:
+        """Raises AccessRefused if this speaks for a person, who has no part in what is no question."""
+        if self.person:
+            raise refused(what, Refusal(RefusalCode.ACCESS, "a person only asks questions", "use your own client"))
 
     def give_up(self, awaited: Awaited) -> None:
         """Nobody waits for this answer any more."""
@@ -129,6 +145,7 @@ class ClientCore:
 
     def watching(self, patterns: Mapping[str, Sequence[str]]) -> Watching:
         """A new reader of the live view. `patterns`: by node below; "": of the node that is asked."""
+        self.check_asks_only("watch")
         reader = Watching(patterns)
 
         def begin() -> None:
@@ -140,6 +157,7 @@ class ClientCore:
 
     def following(self) -> StateInbox:
         """A new reader of whole deltas."""
+        self.check_asks_only("state")
         reader = StateInbox()
         self.engine.call(lambda: self.live().follow(reader)).result()
         return reader
@@ -159,6 +177,7 @@ class ClientCore:
         Args:
             stays_here: it puts to topics that are kept with one member, of which receipts are others.
         """
+        self.check_asks_only("put")
         with self._closing:
             if stays_here not in self._putters:
                 self._putters[stays_here] = self.desk(f"{'own' if stays_here else 'put'}.{self.user}", (), None)
@@ -166,6 +185,7 @@ class ClientCore:
 
     def reading(self, known: SubscriptionTold, prefetch_bytes: int, at_once: int) -> MessageReading:
         """A reader of a subscription; all of a client share one line."""
+        self.check_asks_only("read messages")
         with self._closing:
             if self._topic_line is None or not self.engine.serves(self._topic_line):
                 self._topic_line = self._made(lambda: TopicLine(self.engine, self._questions, self.target))
@@ -184,6 +204,7 @@ class ClientCore:
 
     def desk(self, name: str, items: Sequence[DataItem], config: ProducerConfig | None) -> Desk:
         """A new producer."""
+        self.check_asks_only("producer")
         sayable("producer", lambda: decode(encode((name, items)), type=tuple[str, list[DataItem]]))
         part = self._made(lambda: ProducerPart(self.target, name, items, config or ProducerConfig()))
         desk = Desk(self.engine, part, len(items))
@@ -192,6 +213,7 @@ class ClientCore:
 
     def reader(self, name: str | None, after: Position, streams: Sequence[int], log_id: bytes) -> Reader:
         """A new consumer; without a name it gets one that nobody else has."""
+        self.check_asks_only("consumer")
         config = FollowerConfig(
             name=name or f"client-{self._unique}-{next(self._numbers)}", streams=tuple(streams), capacity_bytes=8 << 20
         )
@@ -211,6 +233,8 @@ class ClientCore:
         Returns:
             The first error of a producer that was not done.
         """
+        if self.person:
+            return None  # The engine is another client's.
         ends = time.monotonic() + timeout_s
         first: ClientError | None = None
         with self._closing:

@@ -29,7 +29,7 @@ from albireo.client.way import Target, Way
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer, AnyMessage, Ask, decode, encode
 from albireo.codec.questions.declared import QUESTIONS, AnyKind
-from albireo.codec.questions.kind import Answerer
+from albireo.codec.questions.kind import NO_PERSONS, Answerer
 from albireo.machine.producer.asking import (
     UNASKED,
     AnswerCame,
@@ -111,6 +111,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Time that the answer may take; None: that of the client."""
     pause_s: float = 0.0
     """Time that whoever asks waits before."""
+    person: str = ""
+    """Name of the person for whom it is asked; empty: for whoever asks."""
 
     @property
     def kind(self) -> AnyKind | None:
@@ -207,8 +209,9 @@ class Questions:
         checked_s(wait_s)
         encoded, request_id = _encoder.encode(request.arguments), next(self._ids)
         arguments: Any = msgspec.Raw(encoded)
-        if len(what) + len(of) + len(encoded) > SMALL_BYTES or not f"{what}{of}".isascii():
-            decode(encode(Ask(request_id=request_id, what=what, arguments=arguments, of=of)), takes_answers=False)
+        if len(what) + len(of) + len(encoded) > SMALL_BYTES or request.person or not f"{what}{of}".isascii():
+            ask = Ask(request_id=request_id, what=what, arguments=arguments, of=of, person=request.person)
+            decode(encode(ask), takes_answers=False)
         command_id = str(request.arguments.get("command_id", ""))
         return _Waiting(request, arguments, command_id, wait_s, Awaited(request_id))
 
@@ -224,7 +227,7 @@ class Questions:
         for looks_s in {one.wait_s, min(one.wait_s, LOCKED_OUT_S)}:
             heapq.heappush(self._due, (one.ends_at(looks_s), request_id))
         kind = request.kind
-        ask = Ask(request_id=request_id, what=request.what, arguments=one.arguments, of=of)
+        ask = Ask(request_id=request_id, what=request.what, arguments=one.arguments, of=of, person=request.person)
         is_repeatable, is_order = (False, False) if kind is None else (kind.is_repeatable, kind.is_order)
         self._perform(self.machine.step(QuestionAsked(ask, line, is_repeatable, is_order), boot_ns()), ())
 
@@ -238,6 +241,8 @@ class Questions:
             return member, ""
         if request.kind is not None and request.kind.answerer is Answerer.HANDED_ON:
             return member, request.of
+        if request.person:
+            raise refused(request.what, NO_PERSONS)
         if member is None:
             member = self.machine.chosen
         if member is None:

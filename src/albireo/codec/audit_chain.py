@@ -33,6 +33,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
     subject: str
     detail: str = ""
     principal: str = ""
+    speaker: str = ""
 
 
 class ExportHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,6 +76,7 @@ def entry_of(record: Audited, epoch: int, sequence: int) -> AuditEntry:
         subject=record.subject,
         detail=record.detail,
         principal=record.principal,
+        speaker=record.speaker,
     )
 
 

@@ -380,6 +380,8 @@ class Ask(Message, frozen=True, tag="ask"):
     arguments: dict[str, object] = {}
     of: bounded.Name = ""
     """Said to CORE: who is asked. Empty: CORE itself; `history`: CORE hands the question on, and the answer back."""
+    person: bounded.Name = ""
+    """Said to CORE by an admin: name of the person for whom it asks, and with whose role; empty: for itself."""
 
 
 class Answer(Message, frozen=True, tag="answer"):

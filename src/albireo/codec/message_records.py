@@ -82,6 +82,8 @@ class MessageRequested(MessageFact, frozen=True, kw_only=True, tag="message"):
     user: Text = ""
     principal: Text = ""
     """Who asked (model.principal)."""
+    speaker: Text = ""
+    """Principal that spoke for it, if it is a person."""
     reason: Text = ""
     requested_ns: Signed = 0
     """Wall time at the origin."""
@@ -126,6 +128,7 @@ class MessageAccepted(MessageFact, frozen=True, kw_only=True, tag="message_accep
     body: Body
     user: Text = ""
     principal: Text = ""
+    speaker: Text = ""
     reason: Text = ""
     command_id: Text = ""
     """Id that whoever asked gave it at the origin."""

@@ -111,6 +111,8 @@ class Audited(msgspec.Struct, frozen=True, kw_only=True, tag="audit"):
     principal: Text = ""
     """Name of the key, or the local user, behind it (model.principal); `user` is what was claimed. Empty: anybody on a
     link without keys, the node itself, or a version that did not record it."""
+    speaker: Text = ""
+    """Principal that spoke for it, if it is a person; empty: nobody did, or the entry follows from an earlier one."""
 
 
 class ProducerOpened(msgspec.Struct, frozen=True, kw_only=True, tag="producer"):

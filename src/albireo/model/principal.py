@@ -2,6 +2,7 @@
 
     name of a trusted key    root[primary], witness:w1, anna@desk        proven by CURVE
     local:UID                a process on this machine                   told by the kernel, of the socket that it uses
+    person:anna              a person for whom an admin speaks           named in its question (machine/access/judge.py)
     (empty)                  anybody, on a loopback link without keys
 
 Not done here: which messages are heard from whom (codec/principal.py).
@@ -15,12 +16,18 @@ WITNESS_PREFIX: Final = "witness:"
 MEMBER_ENDINGS: Final = ("[primary]", "[backup]")
 LOCAL_PREFIX: Final = "local:"
 """Begin of the name of a process on this machine; no key is trusted under such a name."""
+PERSON_PREFIX: Final = "person:"
+"""Begin of the name of a person for whom somebody speaks; no key is trusted under such a name either."""
 ANYBODY: Final = ""
+PERSON_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@\-]{0,47}$"
+"""Names that a person may have, without the prefix."""
+PERSON_NAME_WORDS: Final = "up to 48 letters, digits and _ . @ -, beginning with a letter or digit"
 KEY_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:/\[\]~@\-]{0,63}$"
-"""Names that a key may have, but those that begin with LOCAL_PREFIX. Those of the topology fit: `root[primary]`,
-`witness:w1`; and `operator@desk`."""
+"""Names that a key may have, but those that begin with LOCAL_PREFIX or PERSON_PREFIX. Those of the topology fit:
+`root[primary]`, `witness:w1`; and `operator@desk`."""
 KEY_NAME_WORDS: Final = (
-    f"up to 64 letters, digits and _ . : / [ ] ~ @ -, beginning with a letter or digit, not with {LOCAL_PREFIX}"
+    f"up to 64 letters, digits and _ . : / [ ] ~ @ -, beginning with a letter or digit, not with {LOCAL_PREFIX} "
+    f"or {PERSON_PREFIX}"
 )
 """The same for people."""
 
@@ -36,6 +43,8 @@ class PrincipalKind(StrEnum):
     """Any other name of a key: a program, a person at a desk."""
     LOCAL = "local"
     """Process on this machine that may reach the sockets in the data directory."""
+    PERSON = "person"
+    """Person for whom an admin speaks; nobody on a link is one."""
     ANYBODY = "anybody"
     """Process at the other end of a link without keys."""
 
@@ -54,6 +63,8 @@ def kind_of(name: str) -> PrincipalKind:
         return PrincipalKind.WITNESS
     if name.startswith(LOCAL_PREFIX):
         return PrincipalKind.LOCAL
+    if name.startswith(PERSON_PREFIX):
+        return PrincipalKind.PERSON
     if name.endswith(MEMBER_ENDINGS):
         return PrincipalKind.MEMBER
     return PrincipalKind.PROGRAM if name else PrincipalKind.ANYBODY
@@ -76,7 +87,13 @@ def is_of_node(name: str, node: str) -> bool:
 
 def is_key_name(name: str) -> bool:
     """Whether a key may have this name."""
-    return re.fullmatch(KEY_NAME_PATTERN[1:-1], name) is not None and not name.startswith(LOCAL_PREFIX)
+    reserved = (LOCAL_PREFIX, PERSON_PREFIX)
+    return re.fullmatch(KEY_NAME_PATTERN[1:-1], name) is not None and not name.startswith(reserved)
+
+
+def is_person_name(name: str) -> bool:
+    """Whether a person may have this name, which is without the prefix."""
+    return re.fullmatch(PERSON_NAME_PATTERN[1:-1], name) is not None
 
 
 def local_name(address: str) -> str:

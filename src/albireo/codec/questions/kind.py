@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from albireo.codec.message import Ask
 from albireo.model.access import AccessRole
 from albireo.model.bounded import Text
 from albireo.model.refusal import Refusal, RefusalCode, unknown_question
@@ -21,6 +22,7 @@ ShapeT = TypeVar("ShapeT", bound=msgspec.Struct)
 AnswerT = TypeVar("AnswerT")
 HandlerT = TypeVar("HandlerT")
 SUBJECT_CHARS_MAX: Final = 100
+NO_PERSONS: Final = Refusal(RefusalCode.ACCESS, "only CORE is asked for a person", "ask it, or ask in your own name")
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -134,17 +136,20 @@ def by_name(handled: Iterable[Handled[HandlerT]]) -> dict[str, Handled[HandlerT]
     return found
 
 
-def taken(
-    handlers: Mapping[str, Handled[HandlerT]], name: str, arguments: Mapping[str, object]
-) -> tuple[Handled[HandlerT], Any] | Refusal:
-    """A question with its handler, and its arguments once they are checked."""
-    found = handlers.get(name)
+def taken(handlers: Mapping[str, Handled[HandlerT]], ask: Ask) -> tuple[Handled[HandlerT], Any] | Refusal:
+    """A question with its handler, and its arguments once they are checked.
+
+    Whoever knows persons takes the name of one out before: nobody else answers with another's rights.
+    """
+    if ask.person:
+        return NO_PERSONS
+    found = handlers.get(ask.what)
     if found is None:
-        return unknown_question(name, handlers)
+        return unknown_question(ask.what, handlers)
     try:
-        return found, msgspec.convert(arguments, found.kind.shape)
+        return found, msgspec.convert(ask.arguments, found.kind.shape)
     except msgspec.ValidationError as error:
-        return Refusal(RefusalCode.MALFORMED, f"{name}: {error}")
+        return Refusal(RefusalCode.MALFORMED, f"{ask.what}: {error}")
 
 
 def arguments_of(asked: msgspec.Struct) -> dict[str, Any]:

@@ -64,6 +64,7 @@ class BodySent(FromOrigin, frozen=True, kw_only=True, tag="message_body"):
     """Time that was left when this was sent. Counted from the asking, it ends no later than the origin's deadline."""
     user: ShortText = ""
     principal: Name = ""
+    speaker: Name = ""
     reason: ShortText = ""
     command_id: ShortText = ""
     subject: ShortText = ""

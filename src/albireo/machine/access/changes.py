@@ -14,7 +14,15 @@ from albireo.machine.access.judge import AccessJudge
 from albireo.machine.fold.people.access import changed
 from albireo.model.access import ROLE_WORDS, is_admin_everywhere, role_from
 from albireo.model.bounded import NAME_CHARS_MAX
-from albireo.model.principal import KEY_NAME_WORDS, PrincipalKind, is_key_name, kind_of
+from albireo.model.principal import (
+    KEY_NAME_WORDS,
+    PERSON_NAME_WORDS,
+    PERSON_PREFIX,
+    PrincipalKind,
+    is_key_name,
+    is_person_name,
+    kind_of,
+)
 from albireo.model.refusal import Refusal, RefusalCode
 
 PRINCIPALS_MAX: Final = 1_000
@@ -82,7 +90,7 @@ class AccessChanges:
     def _refusal(self, asked: GrantAsked | RevokeAsked) -> Refusal | None:
         name, node = asked.principal, asked.node
         kind = kind_of(name)
-        if kind is not PrincipalKind.PROGRAM:
+        if kind not in (PrincipalKind.PROGRAM, PrincipalKind.PERSON):
             cause = f"{name!r} is {_NO_ROLES[kind]}; only programs and people with a key have roles"
             return Refusal(RefusalCode.BAD_VALUE, cause)
         if len(node) > NODE_CHARS_MAX or not node.isprintable() or len(asked.user) > USER_CHARS_MAX:
@@ -90,7 +98,9 @@ class AccessChanges:
             return Refusal(RefusalCode.BAD_VALUE, cause)
         if isinstance(asked, RevokeAsked):
             return self._nothing_to_revoke(name, node)
-        if not is_key_name(name):
+        if kind is PrincipalKind.PERSON and not is_person_name(name.removeprefix(PERSON_PREFIX)):
+            return Refusal(RefusalCode.BAD_VALUE, f"no person has this name; one has {PERSON_NAME_WORDS}")
+        if kind is PrincipalKind.PROGRAM and not is_key_name(name):
             return Refusal(RefusalCode.BAD_VALUE, f"no key has this name; one has {KEY_NAME_WORDS}")
         if role_from(asked.role) is None:
             cause = f"there is no role {asked.role[:NAME_CHARS_MAX]!r}; the roles are {', '.join(ROLE_WORDS)}"
@@ -119,7 +129,8 @@ class AccessChanges:
     def _takes_the_last_admin(self, record: AccessChange) -> Refusal | None:
         """Refuse to leave the pair without anybody who may give roles over the network."""
         judge, name = self._judge, record.principal
-        holders = set(judge.fold) if judge.listed is None else set(judge.listed)
+        known = set(judge.fold) if judge.listed is None else set(judge.listed)
+        holders = {one for one in known if kind_of(one) is PrincipalKind.PROGRAM}
         if name not in holders or not judge.rules_everywhere(name):
             return None
         after = changed(judge.fold.grants_of(name) or (), record)

@@ -19,6 +19,7 @@ import msgspec
 
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import Answer, AnyMessage, Ask
+from albireo.codec.questions.kind import NO_PERSONS
 from albireo.codec.questions.people import SHOWN_MAX, TICKETS_SHOWN, TicketJudged, TicketsTold
 from albireo.codec.ticket import decode_ticket, digest_of
 from albireo.machine.producer.asking import UNASKED
@@ -105,6 +106,8 @@ class DoorKeeper:
         """True: the message is let through, for it comes from inside."""
         if isinstance(message, Ask) and message.what == SHOW:
             return False, self._shown((sender, principal), message, now)
+        if isinstance(message, Ask) and message.person:
+            return False, [_refused(sender, message.request_id, NO_PERSONS)]
         if self.inside(sender, principal) is not None:
             self._spoke_at[sender, principal] = now
             return True, ()

@@ -2,6 +2,7 @@
 
     local user, other member, anybody on a link without keys      admin
     witness                                                       none
+    person:  what is on record of its name, else view, for whom an admin speaks; never more than that one may
     program: what is on record of its name                        the highest of it that covers this node
              nothing on record                                    what the key directory says of it
              neither                                              view
@@ -24,7 +25,7 @@ from albireo.machine.access.needs import MESSAGES, needed_for
 from albireo.machine.fold.people.access import AccessFold
 from albireo.model.access import AccessRole, RoleGrant, highest, is_admin_everywhere
 from albireo.model.instant import SECOND, Instant, WallTime
-from albireo.model.principal import PrincipalKind, kind_of
+from albireo.model.principal import PERSON_NAME_WORDS, PERSON_PREFIX, PrincipalKind, is_person_name, kind_of
 from albireo.model.refusal import Refusal, RefusalCode
 
 ON_RECORD_NS: Final = SECOND
@@ -87,7 +88,24 @@ class AccessJudge:
         may_say = self._may_say.get(principal)
         if may_say is None:
             may_say = self._learn(principal)
-        return type(message) not in may_say and self.role_of(principal) < needed_for(message)
+        return type(message) not in may_say and self._role_for(principal, message) < needed_for(message)
+
+    def _role_for(self, principal: str, message: AnyMessage) -> AccessRole:
+        """Role with which a message is said: a person's who is named in it, never more than the speaker's."""
+        own = self.role_of(principal)
+        if not isinstance(message, Ask) or not message.person:
+            return own
+        may_name = self._may_not_name(principal, message.person) is None
+        return min(own, self.role_of(PERSON_PREFIX + message.person)) if may_name else AccessRole.NONE
+
+    def _may_not_name(self, principal: str, person: str) -> Refusal | None:
+        """Reason why the principal may not speak for this person; None: it may."""
+        if kind_of(principal) is PrincipalKind.PERSON or self.role_of(principal) < AccessRole.ADMIN:
+            cause = f"only an admin speaks for a person; {principal!r} has {self.role_of(principal).word}"
+            return Refusal(RefusalCode.ACCESS, cause, "ask in your own name")
+        if not is_person_name(person):
+            return Refusal(RefusalCode.BAD_VALUE, f"no person has this name; one has {PERSON_NAME_WORDS}")
+        return None
 
     def role_of(self, principal: str) -> AccessRole:
         """Role of a principal at this node."""
@@ -112,17 +130,36 @@ class AccessJudge:
 
     def refused(self, principal: str, message: AnyMessage, now: Instant, wall: WallTime) -> RefusedAccess:
         """The refusal of a message that the principal may not say."""
+        who, speaker = speaking(principal, message)
+        person = message.person if isinstance(message, Ask) else ""
+        refusal = self._may_not_name(principal, person) if person else None
+        if refusal is not None and refusal.code != RefusalCode.ACCESS:
+            return RefusedAccess(refusal, None)
         claimed = message.arguments.get("user") if isinstance(message, Ask) else None
         user = claimed if isinstance(claimed, str) else ""
-        return self.refused_at(self.node, principal, subject_of(message), needed_for(message), user, now, wall)
+        if refusal is not None:
+            subject = f"{subject_of(message)} for another"
+            told = self.refused_at(self.node, principal, subject, AccessRole.ADMIN, user, now, wall)
+            return RefusedAccess(refusal, told.entry)
+        subject = subject_of(message)
+        return self.refused_at(self.node, who, subject, needed_for(message), user, now, wall, speaker)
 
     def refused_at(
-        self, node: str, principal: str, subject: str, needed: AccessRole, user: str, now: Instant, wall: WallTime
+        self,
+        node: str,
+        principal: str,
+        subject: str,
+        needed: AccessRole,
+        user: str,
+        now: Instant,
+        wall: WallTime,
+        speaker: str = "",
     ) -> RefusedAccess:
         """The refusal of something that needs a role which the principal lacks at that node.
 
         Args:
             user: who was claimed to ask.
+            speaker: who speaks for that person; empty: nobody does.
         """
         refusal = self._refusal(node, principal, subject, needed)
         if needed <= AccessRole.VIEW:
@@ -139,6 +176,7 @@ class AccessJudge:
             subject=subject,
             detail=detail,
             principal=principal,
+            speaker=speaker,
         )
         return RefusedAccess(refusal, entry)
 
@@ -154,7 +192,7 @@ class AccessJudge:
         return 0 if before is None else before.left_out
 
     def _refusal(self, node: str, principal: str, subject: str, needed: AccessRole) -> Refusal:
-        if kind_of(principal) is not PrincipalKind.PROGRAM:
+        if kind_of(principal) not in (PrincipalKind.PROGRAM, PrincipalKind.PERSON):
             cause = f"{subject}: {principal!r} is a {kind_of(principal).value} and may not"
             return Refusal(RefusalCode.ACCESS, cause)
         role, where = self.role_at(principal, node), "" if node == self.node else f" --node {node}"
@@ -170,6 +208,13 @@ class AccessJudge:
         role = self.role_of(principal)
         may_say = self._may_say[principal] = frozenset(kind for kind, needed in MESSAGES.items() if needed <= role)
         return may_say
+
+
+def speaking(principal: str, message: AnyMessage) -> tuple[str, str]:
+    """Whose word a message is, and who speaks it if that is another: a person who is named, and the principal."""
+    if isinstance(message, Ask) and message.person:
+        return PERSON_PREFIX + message.person, principal
+    return principal, ""
 
 
 def subject_of(message: AnyMessage) -> str:

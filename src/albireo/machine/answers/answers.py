@@ -7,9 +7,12 @@ refusal is an answer with a reason, never a silence.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from albireo.codec.message import AnyMessage, Ask
 from albireo.codec.questions.kind import Answerer, Handled, by_name, taken
 from albireo.codec.questions.pieces import NoCursor
+from albireo.machine.access.judge import speaking
 from albireo.machine.access.refusals import refusal_of
 from albireo.machine.answers.items import ItemAnswers, ItemsRoot
 from albireo.machine.answers.orders import OrderAnswers, OrderingRoot
@@ -73,15 +76,21 @@ class Answers:
     def hears(self, letter: OneLetter, among: LettersDrained, now: Footing, turn: Turn) -> bool:
         sender, message, _, principal = letter
         if isinstance(message, Ask):
-            asker = Question(sender, message.request_id, now.moment, principal, among.pair, among.door)
+            who, speaker = speaking(principal, message)
+            asker = Question(sender, message.request_id, now.moment, who, among.pair, among.door, speaker)
+            if message.person:
+                message = replace(message, person="")
+                self._root.sessions.spoken_for(who, among.addresses.get(sender), now, turn)
+            turn.speaker = speaker
             self.ask(asker, message, turn)
+            turn.speaker = ""
         else:
             turn.note("warning", "unexpected_message", kind=type(message).__name__)
         return True
 
     def ask(self, question: Question, ask: Ask, turn: Turn) -> None:
         try:
-            found, asked = granted(taken(self.handlers, ask.what, ask.arguments))
+            found, asked = granted(taken(self.handlers, ask))
             if found.kind.answerer is Answerer.ACTING:
                 self._root.admission.check_open()
             found.handler(question, asked, turn)

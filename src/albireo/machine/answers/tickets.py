@@ -52,6 +52,9 @@ class TicketAnswers:
         root, now = self._root, question.moment.now
         if not root.role.is_serving:
             raise NotAnswered(Refusal(RefusalCode.NOT_HOLDER, _NOT_HERE, "ask the member that leads"))
+        if kind_of(question.principal) is PrincipalKind.PERSON:
+            cause = "a ticket lets in whoever connects to the door, and nobody speaks for a person there"
+            raise NotAnswered(Refusal(RefusalCode.ACCESS, cause, "ask in your own name"))
         session = root.sessions.of_link(question.sender)
         door = self._tickets.find_door(asked.door, now)
         if door is None:

@@ -26,11 +26,13 @@ def check_role(access: AccessJudge, question: Question, needed: RoleNeeded, turn
     Raises:
         NotAnswered: it does not.
     """
-    if access.role_at(question.principal, needed.node) >= needed.role:
+    lacking = (one for one in (question.principal, question.speaker) if access.role_at(one, needed.node) < needed.role)
+    principal = next(lacking, None)
+    if principal is None:
         return
     moment = question.moment
     refused = access.refused_at(
-        needed.node, question.principal, needed.subject, needed.role, needed.user, moment.now, moment.wall
+        needed.node, principal, needed.subject, needed.role, needed.user, moment.now, moment.wall, question.speaker
     )
     put_on_record(refused.entry, turn)
     raise NotAnswered(refused.refusal)

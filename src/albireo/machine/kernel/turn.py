@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from albireo.codec import record, samples
 from albireo.codec.crc import crc32c
 from albireo.codec.frame import Origin
 from albireo.codec.message import Answer, AnyMessage
-from albireo.codec.record import Kind, Record, Stream
+from albireo.codec.record import Audited, Kind, Record, Stream
 from albireo.machine.fold.contents import Content
 from albireo.machine.kernel.pull import Pull
 from albireo.model.feature import FIRST_LEVEL
@@ -53,6 +54,8 @@ class Question(msgspec.Struct, frozen=True):
     """The pair as this member sees it, if that was asked for."""
     door: DoorStatus | None = None
     """The door of this node, likewise."""
+    speaker: str = ""
+    """Principal that speaks, if who asks is a person; empty: it asks for itself, or is anybody."""
 
 
 class NotAnswered(Exception):
@@ -117,7 +120,7 @@ class Note(msgspec.Struct, frozen=True):
 class Turn:
     """Collected effects of one turn; foretells the sequence of each draft."""
 
-    __slots__ = ("drafts", "elapsed_ms", "end", "level", "log", "notes", "pulls", "sends")
+    __slots__ = ("drafts", "elapsed_ms", "end", "level", "log", "notes", "pulls", "sends", "speaker")
 
     def __init__(self, log: LogView, level: int = FIRST_LEVEL) -> None:
         self.log = log
@@ -131,6 +134,8 @@ class Turn:
         """Boot-clock time from the last drafts to these: the log time that passes with them."""
         self.sends: list[Send] = []
         self.notes: list[Note] = []
+        self.speaker = ""
+        """Principal that speaks for the person whose word is heard now; entries of the audit trail get it."""
         self.pulls: list[Pull] = []
         """Reads of the log for followers; `FollowersServed` says what became of each."""
 
@@ -148,6 +153,8 @@ class Turn:
     def record(self, stream: Stream, records: Sequence[Record]) -> int:
         """Append CORE's own records, as one batch unless they are large; of no kind above the level of the log."""
         assert all(record.may_append(one, self.level) for one in records), f"level {self.level}: {records}"
+        if self.speaker and stream == Stream.AUDIT:
+            records = [replace(one, speaker=self.speaker) if isinstance(one, Audited) else one for one in records]
         body = record.encode_records(OWN_PRODUCER, 0, list(records))
         if len(body) > RECORDS_BYTES and len(records) > 1:
             half = len(records) // 2

@@ -45,6 +45,7 @@ class MessageAsking:
             expires_ms=asked.expires_ms,
             user=asked.user,
             principal=asked.principal,
+            speaker=asked.speaker,
             reason=asked.reason,
             requested_ns=requested_ns,
             subject=asked.subject,

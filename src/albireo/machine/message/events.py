@@ -68,6 +68,8 @@ class SendAsked(msgspec.Struct, frozen=True, kw_only=True):
     expires_ms: int
     user: str = ""
     principal: str = ""
+    speaker: str = ""
+    """Principal that spoke for it, if it is a person."""
     reason: str = ""
     subject: str = ""
     """Words for people: what it is about."""
@@ -99,6 +101,7 @@ class ExecuteBody(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     principal: str
     reason: str
+    speaker: str = ""
 
 
 class RecoverBody(msgspec.Struct, frozen=True):

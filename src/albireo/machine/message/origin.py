@@ -206,6 +206,7 @@ class OriginSide:
                 left_ms=left_ms,
                 user=asked.user,
                 principal=asked.principal,
+                speaker=asked.speaker,
                 reason=asked.reason,
                 command_id=asked.command_id,
                 subject=asked.subject,

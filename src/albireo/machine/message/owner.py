@@ -272,6 +272,7 @@ class OwnerSide:
             body=body,
             user=letter.user,
             principal=letter.principal,
+            speaker=letter.speaker,
             reason=letter.reason,
             command_id=letter.command_id,
             subject=letter.subject,
@@ -437,5 +438,6 @@ def _execute(record: MessageAccepted, not_after: Instant) -> ExecuteBody:
         not_after=not_after,
         user=record.user,
         principal=record.principal,
+        speaker=record.speaker,
         reason=record.reason,
     )

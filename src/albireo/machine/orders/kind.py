@@ -153,6 +153,7 @@ class OrderKind(Generic[Asked, Body]):
             expires_ms=self.expires_ms_of(asked),
             user=asked.user,
             principal=question.principal,
+            speaker=question.speaker,
             reason=asked.reason,
             subject=self.subject(asked, aim)[:TEXT_CHARS_MAX],
         )
@@ -190,13 +191,15 @@ class OrderKind(Generic[Asked, Body]):
             return MessageEnd(outcome=MessageOutcome.EXPIRED, cause=AddCause.TIME_LIMIT_OVER, detail=self.too_late)
         brought: OrderAtOwner[Body] = OrderAtOwner(
             body=body,
-            question=Question(NOBODY, 0, moment, order.principal),
+            question=Question(NOBODY, 0, moment, order.principal, speaker=order.speaker),
             user=order.user,
             reason=order.reason,
             command_id=command_id_of(order.name),
             expires_ms=min(left_ms, EXPIRES_MS_MAX),
         )
+        turn.speaker = order.speaker
         done = self.do(brought, turn)
+        turn.speaker = ""
         if isinstance(done, Refusal):
             return rejected(done)
         if done is None:

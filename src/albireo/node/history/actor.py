@@ -406,7 +406,7 @@ class Historian:
         self._arm()
 
     def _answer(self, letter: Letter, ask: Ask) -> None:
-        found = taken(self.handlers, ask.what, ask.arguments)
+        found = taken(self.handlers, ask)
         try:
             refusal = found if isinstance(found, Refusal) else found[0].handler(letter, ask, found[1])
         except HistoryRefused as error:

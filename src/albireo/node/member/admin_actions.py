@@ -36,7 +36,7 @@ from albireo.codec.questions.pair import (
     MaintenanceAsked,
 )
 from albireo.codec.record import Audited
-from albireo.machine.access.judge import RefusedAccess
+from albireo.machine.access.judge import RefusedAccess, speaking
 from albireo.machine.kernel.turn import answer_to
 from albireo.machine.pair.events import (
     HOLDING,
@@ -110,9 +110,14 @@ class GivenAction(msgspec.Struct, frozen=True):
     ask: Ask
 
     @property
+    def voices(self) -> tuple[str, str]:
+        """Principal who asks, and the one who speaks if that is another."""
+        return speaking(self.letter.principal, self.ask)
+
+    @property
     def user(self) -> str:
         """Who asks, as it is claimed; cut, for it is kept before anybody has judged it."""
-        principal = self.letter.principal
+        principal, _ = self.voices
         by_key = "" if kind_of(principal) in UNKEYED else principal
         user = str(self.ask.arguments.get("user") or by_key or "a client on this machine")
         return user[:USER_CHARS_MAX]
@@ -192,7 +197,7 @@ class AdminActions:
             return True
         self._context.journal(ask.what, given.user)
         self._note(given, "", _text({name: ask.arguments[name] for name in ask.arguments if name not in NOT_DETAIL}))
-        found = taken(self.handlers, ask.what, ask.arguments)
+        found = taken(self.handlers, msgspec.structs.replace(ask, person=""))
         outcome = found if isinstance(found, Refusal) else found[0].handler(found[1], now)
         if callable(outcome):
             self._waiting.append(WaitingAction(given, outcome))
@@ -203,14 +208,13 @@ class AdminActions:
 
     def _is_refused(self, given: GivenAction) -> bool:
         """True: the asker lacks the role, and was told so. Refusals must not push orders out of the audit trail."""
-        principal = given.letter.principal
-        refused = self._context.refuse(principal, given.ask)
+        refused = self._context.refuse(given.letter.principal, given.ask)
         if refused is None:
             return False
         entry = refused.entry
         if entry is not None and len(self._marks.actions) < REFUSED_NOTED_MAX:
             detail = f"{entry.subject} {entry.detail}"
-            self._trail.note(entry.user, entry.action, self._place, detail, principal)
+            self._trail.note(entry.user, entry.action, self._place, detail, (entry.principal, entry.speaker))
         self._say(given, refused.refusal)
         return True
 
@@ -257,8 +261,7 @@ class AdminActions:
 
     def _note(self, given: GivenAction, ending: str, detail: str) -> None:
         if given.action:
-            principal = given.letter.principal
-            self._trail.note(given.user, given.action + ending, self._place, detail, principal)
+            self._trail.note(given.user, given.action + ending, self._place, detail, given.voices)
 
     def _say(self, given: GivenAction, reply: Reply) -> None:
         outcome = reply if isinstance(reply, Refusal) else reply | {"state": self._member.state.value}

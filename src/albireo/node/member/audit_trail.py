@@ -67,8 +67,12 @@ class AuditTrail:
         """Entries in this log, not yet known to be committed or cut."""
         self._taken_ns = 0
 
-    def note(self, user: str, action: str, subject: str, detail: str, principal: str) -> None:
-        """Enter that this member was asked for an action, or that an action has ended."""
+    def note(self, user: str, action: str, subject: str, detail: str, voices: tuple[str, str]) -> None:
+        """Enter that this member was asked for an action, or that an action has ended.
+
+        Args:
+            voices: principal who asked, and the one who spoke if that is another.
+        """
         waiting = self._marks.actions
         last_ns = max(self._last_ns, waiting[-1].at_ns if waiting else 0)
         self._last_ns = max(
@@ -80,7 +84,8 @@ class AuditTrail:
             action=action,
             subject=subject,
             detail=detail[:DETAIL_CHARS_MAX],
-            principal=principal,
+            principal=voices[0],
+            speaker=voices[1],
         )
         self._marks.waiting([*waiting, entry])
         self._enter()

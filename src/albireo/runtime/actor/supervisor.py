@@ -299,7 +299,7 @@ class Supervisor:
         self._take(TimePassed())
 
     def _answer(self, ask: Ask) -> Answer:
-        found = taken(self.handlers, ask.what, ask.arguments)
+        found = taken(self.handlers, ask)
         try:
             outcome = found if isinstance(found, Refusal) else found[0].handler(self, found[1])
         except AnswerRefused as refused:

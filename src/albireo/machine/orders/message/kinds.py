@@ -75,6 +75,7 @@ class SendMessage(OrderKind[MessageAsked, bytes]):
             expires_ms=asked.expires_ms,
             user=asked.user,
             principal=question.principal,
+            speaker=question.speaker,
             reason=asked.reason,
             subject=f"{asked.kind} of {len(asked.body)} bytes to {aim.node}{inbox}",
             inbox=asked.inbox,

@@ -168,6 +168,14 @@ class Sessions(RootPart):
         if found is not None:
             self._attach(sender, found, moment.now, follows=is_hello)
 
+    def spoken_for(self, person: str, address: str | None, now: Footing, turn: Turn) -> None:
+        """Take that a question was asked for a person, who is present by it. `address`: None for our own actors."""
+        if not now.is_serving or address is None:
+            return
+        found = self._present.get((person, address)) or self._begin((person, address), now.moment, turn)
+        if found is not None:
+            self._freshen(found, now.moment.now)
+
     def _is_child(self, follower: str, principal: str) -> bool:
         """True: a node below follows, which is no part of a session, whoever else has its key or its address."""
         places = next((one.places for one in self._root.config.children if one.node == follower), ())

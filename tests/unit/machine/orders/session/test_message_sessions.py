@@ -7,7 +7,7 @@ import pytest
 
 from albireo.codec.message import Ask, FeedState
 from albireo.codec.message_records import MessageEnd
-from albireo.codec.record import SessionBegan, SessionEnded
+from albireo.codec.record import Audited, SessionBegan, SessionEnded
 from albireo.machine.fold.people.sessions import SESSIONS, SessionFold
 from albireo.machine.fold.state_piece import WHOLE, StateSource
 from albireo.machine.kernel.events import KeysListed
@@ -44,6 +44,14 @@ def test_a_message_ends_a_session_with_its_principal_and_reason() -> None:
     end, records = executed(one, body_of(number))
     assert (end.outcome, end.detail) == (MessageOutcome.EXECUTED, f"ended the session of {ANNA} from {DESK}")
     assert records[0] == SessionEnded(session_id=number, cause="ended", by="chief", reason="over")
+
+
+def test_a_persons_order_that_a_message_brought_is_on_record_with_the_speaker() -> None:
+    one = World()
+    asked(one)
+    end = brought.executed(EndSession(one.root), body_of(present(one)[0][0]), principal="person:anna", speaker="face")
+    (entry,) = [each for each in end[1] if isinstance(each, Audited)]
+    assert (entry.principal, entry.speaker) == ("person:anna", "face")
 
 
 @pytest.mark.parametrize("body", [body_of(4711), b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"session_id": -1})])
