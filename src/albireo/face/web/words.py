@@ -1,0 +1,188 @@
+"""Words between a page and its face: JSON texts on one WebSocket, tagged by `kind`.
+
+    page --Begin--> face --Hello--> page        once; then, in any order:
+    face --View--> page                         what changed, ten times a second at most; whole at first, after `Look`
+    face --Alive--> page                        each half second: who leads, how old the newest value is
+    page --Asked--> face --Answered--> page     a method of the face (methods.py), by its name
+
+Times are wall time in ms since 1970 (a JSON number holds them exactly). An item has a key, a number that is good for
+one connection. The types of the front end are made from these.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from albireo.model.case import ItemCase
+from albireo.model.item import DataItem
+from albireo.model.refusal import Refusal
+
+PATTERNS_MAX = 200
+"""Most patterns of one view."""
+Shown = bool | int | float | str | None
+"""A value as a page shows it: an integer beyond 2^53 as digits, a float that is no number as `nan`, `inf`, `-inf`."""
+
+
+class Word(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """Base of all words."""
+
+
+# From the page.
+
+
+class Begin(Word, frozen=True, tag="begin"):
+    """The first word of a page."""
+
+    token: Annotated[str, Meta(max_length=2_000)] = ""
+    """What the login gave; empty: nobody is logged in."""
+    patterns: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=PATTERNS_MAX)] = ()
+
+
+class Look(Word, frozen=True, tag="look"):
+    """The page wants to see other items. Cases, forces, and what is not heard are always told."""
+
+    patterns: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=PATTERNS_MAX)]
+    """Full names of items, with * and ?."""
+
+
+class Asked(Word, frozen=True, tag="asked"):
+    """The page asks for something; `Answered` has the same id."""
+
+    id: Annotated[int, Meta(ge=0, le=2**31)]
+    method: Annotated[str, Meta(max_length=60)]
+    arguments: dict[str, Any] = {}
+
+
+PageWord = Begin | Look | Asked
+
+
+# To the page.
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A place of the node, and where its pages are."""
+
+    place: str
+    """`root`, or `root[primary]` and `root[backup]` of a pair."""
+    url: str = ""
+    """Where pages of this place are, without a path; empty: not known."""
+
+
+class PlantObject(msgspec.Struct, frozen=True, kw_only=True):
+    """A thing of the plant with its items, as the topology declares it; or a node."""
+
+    node: str
+    name: str
+    """Empty: the node itself."""
+    label: str = ""
+    description: str = ""
+    items: tuple[str, ...] = ()
+    """Patterns of full names."""
+
+
+class PlantGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of the navigation."""
+
+    name: str
+    label: str = ""
+    members: tuple[str, ...] = ()
+    """Full names of nodes, objects and items."""
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is logged in."""
+
+    name: str
+    roles: dict[str, str]
+    """Role by node of the tree that the person has it at: view, operate, engineer, admin."""
+
+
+class Hello(Word, frozen=True, tag="hello"):
+    """The first word to a page."""
+
+    node: str
+    member: str
+    """Place that speaks."""
+    members: tuple[Member, ...]
+    build: str
+    """Changes when the page has to be loaded anew."""
+    person: Person | None = None
+    """None: nobody is logged in; the page may look if `may_look`."""
+    may_look: bool = True
+    zone: str = "UTC"
+    """Time zone of the plant."""
+    objects: tuple[PlantObject, ...] = ()
+    groups: tuple[PlantGroup, ...] = ()
+    qualities: dict[str, str] = {}
+    """Names of the qualities, by number."""
+
+
+class ShownItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An item of the view."""
+
+    key: int
+    node: str
+    item: DataItem
+    is_retired: bool = False
+
+
+class ShownCase(ItemCase, frozen=True, kw_only=True):
+    """A case, with what the page needs of its item."""
+
+    raised_ms: int = 0
+    """As `raised_ns` and `changed_ns`, in ms."""
+    changed_ms: int = 0
+    unshelve_ms: int | None = None
+    description: str = ""
+    """Description and unit of its item, and the limit that it is beyond; None: its rule has none."""
+    unit: str = ""
+    limit: float | None = None
+
+
+class View(Word, frozen=True, tag="view", omit_defaults=True):
+    """What changed since the `View` before."""
+
+    number: int
+    at_ms: int
+    """Time of the face."""
+    is_whole: bool = False
+    """True: what was shown before is void."""
+    items: tuple[ShownItem, ...] = ()
+    values: tuple[tuple[int, Shown, int, int], ...] = ()
+    """Key, value, quality, time of the source."""
+    cases: tuple[ShownCase, ...] = ()
+    """Cases that changed; a closed one comes once."""
+    stale: dict[str, int] | None = None
+    """Nodes that are not heard, with the time since when, 0: never; None: as before."""
+    forced: tuple[str, ...] | None = None
+    """Full names of all forced items; None: as before."""
+
+
+class Alive(Word, frozen=True, tag="alive"):
+    """The face is there, and what it knows of its node."""
+
+    at_ms: int
+    newest_ms: int
+    """Time of the newest value that it has; 0: none."""
+    silent_since_ms: int = 0
+    """Time since which its own member is not heard; 0: it is heard."""
+    leads: str = ""
+    """Place that leads; empty: nobody does."""
+    leads_since_ms: int = 0
+    """Time since which that one leads, or nobody does; 0: since this page is there."""
+    rate_hz: float = 10.0
+    """Rate at which this page is told; lower: it takes too slowly."""
+
+
+class Answered(Word, frozen=True, tag="answered"):
+    """The answer to an `Asked`: one of both."""
+
+    id: int
+    result: Any = None
+    refusal: Refusal | None = None
+    is_unknown: bool = False
+    """True: whether it was done is not known (`OutcomeUnknown`)."""
+
+
+FaceWord = Hello | View | Alive | Answered
