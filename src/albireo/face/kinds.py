@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS: Final = "albireo.faces"
 """Group under which another distribution offers faces of its own: `kind = "module:KIND"`."""
-_OWN: Final = {"chp": "albireo.face.chp.kind:KIND", "pubsub": "albireo.face.pubsub.kind:KIND"}
+_OWN: Final = {
+    "chp": "albireo.face.chp.kind:KIND",
+    "pubsub": "albireo.face.pubsub.kind:KIND",
+    "web": "albireo.face.web.kind:KIND",
+}
 
 
 class FacePlace(msgspec.Struct, frozen=True, kw_only=True):

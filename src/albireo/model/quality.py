@@ -79,6 +79,11 @@ def name(quality: int) -> str:
     return f"{label}(0x{quality:08X})"
 
 
+def names() -> dict[int, str]:
+    """Names of all known qualities, by code."""
+    return dict(_NAMES)
+
+
 def is_from_node(quality: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Mark samples that the node stamped because the device did not answer."""
     return np.isin(quality & _CODE, _NOT_FROM_DEVICE)

@@ -13,15 +13,17 @@ from typing import Any, Final
 
 import msgspec
 
-from albireo.codec.questions.boot import APPLY, TOPOLOGY, ApplyAsked
+from albireo.codec.questions.boot import APPLY, NAVIGATION, TOPOLOGY, ApplyAsked
 from albireo.codec.questions.kind import Nothing
 from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.mistakes import Mistake
+from albireo.codec.topology.navigation import navigation_of
 from albireo.codec.topology.plan import plan_of
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.model.bounded import TEXT_CHARS_MAX
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.topology import Place, find_place
+from albireo.model.tree.navigation import Navigation
 from albireo.model.tree.nodes import asked_of_parent, child_configs
 from albireo.runtime import ActorSpec
 from albireo.runtime.actor.supervisor import Supervisor, handled
@@ -48,7 +50,7 @@ class TopologyInUse:
         """
         self._read = read
         self._specs_of = specs_of
-        self.handlers = (handled(TOPOLOGY, self.tell), handled(APPLY, self.apply))
+        self.handlers = (handled(TOPOLOGY, self.tell), handled(NAVIGATION, self.lead), handled(APPLY, self.apply))
         self._go_on_by(loaded, place)
 
     def _go_on_by(self, loaded: LoadedTopology, place: Place) -> None:
@@ -66,6 +68,10 @@ class TopologyInUse:
     def tell(self, _: Supervisor, __: Nothing) -> dict[str, Any]:
         """Place, and what CORE takes up of its topology while it runs."""
         return self._told
+
+    def lead(self, _: Supervisor, __: Nothing) -> Navigation:
+        """What people are led to at this node and below it."""
+        return navigation_of(self._loaded.topology, self._place.node.id)
 
     def apply(self, supervisor: Supervisor, asked: ApplyAsked) -> dict[str, Any]:
         """Take up `file`, unless it is a `trial` or something in it takes a restart; tells the plan either way.

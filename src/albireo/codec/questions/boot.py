@@ -7,6 +7,7 @@ from msgspec import Meta
 from albireo.codec.questions.kind import Answerer, Asked, Nothing, QuestionKind
 from albireo.model.access import AccessRole
 from albireo.model.bounded import Text
+from albireo.model.tree.navigation import Navigation
 
 
 class ApplyAsked(Asked, frozen=True, kw_only=True):
@@ -47,6 +48,16 @@ TOPOLOGY: Final = QuestionKind(
     meaning="by which topology it runs",
     told="`place`, `hash` of the topology by which it runs",
 )
+NAVIGATION: Final = QuestionKind(
+    name="navigation",
+    shape=Nothing,
+    answer=Navigation,
+    answerer=Answerer.BOOT,
+    role=AccessRole.ADMIN,
+    meaning="what people are led to",
+    told="labels of nodes, objects and groups of the topology by which it runs",
+    is_reading=True,
+)
 APPLY: Final = QuestionKind(
     name="apply",
     shape=ApplyAsked,
@@ -57,4 +68,4 @@ APPLY: Final = QuestionKind(
     told="the plan: `taken`, `refused`, `elsewhere`, `started_anew`, the hashes, and whether it was `applied` "
     "(ADR-0180)",
 )
-KINDS: Final = (ACTORS, STOP, TOPOLOGY, APPLY)
+KINDS: Final = (ACTORS, STOP, TOPOLOGY, NAVIGATION, APPLY)

@@ -12,6 +12,7 @@ import msgspec
 
 from albireo.codec.topology.mistakes import Findings, KeyPath, did_you_mean
 from albireo.model.topology import NodeConfig, Topology
+from albireo.model.tree.navigation import Navigation, PlantGroup, PlantObject
 
 PUBLISHERS: Final = frozenset({"core", "pair", "host"})
 """First parts of the names of items that a node declares by itself."""
@@ -30,6 +31,22 @@ def items_of(patterns: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
     """Names that one of the patterns matches, in their order."""
     wanted = tuple(patterns)
     return tuple(name for name in names if any(fnmatch.fnmatchcase(name, one) for one in wanted))
+
+
+def navigation_of(topology: Topology, node_id: str) -> Navigation:
+    """What people are led to at a node and those below it."""
+    objects: list[PlantObject] = []
+    for node in topology.node:
+        if node.id == node_id or node.id.startswith(f"{node_id}/"):
+            objects.append(PlantObject(node=node.id, label=node.label, description=node.description))
+            objects += [
+                PlantObject(
+                    node=node.id, name=one.name, label=one.label, description=one.description, items=one.items
+                )
+                for one in node.object
+            ]
+    groups = [PlantGroup(label=one.label, description=one.description, members=one.members) for one in topology.group]
+    return Navigation(objects=tuple(objects), groups=tuple(groups))
 
 
 def check_navigation(topology: Topology, known: Mapping[str, KnownItems], found: Findings) -> None:

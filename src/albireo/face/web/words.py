@@ -17,6 +17,7 @@ from msgspec import Meta
 from albireo.model.case import ItemCase
 from albireo.model.item import DataItem
 from albireo.model.refusal import Refusal
+from albireo.model.tree.navigation import PlantGroup, PlantObject
 
 PATTERNS_MAX = 200
 """Most patterns of one view."""
@@ -67,27 +68,6 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     """`root`, or `root[primary]` and `root[backup]` of a pair."""
     url: str = ""
     """Where pages of this place are, without a path; empty: not known."""
-
-
-class PlantObject(msgspec.Struct, frozen=True, kw_only=True):
-    """A thing of the plant with its items, as the topology declares it; or a node."""
-
-    node: str
-    name: str
-    """Empty: the node itself."""
-    label: str = ""
-    description: str = ""
-    items: tuple[str, ...] = ()
-    """Patterns of full names."""
-
-
-class PlantGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of the navigation."""
-
-    name: str
-    label: str = ""
-    members: tuple[str, ...] = ()
-    """Full names of nodes, objects and items."""
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,260 @@
+"""WebActor: the page of a node, as an actor of it; uvicorn serves it in the actor's loop.
+
+Two clients: one pinned to the member beside the face, for what is shown; one for the member that acts, for orders and
+questions, which speaks for the person who asks.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import time
+from collections.abc import Coroutine, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+
+from albireo import __version__
+from albireo.client import AsyncClient, ClientError, aconnect
+from albireo.codec.questions.boot import NAVIGATION
+from albireo.codec.questions.kind import Nothing
+from albireo.face.kinds import FacePlace
+from albireo.face.web.certificate import fingerprint_of, own_certificate, secured
+from albireo.face.web.follower import Follower
+from albireo.face.web.logins import Logins
+from albireo.face.web.plain import ms
+from albireo.face.web.settings import WebSettings, url_parts
+from albireo.face.web.site import STATIC, Addresses, LoginAsked, LoginRefused, Site
+from albireo.face.web.state import PlantState
+from albireo.face.web.words import Alive, Hello, Member, Person
+from albireo.model import quality
+from albireo.model.instant import SECOND, Instant
+from albireo.model.refusal import Refusal, RefusalCode
+from albireo.model.tree.navigation import Navigation
+from albireo.runtime.actor.actor import ActorContext
+from albireo.runtime.errors import ConfigurationRefused
+from albireo.runtime.link.sockets import Letter
+
+WORD_BYTES_MAX: Final = 64 << 10
+"""Longest word of a page."""
+CONNECTIONS_MAX: Final = 1_000
+LOOK_NS: Final = 5 * SECOND
+"""Time between two looks at what people are led to."""
+SECRET_MODE: Final = 0o600
+
+
+class _Server(uvicorn.Server):
+    """The server; signals are the actor's."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class WebActor:
+    """Behaviour of the actor."""
+
+    def __init__(self, settings: WebSettings, place: FacePlace) -> None:
+        self.name = f"face.{place.name}"
+        self._settings = settings
+        self._place = place
+        self._own = next(index for index, one in enumerate(place.doors) if not one.endpoint)
+        self._state = PlantState()
+        self._logins = Logins()
+        self._navigation = Navigation()
+        self._ticked = asyncio.Event()
+        self._silent_since_ms = 0
+        self._leads: tuple[int | None, int] = (None, 0)
+        self._is_over = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, actor: ActorContext) -> None:
+        self._actor = actor
+        settings = self._settings
+        parts = url_parts(settings.bind)
+        assert parts.hostname is not None and parts.port is not None
+        self._addresses = Addresses(settings.urls or (settings.bind,), socket.gethostname())
+        context = await asyncio.to_thread(self._secured, actor.data) if settings.is_secure else None
+        listener = self._listening(parts.hostname, parts.port)
+        actor.at_end(listener.close)
+        own = self._place.target(actor.data)[self._own]
+        keys = self._place.keys or None
+        self._pinned = await aconnect(own, name="page", waits=False, is_pinned=True)
+        self._client = await aconnect(self._place.target(actor.data), keys=keys, name="page", waits=False)
+        self._follower = Follower(self._pinned, self._state, actor.now, self._took)
+        self._site = Site(self, self._addresses, self._login)
+        config = uvicorn.Config(
+            self._site.app,
+            http="httptools",
+            ws="websockets-sansio",
+            ws_max_size=WORD_BYTES_MAX,
+            ws_per_message_deflate=False,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            limit_concurrency=CONNECTIONS_MAX,
+            timeout_graceful_shutdown=1,
+            timeout_keep_alive=30,
+        )
+        config.load()
+        config.ssl = context
+        config.is_ssl = context is not None  # type: ignore[misc]
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        self._server = _Server(config)
+        self._serving = self._begin(self._server.serve([listener]))
+        self._begin(self._follower.run())
+        self._begin(self._look())
+        self._tell_where(actor.data)
+
+    def drained(self, letters: Sequence[Letter]) -> None:
+        """Nobody of the node writes to a face."""
+
+    def ticked(self, now: Instant) -> None:
+        """No time is awaited here."""
+
+    async def stop(self) -> None:
+        self._is_over = True
+        self._server.should_exit = True
+        await asyncio.wait([self._serving], timeout=3.0)
+        for one in self._tasks:
+            one.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._pinned.close(0.0)
+        await self._client.close(0.0)
+
+    # What pages need.
+
+    def hello(self, person: Person | None) -> Hello:
+        members = [Member(place=one, url=url) for one, url in zip(self._places(), self._urls(), strict=True)]
+        return Hello(
+            node=self._place.node,
+            member=self._places()[self._own],
+            members=tuple(members),
+            build=_build(),
+            person=person,
+            may_look=self.may_look(person),
+            zone=self._settings.zone,
+            objects=self._navigation.objects,
+            groups=self._navigation.groups,
+            qualities={str(code): name for code, name in quality.names().items()},
+        )
+
+    def alive(self, rate_hz: float) -> Alive:
+        index, since_ms = self._leads
+        return Alive(
+            at_ms=self._now_ms(),
+            newest_ms=self._state.newest_ms,
+            silent_since_ms=self._silent_since_ms,
+            leads="" if index is None else self._places()[index],
+            leads_since_ms=since_ms,
+            rate_hz=rate_hz,
+        )
+
+    def view(self, wanted: tuple[str, ...], tick: int) -> tuple[bytes, int]:
+        return self._state.since(wanted, tick, self._now_ms()), self._state.tick
+
+    async def person(self, token: str) -> Person | None:
+        return self._logins.person(token)
+
+    def may_look(self, person: Person | None) -> bool:
+        return self._settings.open or person is not None
+
+    def client_of(self, person: Person) -> AsyncClient:
+        return self._client
+
+    async def next_tick(self) -> None:
+        await self._ticked.wait()
+
+    # The work.
+
+    async def _login(self, asked: LoginAsked, address: str) -> Any:
+        token = self._logins.token(asked.name, asked.password)
+        if not token:
+            self._actor.log.limited("login_refused", address, address=address)
+            cause = "name or password is wrong"
+            raise LoginRefused(401, Refusal(RefusalCode.ACCESS, cause, "an admin gives new ones: albireo people"))
+        return {"token": token, "person": self._logins.person(token)}
+
+    def _took(self) -> None:
+        self._ticked.set()
+        self._ticked = asyncio.Event()
+        if self._follower.is_live:
+            self._silent_since_ms = 0
+        elif not self._silent_since_ms:
+            self._silent_since_ms = self._now_ms()
+        leads = self._client.acting
+        if leads != self._leads[0]:
+            self._leads = (leads, self._now_ms())
+
+    async def _look(self) -> None:
+        """Look what people are led to, and which views pages have."""
+        while True:
+            with contextlib.suppress(ClientError):
+                self._navigation = await self._pinned.ask_kind(NAVIGATION, Nothing())
+            self._state.keep({one.wanted for one in self._site.pages})
+            await asyncio.sleep(LOOK_NS / SECOND)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = self._actor.loop.create_task(work)
+        self._tasks.append(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._is_over:
+            self._actor.fail(f"{type(error).__name__}: {error}")
+
+    def _places(self) -> list[str]:
+        node = self._place.node
+        return [f"{node}[primary]", f"{node}[backup]"] if len(self._place.doors) > 1 else [node]
+
+    def _urls(self) -> list[str]:
+        urls = list(self._addresses.urls)
+        return [*urls, *[""] * len(self._places())][: len(self._places())]
+
+    def _now_ms(self) -> int:
+        return ms(self._actor.wall_ns())
+
+    def _listening(self, host: str, port: int) -> socket.socket:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+        except OSError as error:
+            listener.close()
+            raise ConfigurationRefused(f"face {self._place.name}: {self._settings.bind}: {error.strerror}") from error
+        return listener
+
+    def _secured(self, data: Path) -> Any:
+        settings = self._settings
+        try:
+            if settings.certificate:
+                return secured(Path(settings.certificate), Path(settings.certificate_key))
+            hosts = [url_parts(one).hostname or "" for one in (settings.bind, *settings.urls)]
+            names = [one for one in hosts if one not in ("0.0.0.0", "::")]
+            file = own_certificate(data / "web", self._place.name, [*names, socket.gethostname()])
+            self._actor.log.info("page_certificate", fingerprint=fingerprint_of(file))
+            return secured(file, None)
+        except (OSError, ValueError) as error:
+            raise ConfigurationRefused(f"face {self._place.name}: its certificate: {error}") from error
+
+    def _tell_where(self, data: Path) -> None:
+        """Keep the first password where only the user of the node reads it."""
+        directory = data / "web"
+        directory.mkdir(mode=0o700, exist_ok=True)
+        file = directory / f"{self._place.name}.first-login"
+        file.touch(mode=SECRET_MODE)
+        file.chmod(SECRET_MODE)
+        url = self._urls()[self._own] or self._urls()[0]
+        file.write_text(f"{url}\nadmin\n{self._logins.password}\n")
+        self._actor.log.info("page_served", url=self._settings.bind)
+
+
+def _build() -> str:
+    """Changes with the bundle, so that a page which is open loads the new one."""
+    file = STATIC / "page.js"
+    return f"{__version__}-{int(file.stat().st_mtime)}" if file.exists() else f"{__version__}-{int(time.time())}"

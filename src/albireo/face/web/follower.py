@@ -1,0 +1,70 @@
+"""Follower: what the member beside the face knows, taken into the state of the page, ten times a second at most.
+
+The client is pinned to that member, acting or not: so the page of the passive one shows the same, and says so.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from albireo.client import AsyncClient, ClientClosed, ClientError
+from albireo.client.live import Changes
+from albireo.face.web.state import PlantState
+from albireo.model.instant import SECOND, Instant
+
+TICK_S: Final = 0.1
+LOOK_NS: Final = 5 * SECOND
+"""Time between two looks whether other nodes are known."""
+AGAIN_S: Final = 0.3
+EVERYTHING: Final = "*:*"
+
+
+class Follower:
+    """Follows until it is cancelled."""
+
+    def __init__(
+        self, pinned: AsyncClient, state: PlantState, now: Callable[[], Instant], told: Callable[[], object]
+    ) -> None:
+        """`told`: is called after each change of the state, and each time that nothing came."""
+        self._pinned = pinned
+        self._state = state
+        self._now = now
+        self._told = told
+        self.is_live = False
+        """Somebody tells what is so right now."""
+
+    async def run(self) -> None:
+        """Follow, and begin anew after whatever went wrong.
+
+        Raises:
+            ClientClosed: the client ended.
+        """
+        while True:
+            try:
+                await self._follow()
+            except ClientClosed:
+                raise
+            except ClientError:
+                self.is_live = False
+                self._told()
+            await asyncio.sleep(AGAIN_S)
+
+    async def _follow(self) -> None:
+        """Follow all nodes that are known now, until others are."""
+        known = await self._nodes()
+        look_at = Instant(self._now() + LOOK_NS)
+        async for changes in self._pinned.watch(EVERYTHING, timeout_s=TICK_S):
+            self._take(changes)
+            if self._now() >= look_at:
+                look_at = Instant(self._now() + LOOK_NS)
+                if await self._nodes() != known:
+                    return
+            await asyncio.sleep(TICK_S / 2)
+
+    def _take(self, changes: Changes) -> None:
+        self.is_live = changes.is_live
+        self._state.take(changes)
+        self._told()
+
+    async def _nodes(self) -> frozenset[str]:
+        return frozenset(one.node for one in await self._pinned.tree())

@@ -1,0 +1,189 @@
+"""Pages: one WebSocket each. What changed goes out as fast as the page takes it, and never more than the latest.
+
+state --tick--> Page --View, Alive--> browser        a page that takes slowly gets its next view later, not older ones
+browser --Asked--> task --> client as the person --Answered--> browser
+"""
+
+import asyncio
+from typing import Final, Protocol
+
+import msgspec
+
+from albireo.client import AsyncClient
+from albireo.client.errors import ClientError, NodeRefused, OutcomeUnknown
+from albireo.face.web.methods import answered
+from albireo.face.web.words import Alive, Answered, Asked, Begin, Hello, Look, PageWord, Person
+from albireo.model.refusal import Refusal, RefusalCode
+
+ASKED_MAX: Final = 32
+"""Questions of one page under way; one more is refused."""
+ALIVE_S: Final = 0.5
+SLOW_S: Final = 0.25
+"""A view that takes longer to leave lowers the rate of its page."""
+STUCK_S: Final = 10.0
+"""Time after which a page that takes nothing is closed."""
+REST_S_MAX: Final = 1.0
+BEGIN_S: Final = 10.0
+"""Time that a page has for its first word."""
+TOO_SLOW: Final = 4008
+"""Close code (RFC 6455, 7.4.2: private use): the page takes nothing."""
+MALFORMED: Final = 4007
+OVER: Final = 4001
+"""The login is over, or there has to be one."""
+
+_decoder: Final = msgspec.json.Decoder(PageWord)
+Sent = Hello | Alive | Answered
+
+
+class Line(Protocol):
+    """The WebSocket of a page."""
+
+    async def send(self, text: bytes) -> None:
+        """Send a word, and wait while the browser does not take what was sent before."""
+
+    async def receive(self) -> str | bytes | None:
+        """The next word; None: the line is closed."""
+
+    async def close(self, code: int, reason: str) -> None: ...
+
+
+class PageHost(Protocol):
+    """What a page needs of its face."""
+
+    def hello(self, person: Person | None) -> Hello: ...
+
+    def alive(self, rate_hz: float) -> Alive: ...
+
+    def view(self, wanted: tuple[str, ...], tick: int) -> tuple[bytes, int]:
+        """What changed since a tick, and the tick now."""
+
+    async def person(self, token: str) -> Person | None:
+        """Who has that token; None: nobody."""
+
+    def may_look(self, person: Person | None) -> bool: ...
+
+    def client_of(self, person: Person) -> AsyncClient:
+        """A client that speaks for the person."""
+
+    async def next_tick(self) -> None: ...
+
+
+class Page:
+    """One page, from its first word to its end."""
+
+    def __init__(self, line: Line, host: PageHost) -> None:
+        self._line = line
+        self._host = host
+        self.wanted: tuple[str, ...] = ()
+        self.person: Person | None = None
+        self._tick = 0
+        self._rest_s = 0.0
+        self._asked: set[asyncio.Task[None]] = set()
+        self._sending = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Serve the page until it ends."""
+        first = await asyncio.wait_for(self._line.receive(), BEGIN_S)
+        begin = None if first is None else _read(first)
+        if not isinstance(begin, Begin):
+            await self._line.close(MALFORMED, "the first word is `begin`")
+            return
+        self.person = await self._host.person(begin.token)
+        self.wanted = begin.patterns
+        await self._send(self._host.hello(self.person))
+        tasks = [asyncio.ensure_future(self._hear())]
+        if self._host.may_look(self.person):
+            tasks += [asyncio.ensure_future(self._tell()), asyncio.ensure_future(self._tell_alive())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for one in done:
+                one.result()
+        finally:
+            for one in (*tasks, *self._asked):
+                one.cancel()
+            await asyncio.gather(*tasks, *self._asked, return_exceptions=True)
+
+    async def _hear(self) -> None:
+        while (text := await self._line.receive()) is not None:
+            match _read(text):
+                case Look(patterns=patterns):
+                    self.wanted, self._tick = patterns, 0
+                case Asked() as asked:
+                    await self._take(asked)
+                case _:
+                    await self._line.close(MALFORMED, "this is no word of a page")
+                    return
+
+    async def _take(self, asked: Asked) -> None:
+        if self.person is None:
+            cause = "nobody is logged in at this page"
+            await self._refuse(asked.id, Refusal(RefusalCode.ACCESS, cause, "log in"))
+        elif len(self._asked) >= ASKED_MAX:
+            cause = f"{ASKED_MAX} questions of this page wait for their answers"
+            await self._refuse(asked.id, Refusal(RefusalCode.FULL, cause, "wait for some of them"))
+        else:
+            task = asyncio.ensure_future(self._answer(asked, self._host.client_of(self.person)))
+            self._asked.add(task)
+            task.add_done_callback(self._asked.discard)
+
+    async def _refuse(self, asked_id: int, refusal: Refusal) -> None:
+        await self._send(Answered(id=asked_id, refusal=refusal))
+
+    async def _answer(self, asked: Asked, client: AsyncClient) -> None:
+        try:
+            answer = Answered(id=asked.id, result=await answered(client, asked.method, asked.arguments))
+        except OutcomeUnknown as error:
+            answer = Answered(
+                id=asked.id, refusal=Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy), is_unknown=True
+            )
+        except NodeRefused as error:
+            answer = Answered(id=asked.id, refusal=error.refusal)
+        except ClientError as error:
+            answer = Answered(id=asked.id, refusal=Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy))
+        except ValueError as error:  # Of the arguments; `ValidationError` is one.
+            answer = Answered(id=asked.id, refusal=Refusal(RefusalCode.MALFORMED, str(error)))
+        await self._send(answer)
+
+    async def _tell(self) -> None:
+        while True:
+            await self._host.next_tick()
+            wanted = self.wanted
+            text, tick = self._host.view(wanted, self._tick)
+            self._tick = tick
+            if text:
+                await self._send_timed(text)
+            if self._rest_s:
+                await asyncio.sleep(self._rest_s)
+
+    async def _send_timed(self, text: bytes) -> None:
+        """Send a view, and lower the rate of a page that takes it slowly, or raise it again."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        await self._send_text(text)
+        is_slow = loop.time() - begun > SLOW_S
+        self._rest_s = min(REST_S_MAX, max(0.1, 2 * self._rest_s)) if is_slow else max(0.0, self._rest_s - 0.05)
+
+    async def _tell_alive(self) -> None:
+        while True:
+            await self._send(self._host.alive(1 / (0.1 + self._rest_s)))
+            await asyncio.sleep(ALIVE_S)
+
+    async def _send(self, word: Sent) -> None:
+        await self._send_text(msgspec.json.encode(word))
+
+    async def _send_text(self, text: bytes) -> None:
+        async with self._sending:
+            try:
+                await asyncio.wait_for(self._line.send(text), STUCK_S)
+            except TimeoutError:
+                await self._line.close(TOO_SLOW, f"this browser took nothing for {STUCK_S:g} s")
+                raise
+
+
+def _read(text: str | bytes) -> PageWord | None:
+    """A word of a page; None: it is none."""
+    try:
+        word: PageWord = _decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return word

@@ -1,0 +1,204 @@
+"""Site: what a browser asks for over HTTP, and the line of each page.
+
+    GET /                  the page, and its bundle below /static/
+    POST /login, /logout   a token for the first word of a page
+    WS /ws                 one page (pages.py)
+
+Nobody but pages of the known addresses is heard (`Origin`, `Host`), and nothing of another server is loaded.
+"""
+
+import contextlib
+import ipaddress
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from albireo.face.web.pages import Page, PageHost
+from albireo.face.web.settings import url_parts
+from albireo.model.refusal import Refusal, RefusalCode
+
+STATIC: Final = Path(__file__).parent / "static"
+TYPES: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
+LINES_MAX: Final = 500
+LINES_OF_ONE_MAX: Final = 250
+"""Most pages, and of one address."""
+BODY_BYTES_MAX: Final = 4_096
+"""Longest body of a login."""
+TOO_MANY: Final = 4029
+STRANGE: Final = 4003
+
+
+class LoginAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of POST /login."""
+
+    name: str
+    password: str
+
+
+class Addresses:
+    """Where browsers may find the page, and who may therefore speak to it."""
+
+    def __init__(self, urls: tuple[str, ...], own_host: str) -> None:
+        self.urls = tuple(one.rstrip("/") for one in urls)
+        self._hosts = {url_parts(one).hostname for one in urls} | {"localhost", own_host}
+
+    def knows_host(self, host: str) -> bool:
+        """Whether a page may be asked for at this `Host`: a name that is not ours is one that somebody led here."""
+        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
+        with contextlib.suppress(ValueError):
+            ipaddress.ip_address(name.strip("[]"))
+            return True
+        return name in self._hosts
+
+    def knows_origin(self, origin: str, host: str) -> bool:
+        """Whether a page of this `Origin` may speak: it is one of ours, or was loaded where it speaks to."""
+        return origin in self.urls or (origin.partition("://")[2] == host and self.knows_host(host))
+
+
+class WebSocketLine:
+    """The line of a page."""
+
+    def __init__(self, websocket: WebSocket) -> None:
+        self._websocket = websocket
+
+    async def send(self, text: bytes) -> None:
+        await self._websocket.send({"type": "websocket.send", "text": text.decode()})
+
+    async def receive(self) -> str | bytes | None:
+        message = await self._websocket.receive()
+        if message["type"] != "websocket.receive":
+            return None
+        found: str | bytes | None = message.get("text")
+        return found if found is not None else message["bytes"]
+
+    async def close(self, code: int, reason: str) -> None:
+        if self._websocket.application_state is WebSocketState.CONNECTED:
+            await self._websocket.close(code, reason)
+
+
+Login = Callable[[LoginAsked, str], Awaitable[Any]]
+"""Takes name, password and address; gives token and person. Raises `LoginRefused`."""
+
+
+class LoginRefused(Exception):
+    """A login is refused."""
+
+    def __init__(self, status: int, refusal: Refusal) -> None:
+        super().__init__(refusal.cause)
+        self.status = status
+        self.refusal = refusal
+
+
+class Site:
+    """Routes of the face."""
+
+    def __init__(self, host: PageHost, addresses: Addresses, login: Login) -> None:
+        self._host = host
+        self._addresses = addresses
+        self._login_of = login
+        self._lines: Counter[str] = Counter()
+        self.pages: set[Page] = set()
+        self.app = Starlette(
+            routes=[
+                Route("/", self._index),
+                Route("/static/{name}", self._static),
+                Route("/login", self._login, methods=["POST"]),
+                WebSocketRoute("/ws", self._line),
+            ]
+        )
+        self._headers = self._headers_of(addresses.urls)
+
+    def _headers_of(self, urls: tuple[str, ...]) -> Mapping[str, str]:
+        lines = " ".join(f"{one} {one.replace('http', 'ws', 1)}" for one in urls)
+        policy = (
+            f"default-src 'self'; connect-src 'self' {lines}; img-src 'self' data:; object-src 'none'; "
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        return {
+            "content-security-policy": policy,
+            "x-content-type-options": "nosniff",
+            "referrer-policy": "no-referrer",
+            "cache-control": "no-cache",
+        }
+
+    def _answer(self, body: bytes, media_type: str, status: int = 200) -> Response:
+        return Response(body, status, self._headers, media_type)
+
+    async def _index(self, request: Request) -> Response:
+        if not self._addresses.knows_host(request.headers.get("host", "")):
+            return PlainTextResponse("this name is none of this page; name it in `urls` of the face\n", 421)
+        return self._file("index.html")
+
+    async def _static(self, request: Request) -> Response:
+        return self._file(request.path_params["name"])
+
+    def _file(self, name: str) -> Response:
+        file = STATIC / name
+        if file.suffix not in TYPES or file.parent != STATIC or not file.is_file():
+            return PlainTextResponse("there is no such file\n", 404)
+        return self._answer(file.read_bytes(), TYPES[file.suffix])
+
+    async def _login(self, request: Request) -> Response:
+        origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
+        if not self._addresses.knows_origin(origin, host):
+            return self._refused(403, Refusal(RefusalCode.ACCESS, f"no page of {origin[:200]!r} may log in here"))
+        try:
+            asked = msgspec.json.decode(await _body(request), type=LoginAsked)
+            return self._answer(msgspec.json.encode(await self._login_of(asked, _address(request))), "application/json")
+        except LoginRefused as refused:
+            return self._refused(refused.status, refused.refusal)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            return self._refused(400, Refusal(RefusalCode.MALFORMED, str(error)))
+
+    def _refused(self, status: int, refusal: Refusal) -> Response:
+        return self._answer(msgspec.json.encode(refusal), "application/json", status)
+
+    async def _line(self, websocket: WebSocket) -> None:
+        origin, host = websocket.headers.get("origin", ""), websocket.headers.get("host", "")
+        address = _address(websocket)
+        await websocket.accept()
+        if not self._addresses.knows_origin(origin, host):
+            await websocket.close(STRANGE, "no page of that address may speak here")
+            return
+        if self._lines.total() >= LINES_MAX or self._lines[address] >= LINES_OF_ONE_MAX:
+            await websocket.close(
+                TOO_MANY, f"{self._lines[address]} pages of this address, {self._lines.total()} in all"
+            )
+            return
+        self._lines[address] += 1
+        page = Page(WebSocketLine(websocket), self._host)
+        self.pages.add(page)
+        try:
+            with contextlib.suppress(WebSocketDisconnect, TimeoutError, RuntimeError):  # The browser is gone.
+                await page.run()
+        finally:
+            self.pages.discard(page)
+            self._lines[address] -= 1
+            if not self._lines[address]:
+                del self._lines[address]
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > BODY_BYTES_MAX:
+            raise LoginRefused(413, Refusal(RefusalCode.MALFORMED, f"more than {BODY_BYTES_MAX} bytes"))
+    return body
+
+
+def _address(request: Request | WebSocket) -> str:
+    return request.client.host if request.client is not None else ""

@@ -1,0 +1,211 @@
+"""State of the page: what is known of all items and cases, and what of it changed since a page was told last.
+
+    client --Changes--> PlantState --since(tick)--> View        encoded once for all pages that look at the same
+
+The time of this is the tick: one for each time that changes are taken.
+"""
+
+import fnmatch
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from albireo.client.live import Changes
+from albireo.face.web.plain import ms, shown
+from albireo.face.web.words import Shown, ShownCase, ShownItem, View
+from albireo.model.case import ItemCase, LifecycleStatus
+from albireo.model.item import AlarmSettings, Condition, KnownItem, Reading
+
+TICKS_KEPT: Final = 100
+"""Ticks of which it is known what changed; a page that is further behind is told everything."""
+CLOSED_KEPT: Final = 1_000
+"""Closed cases that are kept for pages which were not told yet; one that is further behind is told everything."""
+
+Wanted = tuple[str, ...]
+"""Patterns of a view."""
+
+
+class _Row(msgspec.Struct, gc=False):
+    shown: ShownItem
+    name: str
+    value: tuple[int, Shown, int, int] | None = None
+    item_tick: int = 0
+    value_tick: int = 0
+
+
+class _CaseRow(msgspec.Struct, gc=False):
+    shown: ShownCase
+    tick: int
+
+
+class _Seen:
+    """Items of one view."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.keys: set[int] = set()
+        self.looked = 0
+        """Number of rows that were looked at."""
+        self.encoded: dict[int, bytes] = {}
+        """What is said at this tick, by the tick that a page was told last."""
+
+
+class PlantState:
+    """The state. For one thread."""
+
+    def __init__(self) -> None:
+        self.tick = 0
+        self.whole_tick = 0
+        """Tick from which on pages have to be told everything anew."""
+        self.newest_ms = 0
+        self._rows: list[_Row] = []
+        self._by_name: dict[str, int] = {}
+        self._changed: deque[tuple[int, set[int]]] = deque(maxlen=TICKS_KEPT)
+        self._cases: dict[tuple[str, int], _CaseRow] = {}
+        self._closed: deque[tuple[str, int]] = deque()
+        self._stale: tuple[int, dict[str, int]] = (0, {})
+        self._forced: tuple[int, tuple[str, ...]] = (0, ())
+        self._seen: dict[Wanted, _Seen] = {}
+
+    def take(self, changes: Changes) -> None:
+        """Take what the client tells, perhaps nothing."""
+        stale = {node: ms(since) for node, since in changes.stale.items()}
+        forced = tuple(sorted(changes.forced))
+        is_told = changes.is_whole or changes.items or changes.readings or changes.cases
+        if not is_told and stale == self._stale[1] and forced == self._forced[1]:
+            return
+        self.tick += 1
+        if changes.is_whole:
+            self._begin_anew()
+        touched = {self._declare(known) for known in changes.items}
+        for reading in changes.readings:
+            key = self._by_name.get(reading.name)
+            if key is not None:
+                self._read(key, reading)
+                touched.add(key)
+        for case in changes.cases:
+            self._enter(case)
+        self._changed.append((self.tick, touched))
+        self._stale = self._stale if stale == self._stale[1] else (self.tick, stale)
+        self._forced = self._forced if forced == self._forced[1] else (self.tick, forced)
+        for seen in self._seen.values():
+            seen.encoded.clear()
+
+    def since(self, wanted: Wanted, tick: int, at_ms: int) -> bytes:
+        """The `View` for a page that was told all up to `tick`, encoded; b"": nothing has changed for it."""
+        seen = self._seen.setdefault(wanted, _Seen(wanted))
+        if tick not in seen.encoded:
+            view = self._view(seen, tick, at_ms)
+            is_empty = view.number == tick or not (view.is_whole or _says(view))
+            seen.encoded[tick] = b"" if is_empty else msgspec.json.encode(view)
+        return seen.encoded[tick]
+
+    def keep(self, wanted: Iterable[Wanted]) -> None:
+        """Forget views that nobody looks at any more."""
+        self._seen = {one: self._seen[one] for one in wanted if one in self._seen}
+
+    def _begin_anew(self) -> None:
+        self.whole_tick = self.tick
+        self._rows, self._by_name, self._cases = [], {}, {}
+        self._changed.clear()
+        self._closed.clear()
+        for seen in self._seen.values():
+            seen.keys, seen.looked = set(), 0
+
+    def _declare(self, known: KnownItem) -> int:
+        name = known.full_name
+        key = self._by_name.get(name)
+        if key is None:
+            key = self._by_name[name] = len(self._rows)
+            self._rows.append(_Row(ShownItem(key=key, node=known.node, item=known.item), name))
+        row = self._rows[key]
+        row.shown = ShownItem(key=key, node=known.node, item=known.item, is_retired=known.is_retired)
+        row.item_tick = self.tick
+        return key
+
+    def _read(self, key: int, reading: Reading) -> None:
+        row = self._rows[key]
+        row.value = (key, shown(reading.value), reading.quality, ms(reading.source_ns))
+        row.value_tick = self.tick
+        self.newest_ms = max(self.newest_ms, ms(reading.node_ns))
+
+    def _enter(self, case: ItemCase) -> None:
+        where = (case.node, case.case_id)
+        self._cases[where] = _CaseRow(self._shown(case), self.tick)
+        if case.lifecycle_status is LifecycleStatus.CLOSED:
+            self._closed.append(where)
+            while len(self._closed) > CLOSED_KEPT:
+                gone = self._cases.pop(self._closed.popleft(), None)
+                self.whole_tick = max(self.whole_tick, 0 if gone is None else gone.tick)
+
+    def _shown(self, case: ItemCase) -> ShownCase:
+        key = self._by_name.get(case.item)
+        item = None if key is None else self._rows[key].shown.item
+        told = msgspec.structs.asdict(case)
+        told["value"] = shown(case.value)
+        return ShownCase(
+            **told,
+            raised_ms=ms(case.raised_ns),
+            changed_ms=ms(case.changed_ns),
+            unshelve_ms=None if case.unshelve_at is None else ms(case.unshelve_at),
+            description="" if item is None else item.description,
+            unit="" if item is None else item.unit,
+            limit=None if item is None or item.alarm is None else limit_of(item.alarm, case.condition),
+        )
+
+    def _view(self, seen: _Seen, tick: int, at_ms: int) -> View:
+        self._look(seen)
+        is_whole = tick < self.whole_tick or tick == 0
+        before = 0 if is_whole else tick
+        rows = [self._rows[key] for key in self._touched(seen, before)]
+        cases = [one.shown for one in self._cases.values() if one.tick > before]
+        if is_whole:
+            cases = [one for one in cases if one.lifecycle_status is not LifecycleStatus.CLOSED]
+        return View(
+            number=self.tick,
+            at_ms=at_ms,
+            is_whole=is_whole,
+            items=tuple(one.shown for one in rows if one.item_tick > before),
+            values=tuple(one.value for one in rows if one.value is not None and one.value_tick > before),
+            cases=tuple(cases),
+            stale=self._stale[1] if is_whole or self._stale[0] > before else None,
+            forced=self._forced[1] if is_whole or self._forced[0] > before else None,
+        )
+
+    def _look(self, seen: _Seen) -> None:
+        """Find the items of a view among those that came since it was looked at."""
+        for row in self._rows[seen.looked :]:
+            if any(fnmatch.fnmatchcase(row.name, one) for one in seen.wanted):
+                seen.keys.add(row.shown.key)
+        seen.looked = len(self._rows)
+
+    def _touched(self, seen: _Seen, before: int) -> Sequence[int]:
+        """Keys of the items of a view of which something came after a tick, in their order."""
+        if before == 0 or not self._changed or self._changed[0][0] > before + 1:
+            return sorted(seen.keys)
+        touched: set[int] = set()
+        for tick, keys in reversed(self._changed):
+            if tick <= before:
+                break
+            touched |= keys
+        return sorted(touched & seen.keys)
+
+
+def _says(view: View) -> bool:
+    return bool(view.items or view.values or view.cases) or view.stale is not None or view.forced is not None
+
+
+def limit_of(alarm: AlarmSettings, condition: Condition) -> float | None:
+    """The limit beyond which an item is in this alarm; None: it is of another kind."""
+    limits = {
+        Condition.HI_HI: alarm.hi_hi,
+        Condition.HI: alarm.hi,
+        Condition.LO: alarm.lo,
+        Condition.LO_LO: alarm.lo_lo,
+        Condition.RATE: alarm.rate_per_s,
+        Condition.STALE: alarm.stale_s,
+        Condition.FROZEN: alarm.frozen_s,
+    }
+    return limits.get(condition)
