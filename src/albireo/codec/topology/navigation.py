@@ -40,9 +40,7 @@ def navigation_of(topology: Topology, node_id: str) -> Navigation:
         if node.id == node_id or node.id.startswith(f"{node_id}/"):
             objects.append(PlantObject(node=node.id, label=node.label, description=node.description))
             objects += [
-                PlantObject(
-                    node=node.id, name=one.name, label=one.label, description=one.description, items=one.items
-                )
+                PlantObject(node=node.id, name=one.name, label=one.label, description=one.description, items=one.items)
                 for one in node.object
             ]
     groups = [PlantGroup(label=one.label, description=one.description, members=one.members) for one in topology.group]

@@ -100,7 +100,6 @@ class WebActor:
         )
         config.load()
         config.ssl = context
-        config.is_ssl = context is not None  # type: ignore[misc]
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._server = _Server(config)
         self._serving = self._begin(self._server.serve([listener]))

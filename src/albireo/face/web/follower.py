@@ -13,6 +13,8 @@ from albireo.face.web.state import PlantState
 from albireo.model.instant import SECOND, Instant
 
 TICK_S: Final = 0.1
+QUIET_S: Final = 0.2
+"""Time after which it is looked who is heard, when nothing comes."""
 LOOK_NS: Final = 5 * SECOND
 """Time between two looks whether other nodes are known."""
 AGAIN_S: Final = 0.3
@@ -53,13 +55,13 @@ class Follower:
         """Follow all nodes that are known now, until others are."""
         known = await self._nodes()
         look_at = Instant(self._now() + LOOK_NS)
-        async for changes in self._pinned.watch(EVERYTHING, timeout_s=TICK_S):
+        async for changes in self._pinned.watch(EVERYTHING, timeout_s=QUIET_S):
             self._take(changes)
             if self._now() >= look_at:
                 look_at = Instant(self._now() + LOOK_NS)
                 if await self._nodes() != known:
                     return
-            await asyncio.sleep(TICK_S / 2)
+            await asyncio.sleep(TICK_S)
 
     def _take(self, changes: Changes) -> None:
         self.is_live = changes.is_live

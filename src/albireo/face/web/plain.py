@@ -45,6 +45,6 @@ def _plain(found: object) -> object:
 
 
 def _field(name: str, value: object) -> tuple[str, object]:
-    if name.endswith("_ns") and isinstance(value, int):
-        return f"{name[:-3]}_ms", value / MS
+    if name.endswith("_ns") and (value is None or isinstance(value, int)):
+        return f"{name[:-3]}_ms", None if value is None else value / MS
     return name, _plain(value)

@@ -1,6 +1,6 @@
 """Writes the topology of a tree of nodes over several tunnels: a centre without PLCs, and a site at each tunnel."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +31,8 @@ class PlantNode(msgspec.Struct, frozen=True, kw_only=True):
     dial: tuple[str, ...] = ()
     """Addresses at which it reaches its parent, where they are not the parent's own."""
     placement: Placement = Placement.PROCESS
+    pages: tuple[str, ...] = ()
+    """Where the page of each member is, or of the lone node; none: it has no page."""
 
     @property
     def is_pair(self) -> bool:
@@ -68,7 +70,22 @@ def _node(node: PlantNode) -> str:
         lines += ["", "  [node.uplink]", f"  dial = {_list(node.dial)}"]
     guards = dict.fromkeys(node.ports, node.guard)
     adapters = adapters_text(node.ports, "127.0.0.1", POLL_MS, guards, are_voters=bool(node.voters))
-    return "\n".join(lines) + f"\n{adapters}{HOST_ADAPTER}"
+    return "\n".join(lines) + f"\n{adapters}{HOST_ADAPTER}" + "".join(_pages(node))
+
+
+def _pages(node: PlantNode) -> Iterator[str]:
+    """A face beside each member: on one machine each needs an address of its own."""
+    members = ("primary", "backup") if node.is_pair else ("",)
+    for url, member in zip(node.pages, members, strict=False):
+        yield f"""
+  [[node.face]]
+  name = "page{f"_{member}" if member else ""}"
+  kind = "web"
+  bind = "{url}"
+  urls = {_list(node.pages)}
+"""
+        if member:
+            yield f'  member = "{member}"\n'
 
 
 def _list(words: Sequence[str]) -> str:
