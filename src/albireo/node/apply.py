@@ -70,7 +70,7 @@ class TopologyInUse:
         return self._told
 
     def lead(self, _: Supervisor, __: Nothing) -> Navigation:
-        """What people are led to at this node and below it."""
+        """Tell what people are led to at this node and below it."""
         return navigation_of(self._loaded.topology, self._place.node.id)
 
     def apply(self, supervisor: Supervisor, asked: ApplyAsked) -> dict[str, Any]:

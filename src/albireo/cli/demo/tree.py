@@ -85,12 +85,11 @@ class DemoTree:
 
     def __init__(self, site: Path, ports: Mapping[str, Mapping[str, int]], data: Path) -> None:
         """`ports`: Modbus TCP ports of the PLCs, by site."""
-        self._data = data
-        self._kept = KeptPorts(14)
+        self._data, self._kept = data, KeptPorts(14)
         numbers = iter(self._kept.numbers)
         witness, *rest = (f"tcp://127.0.0.1:{next(numbers)}" for _ in range(10))
         above, cabled = [int(one.rpartition(":")[2]) for one in rest[:2]], [next(numbers), next(numbers)]
-        self.pages = tuple(f"http://127.0.0.1:{next(numbers)}" for _ in MEMBERS)
+        self.pages = (f"http://127.0.0.1:{next(numbers)}", f"http://127.0.0.1:{next(numbers)}")
         self.cable = Cable(dict(zip(cabled, above, strict=True)))
         plans = (
             PlantNode(

@@ -34,7 +34,7 @@ def items_of(patterns: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
 
 
 def navigation_of(topology: Topology, node_id: str) -> Navigation:
-    """What people are led to at a node and those below it."""
+    """Navigation at a node: it and those below it."""
     objects: list[PlantObject] = []
     for node in topology.node:
         if node.id == node_id or node.id.startswith(f"{node_id}/"):

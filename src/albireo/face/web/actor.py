@@ -19,17 +19,20 @@ from albireo import __version__
 from albireo.client import AsyncClient, ClientError, aconnect
 from albireo.codec.questions.boot import NAVIGATION
 from albireo.codec.questions.kind import Nothing
+from albireo.codec.questions.people import ACCESS_GRANT, GrantAsked
 from albireo.face.kinds import FacePlace
 from albireo.face.web.certificate import fingerprint_of, own_certificate, secured
-from albireo.face.web.follower import Follower
-from albireo.face.web.logins import Logins
+from albireo.face.web.follower import PageFollower
+from albireo.face.web.logins import ADMIN, Logins
 from albireo.face.web.plain import ms
 from albireo.face.web.settings import WebSettings, url_parts
-from albireo.face.web.site import STATIC, Addresses, LoginAsked, LoginRefused, Site
+from albireo.face.web.site import STATIC, Addresses, LoginAsked, LoginRefused, PageSite
 from albireo.face.web.state import PlantState
-from albireo.face.web.words import Alive, Hello, Member, Person
+from albireo.face.web.words import Alive, Hello, PageMember, Person
 from albireo.model import quality
+from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
+from albireo.model.principal import PERSON_PREFIX
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.navigation import Navigation
 from albireo.runtime.actor.actor import ActorContext
@@ -82,8 +85,8 @@ class WebActor:
         keys = self._place.keys or None
         self._pinned = await aconnect(own, name="page", waits=False, is_pinned=True)
         self._client = await aconnect(self._place.target(actor.data), keys=keys, name="page", waits=False)
-        self._follower = Follower(self._pinned, self._state, actor.now, self._took)
-        self._site = Site(self, self._addresses, self._login)
+        self._follower = PageFollower(self._pinned, self._state, actor.now, self._took)
+        self._site = PageSite(self, self._addresses, self._login)
         config = uvicorn.Config(
             self._site.app,
             http="httptools",
@@ -105,6 +108,7 @@ class WebActor:
         self._serving = self._begin(self._server.serve([listener]))
         self._begin(self._follower.run())
         self._begin(self._look())
+        self._begin(self._give_first_role())
         self._tell_where(actor.data)
 
     def drained(self, letters: Sequence[Letter]) -> None:
@@ -126,7 +130,7 @@ class WebActor:
     # What pages need.
 
     def hello(self, person: Person | None) -> Hello:
-        members = [Member(place=one, url=url) for one, url in zip(self._places(), self._urls(), strict=True)]
+        members = [PageMember(place=one, url=url) for one, url in zip(self._places(), self._urls(), strict=True)]
         return Hello(
             node=self._place.node,
             member=self._places()[self._own],
@@ -161,7 +165,7 @@ class WebActor:
         return self._settings.open or person is not None
 
     def client_of(self, person: Person) -> AsyncClient:
-        return self._client
+        return self._client.speaking_for(person.name)
 
     async def next_tick(self) -> None:
         await self._ticked.wait()
@@ -194,6 +198,15 @@ class WebActor:
                 self._navigation = await self._pinned.ask_kind(NAVIGATION, Nothing())
             self._state.keep({one.wanted for one in self._site.pages})
             await asyncio.sleep(LOOK_NS / SECOND)
+
+    async def _give_first_role(self) -> None:
+        """Have the fixed admin be one, once somebody acts."""
+        asked = GrantAsked(principal=PERSON_PREFIX + ADMIN, role=AccessRole.ADMIN.word, user=self._client.user)
+        while True:
+            with contextlib.suppress(ClientError):
+                await self._client.ask_kind(ACCESS_GRANT, asked)
+                return
+            await asyncio.sleep(1.0)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = self._actor.loop.create_task(work)

@@ -3,6 +3,7 @@
 DATA/web/NAME.pem     private key and certificate, 0600
 """
 
+import contextlib
 import datetime
 import ipaddress
 import os
@@ -28,7 +29,8 @@ def own_certificate(directory: Path, name: str, hosts: Iterable[str]) -> Path:
         OSError: it can't be kept there.
     """
     file = directory / f"{name}.pem"
-    if file.exists():
+    with contextlib.suppress(OSError, ValueError):  # It is not there, or half of it is since a loss of power.
+        fingerprint_of(file)
         return file
     directory.mkdir(mode=0o700, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -53,8 +55,6 @@ def own_certificate(directory: Path, name: str, hosts: Iterable[str]) -> Path:
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
         stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
     draft.rename(file)
     return file
 
@@ -71,7 +71,7 @@ def fingerprint_of(file: Path) -> str:
 
 
 def secured(file: Path, key_file: Path | None) -> ssl.SSLContext:
-    """What a server needs to speak TLS 1.2 or newer. Raises OSError: the files do not fit (`ssl.SSLError` is one)."""
+    """Context of a server that speaks TLS 1.2 or newer. Raises OSError: the files do not fit."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(file, key_file)

@@ -1,4 +1,4 @@
-"""Follower: what the member beside the face knows, taken into the state of the page, ten times a second at most.
+"""PageFollower: what the member beside the face knows, taken into the state of the page, ten times a second at most.
 
 The client is pinned to that member, acting or not: so the page of the passive one shows the same, and says so.
 """
@@ -21,7 +21,7 @@ AGAIN_S: Final = 0.3
 EVERYTHING: Final = "*:*"
 
 
-class Follower:
+class PageFollower:
     """Follows until it is cancelled."""
 
     def __init__(

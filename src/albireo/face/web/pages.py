@@ -1,7 +1,7 @@
 """Pages: one WebSocket each. What changed goes out as fast as the page takes it, and never more than the latest.
 
 state --tick--> Page --View, Alive--> browser        a page that takes slowly gets its next view later, not older ones
-browser --Asked--> task --> client as the person --Answered--> browser
+browser --PageAsked--> task --> client as the person --PageAnswered--> browser
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import msgspec
 from albireo.client import AsyncClient
 from albireo.client.errors import ClientError, NodeRefused, OutcomeUnknown
 from albireo.face.web.methods import answered
-from albireo.face.web.words import Alive, Answered, Asked, Begin, Hello, Look, PageWord, Person
+from albireo.face.web.words import Alive, Hello, PageAnswered, PageAsked, PageBegin, PageLook, PageWord, Person
 from albireo.model.refusal import Refusal, RefusalCode
 
 ASKED_MAX: Final = 32
@@ -32,10 +32,10 @@ OVER: Final = 4001
 """The login is over, or there has to be one."""
 
 _decoder: Final = msgspec.json.Decoder(PageWord)
-Sent = Hello | Alive | Answered
+Sent = Hello | Alive | PageAnswered
 
 
-class Line(Protocol):
+class PageLine(Protocol):
     """The WebSocket of a page."""
 
     async def send(self, text: bytes) -> None:
@@ -48,14 +48,14 @@ class Line(Protocol):
 
 
 class PageHost(Protocol):
-    """What a page needs of its face."""
+    """The face, as a page needs it."""
 
     def hello(self, person: Person | None) -> Hello: ...
 
     def alive(self, rate_hz: float) -> Alive: ...
 
     def view(self, wanted: tuple[str, ...], tick: int) -> tuple[bytes, int]:
-        """What changed since a tick, and the tick now."""
+        """Changes since a tick, and the tick now."""
 
     async def person(self, token: str) -> Person | None:
         """Who has that token; None: nobody."""
@@ -71,7 +71,7 @@ class PageHost(Protocol):
 class Page:
     """One page, from its first word to its end."""
 
-    def __init__(self, line: Line, host: PageHost) -> None:
+    def __init__(self, line: PageLine, host: PageHost) -> None:
         self._line = line
         self._host = host
         self.wanted: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class Page:
         """Serve the page until it ends."""
         first = await asyncio.wait_for(self._line.receive(), BEGIN_S)
         begin = None if first is None else _read(first)
-        if not isinstance(begin, Begin):
+        if not isinstance(begin, PageBegin):
             await self._line.close(MALFORMED, "the first word is `begin`")
             return
         self.person = await self._host.person(begin.token)
@@ -106,15 +106,15 @@ class Page:
     async def _hear(self) -> None:
         while (text := await self._line.receive()) is not None:
             match _read(text):
-                case Look(patterns=patterns):
+                case PageLook(patterns=patterns):
                     self.wanted, self._tick = patterns, 0
-                case Asked() as asked:
+                case PageAsked() as asked:
                     await self._take(asked)
                 case _:
                     await self._line.close(MALFORMED, "this is no word of a page")
                     return
 
-    async def _take(self, asked: Asked) -> None:
+    async def _take(self, asked: PageAsked) -> None:
         if self.person is None:
             cause = "nobody is logged in at this page"
             await self._refuse(asked.id, Refusal(RefusalCode.ACCESS, cause, "log in"))
@@ -127,21 +127,21 @@ class Page:
             task.add_done_callback(self._asked.discard)
 
     async def _refuse(self, asked_id: int, refusal: Refusal) -> None:
-        await self._send(Answered(id=asked_id, refusal=refusal))
+        await self._send(PageAnswered(id=asked_id, refusal=refusal))
 
-    async def _answer(self, asked: Asked, client: AsyncClient) -> None:
+    async def _answer(self, asked: PageAsked, client: AsyncClient) -> None:
         try:
-            answer = Answered(id=asked.id, result=await answered(client, asked.method, asked.arguments))
+            answer = PageAnswered(id=asked.id, result=await answered(client, asked.method, asked.arguments))
         except OutcomeUnknown as error:
-            answer = Answered(
+            answer = PageAnswered(
                 id=asked.id, refusal=Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy), is_unknown=True
             )
         except NodeRefused as error:
-            answer = Answered(id=asked.id, refusal=error.refusal)
+            answer = PageAnswered(id=asked.id, refusal=error.refusal)
         except ClientError as error:
-            answer = Answered(id=asked.id, refusal=Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy))
+            answer = PageAnswered(id=asked.id, refusal=Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy))
         except ValueError as error:  # Of the arguments; `ValidationError` is one.
-            answer = Answered(id=asked.id, refusal=Refusal(RefusalCode.MALFORMED, str(error)))
+            answer = PageAnswered(id=asked.id, refusal=Refusal(RefusalCode.MALFORMED, str(error)))
         await self._send(answer)
 
     async def _tell(self) -> None:

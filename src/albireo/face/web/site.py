@@ -1,4 +1,4 @@
-"""Site: what a browser asks for over HTTP, and the line of each page.
+"""PageSite: what a browser asks for over HTTP, and the line of each page.
 
     GET /                  the page, and its bundle below /static/
     POST /login, /logout   a token for the first word of a page
@@ -102,7 +102,7 @@ class LoginRefused(Exception):
         self.refusal = refusal
 
 
-class Site:
+class PageSite:
     """Routes of the face."""
 
     def __init__(self, host: PageHost, addresses: Addresses, login: Login) -> None:

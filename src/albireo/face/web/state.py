@@ -49,7 +49,7 @@ class _Seen:
         self.looked = 0
         """Number of rows that were looked at."""
         self.encoded: dict[int, bytes] = {}
-        """What is said at this tick, by the tick that a page was told last."""
+        """Words of this tick, by the tick that a page was told last."""
 
 
 class PlantState:

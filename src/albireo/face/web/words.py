@@ -1,9 +1,10 @@
 """Words between a page and its face: JSON texts on one WebSocket, tagged by `kind`.
 
-    page --Begin--> face --Hello--> page        once; then, in any order:
-    face --View--> page                         what changed, ten times a second at most; whole at first, after `Look`
-    face --Alive--> page                        each half second: who leads, how old the newest value is
-    page --Asked--> face --Answered--> page     a method of the face (methods.py), by its name
+    page --PageBegin--> face --Hello--> page          once; then, in any order:
+    face --View--> page                               changes, ten times a second at most; everything at first
+    face --Alive--> page                              each half second: who leads, how old the newest value is
+    page --PageLook--> face                           other items, please: everything of these comes next
+    page --PageAsked--> face --PageAnswered--> page   a method of the face (methods.py), by its name
 
 Times are wall time in ms since 1970 (a JSON number holds them exactly). An item has a key, a number that is good for
 one connection. The types of the front end are made from these.
@@ -25,43 +26,43 @@ Shown = bool | int | float | str | None
 """A value as a page shows it: an integer beyond 2^53 as digits, a float that is no number as `nan`, `inf`, `-inf`."""
 
 
-class Word(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
+class PageSpoken(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """Base of all words."""
 
 
 # From the page.
 
 
-class Begin(Word, frozen=True, tag="begin"):
+class PageBegin(PageSpoken, frozen=True, tag="begin"):
     """The first word of a page."""
 
     token: Annotated[str, Meta(max_length=2_000)] = ""
-    """What the login gave; empty: nobody is logged in."""
+    """Token that the login gave; empty: nobody is logged in."""
     patterns: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=PATTERNS_MAX)] = ()
 
 
-class Look(Word, frozen=True, tag="look"):
+class PageLook(PageSpoken, frozen=True, tag="look"):
     """The page wants to see other items. Cases, forces, and what is not heard are always told."""
 
     patterns: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=PATTERNS_MAX)]
     """Full names of items, with * and ?."""
 
 
-class Asked(Word, frozen=True, tag="asked"):
-    """The page asks for something; `Answered` has the same id."""
+class PageAsked(PageSpoken, frozen=True, tag="asked"):
+    """The page asks for something; `PageAnswered` has the same id."""
 
     id: Annotated[int, Meta(ge=0, le=2**31)]
     method: Annotated[str, Meta(max_length=60)]
     arguments: dict[str, Any] = {}
 
 
-PageWord = Begin | Look | Asked
+PageWord = PageBegin | PageLook | PageAsked
 
 
 # To the page.
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class PageMember(msgspec.Struct, frozen=True, kw_only=True):
     """A place of the node, and where its pages are."""
 
     place: str
@@ -78,13 +79,13 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     """Role by node of the tree that the person has it at: view, operate, engineer, admin."""
 
 
-class Hello(Word, frozen=True, tag="hello"):
+class Hello(PageSpoken, frozen=True, tag="hello"):
     """The first word to a page."""
 
     node: str
     member: str
     """Place that speaks."""
-    members: tuple[Member, ...]
+    members: tuple[PageMember, ...]
     build: str
     """Changes when the page has to be loaded anew."""
     person: Person | None = None
@@ -120,8 +121,8 @@ class ShownCase(ItemCase, frozen=True, kw_only=True):
     limit: float | None = None
 
 
-class View(Word, frozen=True, tag="view", omit_defaults=True):
-    """What changed since the `View` before."""
+class View(PageSpoken, frozen=True, tag="view", omit_defaults=True):
+    """Changes since the `View` before."""
 
     number: int
     at_ms: int
@@ -139,7 +140,7 @@ class View(Word, frozen=True, tag="view", omit_defaults=True):
     """Full names of all forced items; None: as before."""
 
 
-class Alive(Word, frozen=True, tag="alive"):
+class Alive(PageSpoken, frozen=True, tag="alive"):
     """The face is there, and what it knows of its node."""
 
     at_ms: int
@@ -155,8 +156,8 @@ class Alive(Word, frozen=True, tag="alive"):
     """Rate at which this page is told; lower: it takes too slowly."""
 
 
-class Answered(Word, frozen=True, tag="answered"):
-    """The answer to an `Asked`: one of both."""
+class PageAnswered(PageSpoken, frozen=True, tag="answered"):
+    """The answer to a `PageAsked`: one of both."""
 
     id: int
     result: Any = None
@@ -165,4 +166,4 @@ class Answered(Word, frozen=True, tag="answered"):
     """True: whether it was done is not known (`OutcomeUnknown`)."""
 
 
-FaceWord = Hello | View | Alive | Answered
+FaceWord = Hello | View | Alive | PageAnswered

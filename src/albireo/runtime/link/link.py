@@ -122,6 +122,9 @@ class Drained(msgspec.Struct, frozen=True):
 class Link:
     """One socket of one actor. Made by `ActorContext.bind` and `ActorContext.connect`; for its thread only."""
 
+    is_hung_up = False
+    """Connected: True from the time when its dialer hung up until the next connection is proven. `send` answers False:
+    libzmq would queue a message for the connection that it is about to end."""
     _last: zmq.Frame | None = None
     """First frame of the last message, which knows where it came from."""
 
@@ -161,9 +164,6 @@ class Link:
         """Number of messages dropped because they are not heard from the holder of their sender's key."""
         self.on_unheard: Callable[[Link, str], object] = _ignore
         """Callback for each of them, with the name of the message; empty: nothing at all is heard from that peer."""
-        self.is_hung_up = False
-        """Connected: True from the time when its dialer hung up until the next connection is proven. `send` answers
-        False: libzmq would queue a message for the connection that it is about to end."""
         self.at_close: list[Callable[[], object]] = []
         """Functions called right before the descriptor becomes invalid."""
         self._socket = socket

@@ -1,0 +1,255 @@
+"""The line of a page: a real CORE, a real server, and pages at a real WebSocket."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import websockets
+
+from albireo.client import aconnect
+from albireo.face.web import pages, site
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.samples import SampleBatch, column_of
+from albireo.model.value import Value, ValueType
+from albireo.runtime.clock import wall_ns
+from tests.parts.waiting import PATIENCE_S
+from tests.parts.web import PageEnd, Served, served
+
+CO = DataItem(name="co_1", value_type=ValueType.FLOAT64, unit="ppm", alarm=AlarmSettings(hi=40.0, severity=700))
+
+
+def rows(values: Sequence[Value]) -> SampleBatch:
+    """A value of each item, in their order, as of now."""
+    now = np.full(len(values), wall_ns())
+    kind = ValueType.STRING if isinstance(values[0], str) else ValueType.FLOAT64
+    return SampleBatch(
+        value_type=kind,
+        item_id=np.arange(len(values), dtype=np.uint32),
+        source_ns=now,
+        node_ns=now,
+        value=column_of(values, kind),
+        quality=np.zeros(len(values), np.uint32),
+    )
+
+
+def shows(turn: int, page: PageEnd) -> bool:
+    return str(page.values.get("root:text_9")).startswith(f"{turn} ")
+
+
+async def put(at: Served, *values: float) -> None:
+    """Have a program say these values of co_1."""
+    async with await aconnect(at.data, name="sensor", is_pinned=True) as client:
+        producer = client.producer("sensor", [CO])
+        for value in values:
+            producer.offer([rows([value])])
+        await producer.flush(PATIENCE_S)
+
+
+def test_a_page_sees_values_and_cases_as_they_come_and_acknowledges(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at, at.page(await at.token()) as page:
+            await page.until(lambda one: one.views and one.alive)
+            assert (page.hello["node"], page.hello["member"]) == ("root", "root")
+            assert page.hello["person"] == {"name": "admin", "roles": {"": "admin"}}
+            assert page.views[0]["is_whole"]
+            await put(at, 11.2, 46.8)
+            await page.until(lambda one: one.values.get("root:co_1") == 46.8 and one.cases)
+            (case,) = page.cases.values()
+            assert (case["item"], case["limit"], case["unit"], case["is_acked"]) == ("root:co_1", 40.0, "ppm", False)
+            await page.until(lambda one: one.alive["leads"] == "root" and not one.alive["silent_since_ms"])
+            seen = [{"case_id": case["case_id"], "node": "root", "activation": 1}]
+            told = await page.asked(1, "ack", cases=seen, comment="seen")
+            assert told["result"] == [""], told
+            await page.until(lambda one: one.cases[case["case_id"]]["is_acked"])
+            assert page.cases[case["case_id"]]["actor"] == "admin"
+            (refused,) = (await page.asked(2, "ack", cases=[{**seen[0], "activation": 7}]))["result"]
+            assert "activation" in refused
+
+    asyncio.run(story())
+
+
+def test_whoever_is_not_logged_in_looks_and_does_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at:
+            for token in ("", "admin.00", "nobody", "\u2603" * 9):
+                async with at.page(token) as page:
+                    told = await page.asked(1, "status")
+                    assert told["refusal"]["code"] == "access"
+                    assert page.hello.get("person") is None and page.hello["may_look"]
+
+    asyncio.run(story())
+
+
+def test_a_closed_page_shows_nothing_before_the_login(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, open=False) as at:
+            async with at.page() as page:
+                await page.asked(1, "status")
+                assert not page.hello["may_look"] and not page.views and not page.alive
+            async with at.page(await at.token()) as page:
+                await page.until(lambda one: one.views)
+
+    asyncio.run(story())
+
+
+def test_a_page_sees_the_items_that_it_looks_at(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at, at.page(patterns=()) as page:
+            await page.until(lambda one: one.views)
+            await put(at, 11.2)
+            await page.say("look", patterns=["root:co_?"])
+            await page.until(lambda one: one.values)
+            assert set(page.values) == {"root:co_1"}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"kind":"begin"',
+        '{"kind":"hello"}',
+        '{"kind":"asked","id":1,"method":"status"}',
+        '{"kind":"begin","token":7}',
+        "[" * 9_000,
+        b"\xff\xfe",
+        '{"kind":"begin","patterns":' + json.dumps(["x"] * 201) + "}",
+    ],
+)
+def test_a_first_word_that_is_none_closes_the_line(tmp_path: Path, text: str | bytes) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at, at.line() as line:
+            await line.send(text)
+            with pytest.raises(websockets.ConnectionClosed):
+                await asyncio.wait_for(line.recv(), PATIENCE_S)
+            assert line.close_code == pages.MALFORMED
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("method", ["nothing", "__class__", "write", "ack", "trend" * 12])
+def test_what_is_asked_wrongly_is_refused_and_the_page_goes_on(tmp_path: Path, method: str) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at, at.page(await at.token()) as page:
+            told = await page.asked(1, method, wrong=1)
+            assert told["refusal"]["code"] == "malformed"
+            assert (await page.asked(2, "status"))["result"]["node"] == "root"
+
+    asyncio.run(story())
+
+
+def test_no_page_of_another_address_is_heard(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, urls=("https://scada.plant:8443",)) as at:
+            for origin in ("http://evil.example", "null", f"http://127.0.0.1:{at.port + 1}", "https://scada.plant"):
+                async with at.line(origin=origin) as line:
+                    with pytest.raises(websockets.ConnectionClosed):
+                        await asyncio.wait_for(line.recv(), PATIENCE_S)
+                    assert line.close_code == site.STRANGE
+                status, _, _ = await asyncio.to_thread(
+                    at.request, "POST", "/login", {"name": "admin", "password": at.password}, Origin=origin
+                )
+                assert status == 403
+            for origin in (at.url, "https://scada.plant:8443"):
+                async with at.page(origin=origin) as page:
+                    await page.until(lambda one: one.hello)
+            status, _, _ = await asyncio.to_thread(at.request, "GET", "/", Host="evil.example:80")
+            assert status == 421
+
+    asyncio.run(story())
+
+
+def test_pages_of_one_address_are_bounded_and_ended_ones_make_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "LINES_OF_ONE_MAX", 2)
+
+    async def story() -> None:
+        async with served(tmp_path) as at:
+            async with at.page() as one, at.page() as two:
+                await one.until(lambda page: page.hello)
+                await two.until(lambda page: page.hello)
+                async with at.line() as third:
+                    with pytest.raises(websockets.ConnectionClosed):
+                        await asyncio.wait_for(third.recv(), PATIENCE_S)
+                    assert third.close_code == site.TOO_MANY
+            async with at.page() as again:
+                await again.until(lambda page: page.hello)
+
+    asyncio.run(story())
+
+
+def test_a_page_that_takes_nothing_is_closed_and_others_see_what_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "STUCK_S", 0.5)
+    many = [DataItem(name=f"text_{index}", value_type=ValueType.STRING) for index in range(300)]
+
+    async def story() -> None:
+        async with served(tmp_path) as at:
+            stuck = socket.create_connection(("127.0.0.1", at.port))
+            stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            host = f"127.0.0.1:{at.port}"
+            stuck.sendall(_upgrade(host, at.url) + _masked(b'{"kind":"begin","patterns":["*"]}'))
+            async with at.page() as page, await aconnect(at.data, name="texts", is_pinned=True) as client:
+                producer = client.producer("texts", many)
+                gone = False
+                for turn in range(400):
+                    producer.offer([rows([f"{turn} {'x' * 900}"] * len(many))])
+                    await producer.flush(PATIENCE_S)
+                    await page.until(partial(shows, turn))
+                    if at_most_one_page(at):
+                        gone = True
+                        break
+                assert gone, "the one that takes nothing is still there"
+            stuck.close()
+
+    def at_most_one_page(at: Served) -> bool:
+        return sum(1 for one in asyncio.all_tasks() if "Page._hear" in repr(one.get_coro())) <= 1
+
+    asyncio.run(story())
+
+
+def _upgrade(host: str, origin: str) -> bytes:
+    lines = [
+        "GET /ws HTTP/1.1",
+        f"Host: {host}",
+        f"Origin: {origin}",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version: 13",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def _masked(text: bytes) -> bytes:
+    """A text frame with a mask of zeros (RFC 6455, 5.2)."""
+    return bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text
+
+
+def test_the_page_is_given_with_its_policy_and_no_other_file(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at:
+            for path in ("/static/..%2factor.py", "/static/actor.py", "/static/%00", "/nothing", "/static/"):
+                status, _, _ = await asyncio.to_thread(at.request, "GET", path)
+                assert status == 404, path
+            status, _, body = await asyncio.to_thread(at.request, "POST", "/login", b"x" * 5_000)
+            assert status == 413, body
+            for wrong in (b"", b"[]", b'{"name":1,"password":2}', b"\xff", b'{"name":"admin"}'):
+                status, _, _ = await asyncio.to_thread(at.request, "POST", "/login", wrong)
+                assert status == 400
+            asked: dict[str, Any] = {"name": "admin", "password": "wrong"}
+            status, _, body = await asyncio.to_thread(at.request, "POST", "/login", asked)
+            assert status == 401 and json.loads(body)["code"] == "access"
+
+    asyncio.run(story())
