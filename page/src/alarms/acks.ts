@@ -1,0 +1,61 @@
+/** Acknowledgements under way: what was asked stays "asking" until it is on record or refused; nothing says so before. */
+import { t } from "../words/words";
+import { station } from "../wire/station";
+import { caseKey, nodeOf } from "../wire/fold";
+import { Refused } from "../wire/link";
+import type { ShownCase } from "../wire/words";
+import { asks } from "./order";
+
+class Acks {
+  private readonly asked = new Map<string, number>();
+  /** Why one was refused, by case. */
+  readonly refused = new Map<string, string>();
+
+  isAsked(one: ShownCase): boolean {
+    return this.asked.get(caseKey(one)) === one.activations && asks(one);
+  }
+
+  refusal(one: ShownCase): string {
+    return this.refused.get(caseKey(one)) ?? "";
+  }
+
+  /** Why none of these may be acted on by whoever is here; empty: they may. */
+  reasonAgainst(cases: ShownCase[], role = "operate"): string {
+    if (station.silence.ms) return t("off.silence");
+    for (const one of cases) {
+      const node = nodeOf(one.item);
+      if (station.isNotHeard(node)) return t("off.unheard", { node });
+      if (!station.person) return t("off.nobody");
+      if (!station.may(role, node)) return t("off.role", { role, node, have: station.roleAt(node) });
+    }
+    return "";
+  }
+
+  async ack(cases: ShownCase[], comment = ""): Promise<void> {
+    const open = cases.filter((one) => asks(one) && !this.isAsked(one) && !this.reasonAgainst([one]));
+    if (!open.length) return;
+    for (const one of open) {
+      this.asked.set(caseKey(one), one.activations);
+      this.refused.delete(caseKey(one));
+    }
+    station.changed();
+    try {
+      const told = await station.ask<string[]>("ack", {
+        cases: open.map((one) => ({ case_id: one.case_id, node: nodeOf(one.item), activation: one.activations })),
+        comment,
+      });
+      open.forEach((one, index) => told[index] && this.ended(one, told[index]));
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      for (const one of open) this.ended(one, error.isUnknown ? t("ack.unknown") : error.message);
+    }
+    station.changed();
+  }
+
+  private ended(one: ShownCase, why: string): void {
+    this.asked.delete(caseKey(one));
+    this.refused.set(caseKey(one), why);
+  }
+}
+
+export const acks = new Acks();
