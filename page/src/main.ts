@@ -4,4 +4,5 @@ import "./frame/frame";
 import { beginSettings } from "./frame/settings";
 import { station } from "./wire/station";
 
-void beginSettings().then(() => station.start());
+beginSettings();
+station.start();

@@ -6,7 +6,6 @@ import { station } from "../wire/station";
 import { caseKey, localOf, nodeOf } from "../wire/fold";
 import { View, type Act } from "../frame/view";
 import { here, hrefOf, note } from "../frame/route";
-import { isWall } from "../frame/settings";
 import { caseMark, tag } from "../marks/marks";
 import { ageText, timeText } from "../truth/format";
 import { FLOOD, asks, matches, newOnes, priorityOf, shelfOf, worseFirst, type Filter } from "./order";
@@ -334,5 +333,4 @@ class Alarms extends View {
   }
 }
 
-void isWall;
 customElements.define("view-alarms", Alarms);

@@ -7,7 +7,11 @@ import { priorityOf, shelfOf } from "./order";
 
 /** `Carbon monoxide in the section is high`. */
 export function sentence(one: ShownCase): string {
-  const what = one.description || localOf(one.item);
+  const local = localOf(one.item);
+  const text = one.description || local;
+  const what = one.description ? text.charAt(0).toUpperCase() + text.slice(1) : text;
+  // What a node counts of itself says in its description what is wrong when it is not zero.
+  if (local.includes("/") && !one.unit && one.condition === "hi") return what;
   return t(`condition.${one.condition}` as Key, { what });
 }
 

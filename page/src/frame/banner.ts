@@ -62,7 +62,7 @@ export function banner(isOff: boolean): TemplateResult {
 
 function told(one: ShownCase, now: number): TemplateResult {
   const { value, limit, unit } = caseValue(one, station.sight.items.get(one.item));
-  const amount = limit ? t("banner.limit", { value, unit, limit }) : `${value} ${unit}`.trim();
+  const amount = limit ? t("banner.limit", { value: `${value} ${unit}`.trim(), limit: limit.slice(2) }) : `${value} ${unit}`.trim();
   const since = t("banner.since", {
     time: timeText(one.raised_ms, station.zone, now), age: ageText(now - one.raised_ms),
   });

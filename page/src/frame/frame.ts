@@ -37,7 +37,6 @@ const PAGES: Page[] = [
 class Frame extends View {
   private route: Route = here();
   private readonly keys = new Keys();
-  private frames = 0;
   private isMore = false;
 
   override connectedCallback(): void {
@@ -65,13 +64,6 @@ class Frame extends View {
     return html`${this.notices(silence.ms, silence.isOfCore)}${this.truth()}${banner(isSilent)}
       ${isWall ? nothing : this.navigation()}
       <main id="main" tabindex="-1">${this.shown()}</main>${help()}`;
-  }
-
-  protected override updated(): void {
-    // Whatever orders is off while nobody answers, without each view having to say so.
-    this.frames += 1;
-    const isSilent = station.silence.ms > 0;
-    for (const one of this.querySelectorAll<HTMLElement>("main,.banner")) one.toggleAttribute("aria-disabled", isSilent);
   }
 
   private shown(): TemplateResult {
@@ -197,10 +189,8 @@ class Frame extends View {
         this.querySelector<HTMLDialogElement>("#help")?.showModal();
         return true;
       case "theme":
-        void change({ theme: settings.theme ? "" : "dark" }).then(() => {
-          this.requestUpdate();
-          station.dispatchEvent(new Event("changed"));
-        });
+        change({ theme: settings.theme ? "" : "dark" });
+        station.changed();
         return true;
       case "horn":
         horn.silence();

@@ -12,8 +12,8 @@ const KEYS: [string, Key][] = [
   ["Enter", "key.enter"], ["Esc", "key.back"], ["← →", "key.cursor"], ["D", "key.theme"],
 ];
 
-async function set(changed: Partial<Settings>): Promise<void> {
-  await change(changed);
+function set(changed: Partial<Settings>): void {
+  change(changed);
   station.dispatchEvent(new Event("changed"));
 }
 
@@ -27,11 +27,11 @@ export function help(): TemplateResult {
     <dl>${KEYS.map(([key, what]) => html`<dt><kbd>${key}</kbd></dt><dd>${t(what)}</dd>`)}</dl>
     <p class="s m">${t("help.rule")}</p><h2>${t("help.settings")}</h2><div class="row">
     ${choice("help.theme", settings.theme, [["", t("theme.grey")], ["dark", t("theme.dark")]],
-      (one) => void set({ theme: one as Settings["theme"] }))}
+      (one) => set({ theme: one as Settings["theme"] }))}
     ${choice("help.size", settings.size, [["", "100 %"], ["115", "115 %"], ["130", "130 %"]],
-      (one) => void set({ size: one as Settings["size"] }))}
-    ${choice("help.language", language(), Object.entries(LANGUAGES), (one) => void set({ language: one }))}
+      (one) => set({ size: one as Settings["size"] }))}
+    ${choice("help.language", language(), Object.entries(LANGUAGES), (one) => set({ language: one }))}
     ${choice("help.flashing", settings.isStill ? "still" : "", [["", t("flash.yes")], ["still", t("flash.no")]],
-      (one) => void set({ isStill: one === "still" }))}</div>
+      (one) => set({ isStill: one === "still" }))}</div>
     <form method="dialog"><button>${t("help.close")} <kbd>Esc</kbd></button></form></dialog>`;
 }

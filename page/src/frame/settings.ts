@@ -30,7 +30,7 @@ function show(): void {
   root.toggleAttribute("data-wall", isWall);
 }
 
-export async function beginSettings(): Promise<void> {
+export function beginSettings(): void {
   try {
     Object.assign(settings, JSON.parse(localStorage.getItem(KEPT) ?? "{}"));
   } catch {
@@ -41,12 +41,12 @@ export async function beginSettings(): Promise<void> {
   const tag = query.get("lang");
   if (tag) settings.language = tag;
   show();
-  await speak(settings.language);
+  speak(settings.language);
 }
 
-export async function change(changed: Partial<Settings>): Promise<void> {
+export function change(changed: Partial<Settings>): void {
   Object.assign(settings, changed);
   localStorage.setItem(KEPT, JSON.stringify(settings));
   show();
-  if (settings.language !== language()) await speak(settings.language);
+  if (settings.language !== language()) speak(settings.language);
 }

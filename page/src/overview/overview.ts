@@ -12,7 +12,7 @@ import { acks } from "../alarms/acks";
 import { bar, caseMark, mark, spark, tag, tiles, troubleOf } from "../marks/marks";
 import { ageText, clockText, timeText, valueText } from "../truth/format";
 import { actives, latchTag } from "../alarms/lookup";
-import { ROWS_MAX, matchesAny, rowsOf, shownOf, smallOf, type Row } from "./rows";
+import { ROWS_MAX, rowsOf, shownOf, smallOf, type Row } from "./rows";
 import type { ShownCase } from "../wire/words";
 
 const WRONG_MAX = 8;
@@ -68,7 +68,7 @@ class Overview extends View {
   private cards(): string[] {
     const { hello } = station;
     const group = hello!.groups.find((one) => one.label === this.group);
-    const all = station.nodes.filter((one) => this.rows.has(one) || station.sight.stale[one] !== undefined);
+    const all = station.nodes.filter((one) => this.rows.get(one)?.length || station.sight.stale[one] !== undefined);
     if (!group) return all;
     return all.filter((node) => group.members.some((one) => one === node || nodeOf(one) === node));
   }
@@ -195,4 +195,3 @@ class Overview extends View {
 }
 
 customElements.define("view-overview", Overview);
-export { matchesAny };

@@ -15,7 +15,7 @@ export interface Row {
 const pattern = (text: string): RegExp =>
   new RegExp(`^${text.replace(/[.+^${}()|[\]\\]/g, "\\$&").replace(/\*/g, ".*").replace(/\?/g, ".")}$`);
 
-/** True: the full name is one of these patterns. */
+/** True: the name is one of these patterns. */
 export function matchesAny(name: string, patterns: readonly string[]): boolean {
   return patterns.some((one) => (one.includes("*") || one.includes("?") ? pattern(one).test(name) : one === name));
 }
@@ -71,7 +71,7 @@ export function rowsOf(node: string, entries: Entry[], objects: readonly PlantOb
   const own = objects.filter((one) => one.node === node && one.name);
   if (own.length) {
     return own.map((one) => {
-      const found = entries.filter((entry) => matchesAny(entry.name, one.items));
+      const found = entries.filter((entry) => matchesAny(entry.local, one.items));
       return { label: one.label || one.name, small: "", entries: found, kind: found.length ? kindOf(found) : "text" };
     }).filter((row) => row.entries.length);
   }

@@ -18,17 +18,19 @@ export type Mover = {
   /** Monotonic ms at which the phase ends, or something was heard last. */
   whenMs: number;
   failures: number;
+  /** Nothing is told to whoever is not logged in: that is no silence. */
+  isQuiet: boolean;
 };
 
 export type Told =
   | { kind: "tick" }
-  | { kind: "hello"; urls: string[] }
+  | { kind: "hello"; urls: string[]; isQuiet: boolean }
   | { kind: "heard"; isCoreSilent: boolean }
   | { kind: "closed" };
 
 export type Do = { open?: string; close?: true };
 
-export const begin = (url: string): Mover => ({ urls: [url], at: 0, phase: "waiting", whenMs: 0, failures: 0 });
+export const begin = (url: string): Mover => ({ urls: [url], at: 0, phase: "waiting", whenMs: 0, failures: 0, isQuiet: false });
 
 const pause = (failures: number): number => Math.min(PAUSE_MAX_MS, PAUSE_MIN_MS * 2 ** Math.max(0, failures - 1));
 
@@ -50,6 +52,7 @@ export function step(state: Mover, told: Told, nowMs: number): Do {
       else if (urls.length) state.urls = [here, ...urls.filter((one) => one !== here)].slice(0, 3);
       state.at = Math.max(0, state.urls.indexOf(here));
       state.phase = "speaking";
+      state.isQuiet = told.isQuiet;
       state.whenMs = nowMs;
       return {};
     }
@@ -76,7 +79,7 @@ export function step(state: Mover, told: Told, nowMs: number): Do {
         next(state, nowMs);
         return { close: true };
       }
-      if (state.phase === "speaking" && nowMs - state.whenMs >= SILENT_MS) {
+      if (state.phase === "speaking" && !state.isQuiet && nowMs - state.whenMs >= SILENT_MS) {
         state.failures += 1;
         next(state, nowMs);
         return { close: true };

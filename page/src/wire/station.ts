@@ -73,7 +73,13 @@ export class Station extends EventTarget {
     return this.hello?.person ?? null;
   }
 
+  /** True: nobody is logged in, and the face tells such a page nothing. */
+  get isQuiet(): boolean {
+    return this.hello !== null && !this.hello.person && !this.hello.may_look;
+  }
+
   get silence(): Silence {
+    if (this.isQuiet && this.link?.isSpeaking) return { ms: 0, isOfCore: false };
     const since = this.alive?.silent_since_ms ?? 0;
     return silence(performance.now() - this.heardMono, since ? this.nowMs - since : 0);
   }
@@ -230,7 +236,7 @@ export class Station extends EventTarget {
     this.build ||= hello.build;
     if (!hello.person) sessionStorage.removeItem(TOKEN);
     this.alive = null;
-    this.link!.told({ kind: "hello", urls: hello.members.map((one) => one.url) });
+    this.link!.told({ kind: "hello", urls: hello.members.map((one) => one.url), isQuiet: this.isQuiet });
     this.told = this.told === this.wanted.join("\n") ? this.told : "";
     this.look();
     this.dispatchEvent(new Event("greeted"));

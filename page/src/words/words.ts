@@ -2,6 +2,8 @@
 import { html, type TemplateResult } from "lit";
 import english from "./en.json";
 
+const files = import.meta.glob<Record<string, string>>("./*.json", { eager: true, import: "default" });
+
 export type Key = keyof typeof english;
 type Values = Record<string, string | number>;
 
@@ -11,15 +13,10 @@ let words: Record<string, string> = english;
 export const LANGUAGES: Record<string, string> = { en: "English", de: "Deutsch" };
 export const language = (): string => chosen;
 
-/** Takes up a language; its file is fetched from the face. */
-export async function speak(tag: string): Promise<void> {
-  if (!(tag in LANGUAGES) || tag === chosen) return;
-  if (tag === "en") words = english;
-  else {
-    const answer = await fetch(`/static/${tag}.json`);
-    if (!answer.ok) return;
-    words = { ...english, ...((await answer.json()) as Record<string, string>) };
-  }
+export function speak(tag: string): void {
+  const found = files[`./${tag}.json`];
+  if (!found) return;
+  words = { ...english, ...found };
   chosen = tag;
   document.documentElement.lang = tag;
 }
