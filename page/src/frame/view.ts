@@ -17,7 +17,6 @@ export abstract class View extends LitElement {
     super.connectedCallback();
     station.addEventListener("changed", this.due);
     this.timer = window.setInterval(this.due, 1_000);
-    this.hidden = false;
   }
 
   override disconnectedCallback(): void {

@@ -1,1 +1,366 @@
-export {};
+/** Trends: why, and since when. Range, pens and cursor are in the address. */
+import { html, nothing, svg, type TemplateResult } from "lit";
+import { t, type Key } from "../words/words";
+import { station, type TrendAnswer } from "../wire/station";
+import { localOf, nodeOf, type Entry } from "../wire/fold";
+import { Refused } from "../wire/link";
+import { View, type Act } from "../frame/view";
+import { here, hrefOf, note } from "../frame/route";
+import { quality } from "../marks/marks";
+import { clockText, dayText, timeText, valueText, zoneName } from "../truth/format";
+import { finder } from "../items/find";
+import { asks } from "../alarms/order";
+import { LEFT_PX, Lane, RIGHT_PX, penColor, penDash } from "./lane";
+import { csv, drawn, statistics, type Drawn } from "./series";
+import type { ShownCase } from "../wire/words";
+
+const SPANS: [Key, number][] = [
+  ["span.10min", 600], ["span.1h", 3_600], ["span.8h", 28_800], ["span.24h", 86_400], ["span.7d", 604_800], ["span.30d", 2_592_000],
+];
+const PENS_MAX = 12;
+const FOUND_MAX = 10;
+const REDRAW_MS = 1_000;
+
+class Trends extends View {
+  private pens: string[] = [];
+  private spanS = 600;
+  /** Null: the range follows now. */
+  private endMs: number | null = null;
+  private atMs: number | null = null;
+  private readonly veiled = new Set<string>();
+  private answer: TrendAnswer | null = null;
+  private answerKey = "";
+  private answeredMono = 0;
+  private isAsking = false;
+  private problem = "";
+  private find_ = "";
+  private isAdding = false;
+  private lanes = new Map<string, { lane: Lane; host: HTMLElement }>();
+  private shown: Drawn = { times: [], pens: new Map(), completeMs: 0, hasBand: false };
+  private drawnMono = 0;
+  private timesOpen = false;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    const { values } = here();
+    this.pens = (values.get("pens") ?? "").split(",").filter((one) => one).slice(0, PENS_MAX);
+    this.spanS = Math.min(31_536_000, Math.max(10, Number(values.get("span")) || 600));
+    this.endMs = Number(values.get("to")) || null;
+    this.atMs = Number(values.get("at")) || null;
+    this.looked();
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    for (const one of this.lanes.values()) one.lane.end();
+    this.lanes.clear();
+  }
+
+  private looked(): void {
+    station.want(this, this.pens.length && !this.isAdding ? this.pens : ["*"]);
+    void station.keepPasts(this.pens);
+  }
+
+  private get toMs(): number {
+    return this.endMs ?? station.nowMs;
+  }
+
+  private get fromMs(): number {
+    return this.toMs - this.spanS * 1000;
+  }
+
+  private keep(): void {
+    const values: Record<string, string> = {};
+    if (this.pens.length) values.pens = this.pens.join(",");
+    if (this.spanS !== 600) values.span = String(Math.round(this.spanS));
+    if (this.endMs) values.to = String(Math.round(this.endMs));
+    if (this.atMs) values.at = String(Math.round(this.atMs));
+    note("trends", values);
+  }
+
+  /** Asks the history for the range that is shown; while it follows now, anew when a part of it has passed. */
+  private async ask(): Promise<void> {
+    const key = [this.pens.join(), this.spanS, this.endMs].join("|");
+    const everyMs = Math.max(5_000, (this.spanS * 1000) / 200);
+    const isDue = key !== this.answerKey || (this.endMs === null && performance.now() - this.answeredMono > everyMs);
+    if (!isDue || this.isAsking || !this.pens.length || station.silence.ms || !station.hello) return;
+    this.isAsking = true;
+    this.answerKey = key;
+    this.answeredMono = performance.now();
+    try {
+      this.answer = await station.ask<TrendAnswer>("trend", {
+        names: this.pens, start_ms: Math.round(this.fromMs), end_ms: Math.round(this.toMs),
+        points: Math.min(2_000, Math.max(100, Math.round(this.clientWidth - LEFT_PX - RIGHT_PX))),
+      });
+      this.problem = "";
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      this.problem = error.message;
+      this.answer = null;
+    }
+    this.isAsking = false;
+    this.drawnMono = 0;
+    this.requestUpdate();
+  }
+
+  protected override render(): TemplateResult {
+    void this.ask();
+    const now = station.nowMs;
+    const { zone } = station;
+    const { fromMs, toMs } = this;
+    const mono = performance.now();
+    if (mono - this.drawnMono > REDRAW_MS || !this.shown.times.length) {
+      this.shown = drawn(this.pens, this.answer, (name) => station.pasts.of(name), fromMs, toMs);
+      this.drawnMono = mono;
+    }
+    const units = this.units();
+    const range = this.spanS < 86_400 ? `${timeText(fromMs, zone, now)} … ${timeText(toMs, zone, now)}`
+      : `${dayText(fromMs, zone)} ${clockText(fromMs, zone)} … ${dayText(toMs, zone)} ${clockText(toMs, zone)}`;
+    return html`<div class="head"><h1>${t("page.trends")}</h1>
+      <div class="seg">${SPANS.map(([label, span]) => html`<button aria-pressed=${span === this.spanS && !this.endMs} @click=${() => this.ranged(span, null)}>${t(label)}</button>`)}
+      <button aria-pressed=${this.timesOpen} @click=${() => { this.timesOpen = !this.timesOpen; this.requestUpdate(); }}>${t("trends.time")}</button></div>
+      <div class="seg"><button aria-label=${t("trends.earlier")} @click=${() => this.pan(-0.5)}>◂</button><button aria-label=${t("trends.later")} ?disabled=${!this.endMs} @click=${() => this.pan(0.5)}>▸</button>
+      <button aria-label=${t("trends.wider")} @click=${() => this.zoom(2)}>−</button></div>
+      <span class="nb"><b>${range}</b> <span class="m s">${zoneName(toMs, zone)}${this.endMs ? "" : `; ${t("trends.follows")}`}</span></span><span class="sp"></span>
+      <div class="row"><button @click=${this.adding}>${t("trends.add")} <kbd>+</kbd></button><button ?disabled=${!this.pens.length} @click=${this.save}>CSV</button>
+      <button @click=${this.link}>${t("trends.link")}</button></div></div>
+      ${this.timesOpen ? this.times() : nothing}${this.isAdding ? this.adder() : nothing}
+      ${this.problem ? html`<div class="no" role="status"><b>${t("trends.no_history")}</b><p class="s">${this.problem}</p></div>` : nothing}
+      ${this.pens.length ? html`<section class="card pl" tabindex="0" aria-label=${t("trends.label", { count: this.pens.length, range })} @keydown=${this.keyed} @wheel=${this.wheeled}>
+        ${this.events(fromMs, toMs)}${units.map((unit) => html`<div class="lane" data-unit=${unit}><span class="un m">${unit}</span></div>`)}</section>${this.legend()}`
+        : html`<section class="card"><p class="pad">${t("trends.none")}</p></section>`}`;
+  }
+
+  private units(): string[] {
+    const found: string[] = [];
+    for (const one of this.pens) {
+      const unit = this.unitOf(one);
+      if (!found.includes(unit)) found.push(unit);
+    }
+    return found;
+  }
+
+  private unitOf(name: string): string {
+    const item = station.sight.items.get(name)?.item;
+    return item?.unit || (item?.value_type === 3 ? t("trends.switches") : localOf(name).replace(/_?\d+.*/, ""));
+  }
+
+  private entriesOf(unit: string): Entry[] {
+    return this.pens.filter((one) => this.unitOf(one) === unit).map((one) => station.sight.items.get(one)).filter((one): one is Entry => !!one);
+  }
+
+  private indexOf(name: string): number {
+    return this.entriesOf(this.unitOf(name)).findIndex((one) => one.name === name);
+  }
+
+  protected override updated(): void {
+    const hosts = [...this.querySelectorAll<HTMLElement>(".lane")];
+    for (const [unit, { lane, host }] of this.lanes) {
+      if (hosts.includes(host) && host.dataset.unit === unit) continue;
+      lane.end();
+      this.lanes.delete(unit);
+    }
+    const room = Math.max(90, Math.min(260, (innerHeight - 330) / Math.max(1, hosts.length)));
+    hosts.forEach((host, index) => {
+      const unit = host.dataset.unit!;
+      const entries = this.entriesOf(unit);
+      if (!entries.length) return;
+      const isLast = index === hosts.length - 1;
+      let found = this.lanes.get(unit);
+      if (!found) {
+        found = { host, lane: new Lane(host, Math.round(room) + (isLast ? 24 : 0), isLast, (ms) => this.pointed(ms, unit),
+          (from, to) => this.ranged((to - from) / 1000, to)) };
+        this.lanes.set(unit, found);
+      }
+      found.lane.draw(entries, this.shown, {
+        fromMs: this.fromMs, toMs: this.toMs, zone: station.zone, hidden: this.veiled, tick: (ms) => this.tick(ms),
+      });
+    });
+  }
+
+  private tick(ms: number): string {
+    if (this.spanS > 172_800) return dayText(ms, station.zone).replace(/^\S+ /, "");
+    const text = clockText(ms, station.zone);
+    return this.spanS > 600 ? text.slice(0, 5) : text;
+  }
+
+  private pointed(ms: number | null, from: string): void {
+    const at = ms === null ? null : Math.round(ms);
+    if (at === this.atMs || at === null) return;
+    this.atMs = at;
+    for (const [unit, { lane }] of this.lanes) if (unit !== from) lane.point(at);
+    this.requestUpdate();
+  }
+
+  private ranged(spanS: number, endMs: number | null): void {
+    this.spanS = Math.max(10, spanS);
+    this.endMs = endMs === null || endMs > station.nowMs - 1_000 ? null : endMs;
+    this.drawnMono = 0;
+    this.keep();
+    this.requestUpdate();
+  }
+
+  private pan(share: number): void {
+    this.ranged(this.spanS, this.toMs + share * this.spanS * 1000);
+  }
+
+  private zoom(factor: number, aroundMs = (this.fromMs + this.toMs) / 2): void {
+    const span = Math.min(31_536_000, this.spanS * factor);
+    this.ranged(span, this.endMs === null ? null : aroundMs + (this.toMs - aroundMs) * factor);
+  }
+
+  private readonly wheeled = (event: WheelEvent): void => {
+    if (!event.ctrlKey && Math.abs(event.deltaX) <= Math.abs(event.deltaY)) return;
+    event.preventDefault();
+    if (event.ctrlKey) this.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.atMs ?? undefined);
+    else this.pan(Math.sign(event.deltaX) * 0.1);
+  };
+
+  private readonly keyed = (event: KeyboardEvent): void => {
+    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (by) {
+      event.preventDefault();
+      const step = (this.spanS * 1000) / (event.shiftKey ? 20 : 200);
+      this.atMs = Math.min(this.toMs, Math.max(this.fromMs, (this.atMs ?? this.toMs) + by * step));
+      for (const { lane } of this.lanes.values()) lane.point(this.atMs);
+      this.keep();
+      this.requestUpdate();
+    }
+  };
+
+  /** Alarms of the pens as their own marks; two that touch become one with a count. */
+  private events(fromMs: number, toMs: number): TemplateResult {
+    const width = Math.max(300, this.clientWidth - 2);
+    const x = (ms: number): number => LEFT_PX + ((width - LEFT_PX - RIGHT_PX) * (ms - fromMs)) / (toMs - fromMs);
+    const list = [...station.sight.cases.values()].filter((one) => this.pens.includes(one.item) && one.raised_ms >= fromMs && one.raised_ms <= toMs)
+      .sort((one, other) => one.raised_ms - other.raised_ms);
+    const groups: { at: number; cases: ShownCase[] }[] = [];
+    for (const one of list) {
+      const last = groups.at(-1);
+      if (last && x(one.raised_ms) - last.at < 22) last.cases.push(one);
+      else groups.push({ at: x(one.raised_ms), cases: [one] });
+    }
+    return html`<svg class="evs" width=${width} height="26" role="img" aria-label=${t("trends.events", { count: list.length })}>
+      <text x="2" y="17">${t("trends.events_short")}</text>
+      ${groups.map(({ at, cases }) => svg`<svg x=${at - 9} y="3" width="18" height="18" class=${cases.some(asks) ? "mk un" : "mk"}>${this.use(cases[0]!)}</svg>
+        ${cases.length > 1 ? svg`<text x=${at + 11} y="17" class="b">${cases.length}</text>` : nothing}`)}</svg>`;
+  }
+
+  private use(one: ShownCase): TemplateResult {
+    const priority = one.severity >= 800 ? 1 : one.severity >= 600 ? 2 : 3;
+    return svg`<use href=${`#${asks(one) ? "m" : "a"}${priority}`}></use>`;
+  }
+
+  private legend(): TemplateResult {
+    const { shown, atMs, veiled } = this;
+    const now = station.nowMs;
+    let at = -1;
+    if (atMs !== null) while (at + 1 < shown.times.length && shown.times[at + 1]! <= atMs) at += 1;
+    return html`<section class="card lg"><table><thead><tr><th></th><th>${t("trends.pen")}</th><th>${t("items.col.item")}</th><th>${t("items.col.site")}</th>
+      <th class="ds">${t("items.col.what")}</th><th class="num">${atMs ? t("trends.at", { time: timeText(atMs, station.zone, now) }) : ""}</th><th class="num">${t("trends.now")}</th>
+      <th class="num mm">${t("trends.least")}</th><th class="num mm">${t("trends.most")}</th><th class="num mm">${t("trends.mean")}</th><th>${t("trends.quality")}</th><th></th></tr></thead>
+      <tbody>${this.pens.map((name) => {
+        const entry = station.sight.items.get(name);
+        const pen = shown.pens.get(name);
+        const places = Math.max(1, entry?.places ?? 0);
+        const numbers = pen ? statistics(pen) : null;
+        const index = Math.max(0, this.indexOf(name));
+        const text = (one: number | null | undefined): string => (one === null || one === undefined ? "-" : valueText(one, places));
+        return html`<tr><td class="cb"><input type="checkbox" aria-label=${t("trends.show", { item: name })} .checked=${!veiled.has(name)} @change=${() => this.toggle(name)}></td>
+          <td class="pn"><svg viewBox="0 0 40 8" width="40" height="8"><path class="pen" stroke=${penColor(index)} stroke-dasharray=${penDash(index).join(" ")} d="M0 4H40"></path></svg></td>
+          <td class="id"><a href=${hrefOf("item", { name })}>${localOf(name)}</a></td><td>${station.labelOf(nodeOf(name))}</td><td class="m ds">${entry?.item.description}</td>
+          <td class="num"><b>${at >= 0 ? text(pen?.mean[at]) : "-"}</b> <small class="m">${entry?.item.unit}</small></td>
+          <td class="num">${entry && entry.isLive && !station.isNotHeard(entry.node) ? valueText(entry.value, places) : "-"}</td>
+          <td class="num m mm">${text(numbers?.least)}</td><td class="num m mm">${text(numbers?.most)}</td><td class="num m mm">${text(numbers?.mean)}</td>
+          <td class="ql">${entry ? quality(station.sight, entry, now, station.hello?.qualities ?? {}) : t("item.unknown")}</td>
+          <td class="num"><button class="sm" aria-label=${t("trends.remove", { item: name })} @click=${() => this.takeAway(name)}>×</button></td></tr>`;
+      })}</tbody></table></section>`;
+  }
+
+  private toggle(name: string): void {
+    if (!this.veiled.delete(name)) this.veiled.add(name);
+    this.requestUpdate();
+  }
+
+  private takeAway(name: string): void {
+    this.pens = this.pens.filter((one) => one !== name);
+    this.pensChanged();
+  }
+
+  private pensChanged(): void {
+    this.drawnMono = 0;
+    this.looked();
+    this.keep();
+    this.requestUpdate();
+  }
+
+  private readonly adding = (): void => {
+    this.isAdding = !this.isAdding;
+    this.find_ = "";
+    this.looked();
+    this.requestUpdate();
+    if (this.isAdding) void this.updateComplete.then(() => this.find<HTMLInputElement>("#pen")?.focus());
+  };
+
+  private adder(): TemplateResult {
+    const isFound = finder(this.find_);
+    const found: Entry[] = [];
+    for (const one of this.find_ ? station.sight.items.values() : []) {
+      if (one.item.value_type === 4 || this.pens.includes(one.name) || !isFound(one)) continue;
+      if (found.push(one) === FOUND_MAX) break;
+    }
+    return html`<form class="card pad adder" @submit=${(event: Event) => { event.preventDefault(); if (found[0]) this.add(found[0].name); }}>
+      <label for="pen">${t("trends.add_label")}</label><input type="search" id="pen" autocomplete="off" .value=${this.find_} placeholder=${t("items.search")}
+      @input=${(event: Event) => { this.find_ = (event.target as HTMLInputElement).value; this.requestUpdate(); }}>
+      <div class="chips">${found.map((one) => html`<button type="button" @click=${() => this.add(one.name)}><span class="id">${one.name}</span> <span class="m">${one.item.description}</span></button>`)}
+      ${this.find_ && !found.length ? html`<span>${t("items.none")}</span>` : nothing}</div></form>`;
+  }
+
+  private add(name: string): void {
+    if (this.pens.length < PENS_MAX) this.pens = [...this.pens, name];
+    this.pensChanged();
+    this.find<HTMLInputElement>("#pen")?.focus();
+  }
+
+  private times(): TemplateResult {
+    const local = (ms: number): string => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+    return html`<form class="card pad adder" @submit=${(event: SubmitEvent) => {
+      event.preventDefault();
+      const data = new FormData(event.target as HTMLFormElement);
+      const from = Date.parse(String(data.get("from")));
+      const to = Date.parse(String(data.get("to")));
+      if (to > from) this.ranged((to - from) / 1000, to);
+      this.timesOpen = false;
+      this.requestUpdate();
+    }}><label>${t("trends.from")} <input type="datetime-local" step="1" name="from" .value=${local(this.fromMs)}></label>
+      <label>${t("trends.to")} <input type="datetime-local" step="1" name="to" .value=${local(this.toMs)}></label><p class="m s">${t("trends.browser_time")}</p>
+      <div class="row"><button class="go">${t("trends.show_range")}</button></div></form>`;
+  }
+
+  private readonly save = (): void => {
+    const url = URL.createObjectURL(new Blob([csv(this.shown)], { type: "text/csv" }));
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = `trend-${new Date(this.fromMs).toISOString().slice(0, 19).replace(/:/g, "")}.csv`;
+    link.click();
+    URL.revokeObjectURL(url);
+  };
+
+  private readonly link = async (event: Event): Promise<void> => {
+    const fixed = { pens: this.pens.join(","), span: String(Math.round(this.spanS)), to: String(Math.round(this.toMs)),
+      ...(this.atMs ? { at: String(Math.round(this.atMs)) } : {}) };
+    const button = event.target as HTMLElement;
+    await navigator.clipboard?.writeText(location.href.replace(/#.*/, "") + hrefOf("trends", fixed)).then(
+      () => { button.setAttribute("data-done", ""); }, () => undefined);
+    setTimeout(() => button.removeAttribute("data-done"), 3_000);
+  };
+
+  override acted(act: Act): boolean {
+    if (act === "add") this.adding();
+    else if (act === "back" && this.isAdding) this.adding();
+    else return false;
+    return true;
+  }
+}
+
+customElements.define("view-trends", Trends);
