@@ -234,9 +234,11 @@ class Alarms extends View {
     this.panel = this.panel === panel ? "" : panel;
     this.requestUpdate();
     void this.updateComplete.then(() => {
-      const first = this.find<HTMLElement>(".pop input:checked, .pop textarea, .pop input");
-      if (first) first.focus();
-      else this.find<HTMLElement>(`tr[data-key="${CSS.escape(this.at)}"]`)?.focus();
+      const first = this.find<HTMLElement>(".pop input:checked") ?? this.find<HTMLElement>(".pop :is(textarea, input)");
+      if (first) {
+        first.focus();
+        this.find(".pop")?.scrollIntoView({ block: "nearest" });
+      } else this.find<HTMLElement>(`tr[data-key="${CSS.escape(this.at)}"]`)?.focus();
     });
   }
 

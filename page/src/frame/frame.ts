@@ -1,5 +1,6 @@
 /** The frame: line of truth, banner, navigation, the view; silence and takeover lie over the first line. */
 import { html, nothing, type TemplateResult } from "lit";
+import { keyed } from "lit/directives/keyed.js";
 import { rich, t, type Key } from "../words/words";
 import { station } from "../wire/station";
 import { Keys, type Deed, type Place } from "../keys/keys";
@@ -38,11 +39,14 @@ class Frame extends View {
   private route: Route = here();
   private readonly keys = new Keys();
   private isMore = false;
+  /** Counts the steps from view to view: each one begins with what its address says. */
+  private visit = 0;
 
   override connectedCallback(): void {
     super.connectedCallback();
     window.addEventListener("hashchange", () => {
       this.route = here();
+      this.visit += 1;
       this.isMore = false;
       this.requestUpdate();
       void this.updateComplete.then(() => window.scrollTo(0, 0));
@@ -63,7 +67,7 @@ class Frame extends View {
     document.title = `${t(`page.${this.route.view}` as Key)} · Albireo`;
     return html`${this.notices(silence.ms, silence.isOfCore)}${this.truth()}${banner(isSilent)}
       ${isWall ? nothing : this.navigation()}
-      <main id="main" tabindex="-1">${this.shown()}</main>${help()}`;
+      <main id="main" tabindex="-1">${keyed(this.visit, this.shown())}</main>${help()}`;
   }
 
   private shown(): TemplateResult {
@@ -174,7 +178,7 @@ class Frame extends View {
       isTyping: target.matches("input:not([type=checkbox]):not([type=radio]),textarea,select"),
       isOnControl: target.matches("button,a,summary,[role=tab],input"),
     });
-    if (!deed || (dialog && !(deed.kind === "act" && deed.name === "back"))) return;
+    if (!deed || dialog) return;
     if (this.did(deed)) event.preventDefault();
   }
 

@@ -53,7 +53,7 @@ class OrderPanel extends View {
       : t(order.phase === "confirm" ? "order.confirm" : "order.title");
     return html`<section class="card order" aria-label=${t("order.title")}><header><h2>${title}</h2><span class="sp"></span>
       ${isHeld ? html`<span class="lease"><span>${rich("order.held", { left: html`<b>${ageText(left)}</b>` })}</span>
-        <span class="lb"><i .style=${`width:${Math.max(0, Math.min(100, left / (10 * SELECT_S)))}%`}></i></span></span>` : nothing}</header>
+        <span class="left"><i .style=${`width:${Math.max(0, Math.min(100, left / (10 * SELECT_S)))}%`}></i></span></span>` : nothing}</header>
       ${this.body(entry, order, isHeld)}</section>`;
   }
 

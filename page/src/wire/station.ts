@@ -234,7 +234,6 @@ export class Station extends EventTarget {
     if (before && before.member !== hello.member) this.takeover = { member: hello.member, atMs: this.nowMs };
     if (this.build && this.build !== hello.build) this.isOutdated = true;
     this.build ||= hello.build;
-    if (!hello.person) sessionStorage.removeItem(TOKEN);
     this.alive = null;
     this.link!.told({ kind: "hello", urls: hello.members.map((one) => one.url), isQuiet: this.isQuiet });
     this.told = this.told === this.wanted.join("\n") ? this.told : "";
