@@ -1,6 +1,6 @@
 /** The WebSocket: opens it where the mover says, hands words on, and matches answers with what was asked. */
 import { begin, step, type Mover, type Told } from "./mover";
-import type { Answered, FaceWord, PageWord, Refusal } from "./words";
+import type { PageAnswered, FaceWord, PageWord, Refusal } from "./words";
 
 const ANSWER_MS = 20_000;
 const TICK_MS = 100;
@@ -120,7 +120,7 @@ export class Link {
     }
   }
 
-  private answered(word: Answered): void {
+  private answered(word: PageAnswered): void {
     const one = this.questions.get(word.id);
     this.questions.delete(word.id);
     if (!one) return;

@@ -28,27 +28,6 @@ export interface Alive {
   rate_hz: number;
 }
 
-export interface Answered {
-  kind: "answered";
-  id: number;
-  result: unknown;
-  refusal: Refusal | null;
-  is_unknown: boolean;
-}
-
-export interface Asked {
-  kind: "asked";
-  id: number;
-  method: string;
-  arguments?: Record<string, unknown>;
-}
-
-export interface Begin {
-  kind: "begin";
-  token?: string;
-  patterns?: string[];
-}
-
 export type Condition = "device_lost" | "frozen" | "hi" | "hi_hi" | "lo" | "lo_lo" | "off_normal" | "rate" | "stale";
 
 export type Control = "direct" | "select";
@@ -72,7 +51,7 @@ export interface Hello {
   kind: "hello";
   node: string;
   member: string;
-  members: Member[];
+  members: PageMember[];
   build: string;
   person: Person | null;
   may_look: boolean;
@@ -84,12 +63,33 @@ export interface Hello {
 
 export type LifecycleStatus = "closed" | "new" | "updated";
 
-export interface Look {
+export interface PageAnswered {
+  kind: "answered";
+  id: number;
+  result: unknown;
+  refusal: Refusal | null;
+  is_unknown: boolean;
+}
+
+export interface PageAsked {
+  kind: "asked";
+  id: number;
+  method: string;
+  arguments?: Record<string, unknown>;
+}
+
+export interface PageBegin {
+  kind: "begin";
+  token?: string;
+  patterns?: string[];
+}
+
+export interface PageLook {
   kind: "look";
   patterns: string[];
 }
 
-export interface Member {
+export interface PageMember {
   place: string;
   url: string;
 }
@@ -174,6 +174,6 @@ export interface View {
   forced?: string[] | null;
 }
 
-export type PageWord = Begin | Look | Asked;
+export type PageWord = PageBegin | PageLook | PageAsked;
 
-export type FaceWord = Hello | View | Alive | Answered;
+export type FaceWord = Hello | View | Alive | PageAnswered;
