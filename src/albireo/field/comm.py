@@ -234,8 +234,10 @@ class Comm:
 
     def _leave(self) -> None:
         """Have the tasks end. NB: asyncio.wait_for of Python 3.11 (in pymodbus) swallows a cancellation that meets an
-        answer; the flag does not get lost. An actor that crashes cancels its tasks, too."""
+        answer; the flag does not get lost, and nobody waits behind it. An actor that crashes cancels its tasks, too."""
         self._device.is_stopping = self._carrier.is_stopping = True
+        self._device.wake()
+        self._carrier.changed()
         if self._line is not None:
             self._line.is_stopping = True
 

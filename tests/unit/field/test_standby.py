@@ -584,3 +584,29 @@ def test_an_adapter_that_crashes_ends_though_its_poll_swallows_a_cancellation(tm
                     await asyncio.Event().wait()
 
     in_loop(story)
+
+
+@pytest.mark.timeout(120)
+def test_an_adapter_stops_though_a_write_of_its_own_swallows_the_cancellation(tmp_path: Path) -> None:
+    """The answer to an output that is set again came in the same moment: nothing woke the loop after it, for good."""
+
+    async def story() -> None:
+        core = MemberCore(leads=True)
+        async with plc() as device, running(core, tmp_path):
+            one = adapter(device.port)
+            async with running(one, tmp_path):
+                await leading(core)
+                is_writing = asyncio.Event()
+
+                async def led(tenure: WriteTenure) -> str:
+                    is_writing.set()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.Event().wait()
+                    return GOES_ON
+
+                assert one._pair_adapter is not None
+                one._pair_adapter.lead = led  # type: ignore[method-assign]  # The flaw is in what it awaits.
+                one._carrier.changed()
+                await is_writing.wait()
+
+    in_loop(story)
