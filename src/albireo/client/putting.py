@@ -142,7 +142,8 @@ async def receives(client: LoopClient, putting: TopicPutting) -> Acknowledged:
 
     try:
         receipt = await client.converse(putting.offered())
-        return await asyncio.wait_for(asyncio.wrap_future(receipt), ACTION_S)
+        async with asyncio.timeout(ACTION_S):
+            return await asyncio.wrap_future(receipt)
     except NodeRefused as error:
         if not putting.is_made_anew(error):
             raise

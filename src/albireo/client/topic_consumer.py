@@ -238,7 +238,8 @@ class AsyncTopicConsumer:
 
         with contextlib.suppress(ClientError, TimeoutError):
             if not self._reading.is_closed:
-                await asyncio.wait_for(asyncio.wrap_future(self._reading.settled()), CLOSE_S)
+                async with asyncio.timeout(CLOSE_S):
+                    await asyncio.wrap_future(self._reading.settled())
         await asyncio.to_thread(self._reading.leave)
 
     async def __aenter__(self) -> Self:

@@ -223,7 +223,8 @@ class Comm:
         self._carrier.stopped()
         self._publish()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._is_all_acknowledged.wait(), STOP_WAIT_NS / SECOND)
+            async with asyncio.timeout(STOP_WAIT_NS / SECOND):
+                await self._is_all_acknowledged.wait()
         self._actor.log.info(
             "adapter_stopped",
             adapter=self._settings.name,

@@ -109,7 +109,8 @@ class HostAdapter:
             raise DeviceLost("the last reading still hangs")
         self._reading = self._thread.submit(self._read)
         try:
-            values, failed = await asyncio.wait_for(asyncio.wrap_future(self._reading), READ_TIMEOUT_S)
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                values, failed = await asyncio.wrap_future(self._reading)
         except TimeoutError as error:
             self._errors += 1
             raise DeviceLost(f"no reading within {READ_TIMEOUT_S:g} s") from error

@@ -83,7 +83,8 @@ class HostNames:
             return addresses
         if (known := self._known.get(host)) is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.wrap_future(known.lookup), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await asyncio.wrap_future(known.lookup)
         return self.addresses(host)
 
     def ways(self, endpoint: str, host: str) -> tuple[str, ...]:
