@@ -138,6 +138,26 @@ def test_a_gap_says_where_one_store_ends_and_the_next_begins(tmp_path: Path, sea
     assert [(one["reason"], one["from_ns"], one["to_ns"]) for one in gaps] == [("other_store", ends, SECOND_AT)]
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_store_without_a_record_is_no_gap(tmp_path: Path, place: int) -> None:
+    """It was declared, and its node was exchanged once more before the first of its records came."""
+    stores = Stores.__new__(Stores)
+    stores.log, stores.life = MemoryLog(), Historian(tmp_path)
+    sites = [Site(number, NODE) for number in (1, 2, 3)]
+    for number, site in enumerate(sites):
+        at = FIRST_AT + number * HOUR
+        if number == place:
+            stores.log.declares(site.index, NODE, site.log, at)
+        else:
+            stores.begin(site, at, [("co", "ppm")])
+            stores.rows(site, at, 1, range(10 * number, 10 * number + 5))
+    stores.take(is_sealed=False)
+    first, last = (one for one in range(3) if one != place)
+    gaps = stores.asked(GapsQuestion(from_ns=0, to_ns=SPAN.to_ns)).to_pylist()
+    ends, begins = FIRST_AT + first * HOUR + 4 * 60 * SECOND, FIRST_AT + last * HOUR
+    assert [(one["from_ns"], one["to_ns"]) for one in gaps] == [(ends, begins)]
+
+
 @SEALS
 def test_the_journal_has_the_events_of_all_stores_in_their_order(tmp_path: Path, seals: str) -> None:
     stores = Stores(tmp_path, seals)

@@ -9,7 +9,7 @@ Between two stores nothing is known: a gap says where one ends and the next begi
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import count
+from itertools import accumulate, count
 from pathlib import Path
 from typing import Final
 
@@ -71,10 +71,10 @@ class JoinedStores:
         both = list(zip(self._stores, tails, strict=True))
         ends = [max(store.manifest.complete_to_ns, one.known_to_ns) for store, one in both]
         begins = [begin_of(store.manifest, one.events) for store, one in both]
-        gaps = [
+        gaps = [  # A store that has no record yet neither ends nor begins.
             _gap(end, begin, number)
-            for number, (end, begin) in enumerate(zip(ends, begins[1:], strict=False), 1)
-            if end < begin
+            for number, (end, begin) in enumerate(zip(accumulate(ends, max), begins[1:], strict=False), 1)
+            if 0 < end < begin
         ]
         return HotRows(
             samples=samples.sort_by([(name, "ascending") for name in ("item_id", "source_ns", "sequence")]),
