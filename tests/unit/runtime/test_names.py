@@ -5,6 +5,7 @@ The resolver of the system is what a test makes silent, refuse, lie and change.
 
 import asyncio
 import socket
+import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -182,3 +183,21 @@ def test_lines_wait_for_no_name_and_come_up_when_it_is_known(tmp_path: Path, sys
             lines.close()
 
     asyncio.run(story())
+
+
+def test_a_machine_without_a_thread_left_ends_nobody_and_the_name_is_looked_up_later(
+    system: NamesOfSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bound of tasks or of memory: whoever dialled ended by it, and never asked for the name again."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    system.answers["b.plant"] = ("10.0.0.5",)
+    names = HostNames()
+    with monkeypatch.context() as machine:
+        machine.setattr(threading.Thread, "start", refuse)
+        for _ in range(2 * LOOKUPS_MAX):
+            assert names.addresses("b.plant", PATIENCE_S) == ()
+        assert "can't start new thread" in names.told("b.plant")
+    assert names.addresses("b.plant", PATIENCE_S) == ("10.0.0.5",)

@@ -133,18 +133,27 @@ class HostNames:
             known.lookup = lookup
             self._under_way += 1
         # No pool: the end of a program waits for the threads of one.
-        threading.Thread(target=self._look_up, args=(host, known, lookup), name=f"name {host}", daemon=True).start()
+        thread = threading.Thread(target=self._look_up, args=(host, known, lookup), name=f"name {host}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # No thread can be had just now.
+            self._ended(known, lookup, str(error))
         return known
 
     def _look_up(self, host: str, known: _Known, lookup: Future[None]) -> None:
+        trouble = ""
         try:
             found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
+        except (OSError, ValueError) as error:
             trouble = getattr(error, "strerror", None) or str(error)
-            known.meaning = msgspec.structs.replace(known.meaning, trouble=trouble)
         else:
             numbers = tuple(dict.fromkeys(str(address[0]) for *_, address in found))
             known.meaning = NameStatus(addresses=numbers[:ADDRESSES_MAX])
+        self._ended(known, lookup, trouble)
+
+    def _ended(self, known: _Known, lookup: Future[None], trouble: str) -> None:
+        if trouble:
+            known.meaning = msgspec.structs.replace(known.meaning, trouble=trouble)
         with self._lock:
             known.answered_at = Instant(boot_ns())
             self._under_way -= 1
