@@ -64,7 +64,8 @@ class BodyWays:
 
     def put_aside(self, name: MessageName, got: bytearray) -> None:
         """Keep what had come of a body; its fetch goes on there once its name is told again."""
-        self._kept[name] = got
+        if got:
+            self._kept[name] = got
         while sum(map(len, self._kept.values())) > self._kept_bytes_max:
             del self._kept[next(iter(self._kept))]
 

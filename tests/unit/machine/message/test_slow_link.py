@@ -5,8 +5,9 @@ from collections.abc import Callable
 import msgspec
 
 from albireo.codec.tree.letters import BodyAsked, BodySent, TreeMessage
+from albireo.machine.message.body_ways import BodyWays
 from albireo.model.instant import MS
-from albireo.model.tree.message import PIECE_BYTES, SMALL_BYTES
+from albireo.model.tree.message import PIECE_BYTES, SMALL_BYTES, Life, MessageName
 from tests.parts.messages import MessageTree
 
 TOP, SITE = "root", "root/north"
@@ -113,3 +114,13 @@ def test_who_asks_in_vain_is_told_how_much_had_left() -> None:
     link.run(60, lambda: tree[TOP].answers)
     (receipt,) = tree[TOP].answers
     assert "of 120000 bytes of its body had left in time" in receipt.end.detail
+
+
+def test_names_whose_bodies_never_come_take_no_place() -> None:
+    """An origin that tells of messages and never sends one, as over a link that carries one way only."""
+    ways = BodyWays("root", 1 << 20)
+    for number in range(1_000):
+        ways.put_aside(MessageName("root/north", "root", Life(1), number), bytearray())
+    kept = MessageName("root/north", "root", Life(1), 1_000)
+    ways.put_aside(kept, bytearray(b"part"))
+    assert len(ways._kept) == 1 and ways.taken_up(kept) == b"part"
