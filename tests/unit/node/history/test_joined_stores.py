@@ -11,7 +11,9 @@ import pytest
 from albireo.codec.item_kinds import kinds_in
 from albireo.codec.questions.history import AnyPieceQuestion, EventsQuestion, GapsQuestion, RowsQuestion
 from albireo.codec.record import EpochGranted, GapFound, ItemDeclared, Stream
+from albireo.machine.fold.origins import ORIGINS_MAX
 from albireo.machine.history.trace import AggregateSettings
+from albireo.model.bounded import INT64_MAX
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.value import ItemId, ValueType
@@ -106,6 +108,12 @@ def test_rows_of_all_stores_are_told_by_name_each_once(tmp_path: Path, seals: st
     assert sorted(stores.values("co", "old", "new", rows_max=rows_max)) == sorted(
         floats(range(30)) + floats(range(100, 103)) + floats(range(200, 202))
     )
+
+
+def test_sequences_of_two_stores_never_meet() -> None:
+    """A store that records without a pause, as fast as any does, for a lifetime; and as many stores as there may be."""
+    lifetime = 30 * 366 * 86_400 * 1_000_000
+    assert lifetime < STORE_SEQUENCES and ORIGINS_MAX * STORE_SEQUENCES + lifetime <= INT64_MAX
 
 
 @SEALS

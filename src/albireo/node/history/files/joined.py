@@ -21,7 +21,7 @@ from albireo.machine.history.declared import VERSIONS_MAX, DeclaredItems, Row
 from albireo.node.history.files.hot import HotRows
 from albireo.node.history.files.telling import AS_IT_IS, JoinedFile, Telling
 
-STORE_SEQUENCES: Final = 10**12
+STORE_SEQUENCES: Final = 10**15
 ITEM_ID_MAX: Final = 2**32 - 1
 
 
