@@ -18,6 +18,8 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from albireo.client import readable
+from albireo.client.history import items_of
 from albireo.codec.history import (
     BUCKET_NS,
     DAY_NS,
@@ -28,15 +30,22 @@ from albireo.codec.history import (
     file_path,
     partials_path,
 )
+from albireo.codec.questions.history import Aggregate, RowsQuestion
 from albireo.machine.history.aggregate import partials_of
-from albireo.machine.history.intervals import Intervals, averages
+from albireo.machine.history.declared import DeclaredItems, item_row
+from albireo.machine.history.intervals import Extent, Intervals, averages
 from albireo.machine.history.trace import AggregateSettings
 from albireo.model import quality as q
 from albireo.model.instant import SECOND
+from albireo.model.item import DataItem, KnownItem
+from albireo.model.value import ItemId, ValueType
 from albireo.node.history.files import parquet
 from albireo.node.history.files.entries import entry_of
+from albireo.node.history.files.hot import HotTail
 from albireo.node.history.files.intact import check_whole
+from albireo.node.history.files.joined import NodeStore
 from albireo.node.history.files.store import FOLDER, HistoryStore, read_manifest
+from albireo.node.history.paging import PagedHistory
 from albireo.node.history.query import StoredHistory, TimeRange
 from bench import Progress, Result, case, median, result
 
@@ -46,6 +55,9 @@ FAST_ITEM: Final = 1
 START_NS: Final = 1_700_006_400 * SECOND
 SPAN: Final = TimeRange(START_NS, START_NS + DAYS * DAY_NS)
 ROUNDS: Final = 9
+FAST: Final = item_row(
+    KnownItem(item_id=ItemId(FAST_ITEM), node="root", item=DataItem(name="fast", value_type=ValueType.FLOAT64))
+)
 SETTINGS: Final = AggregateSettings()
 FLOOR: Final = """
 WITH mine AS (
@@ -84,6 +96,11 @@ def run(progress: Progress) -> Result:
                 plain_ms.append(milliseconds(lambda: trend(root)))  # Files are compared once in a process.
                 whole_ms.append(milliseconds(lambda: read_day(root, is_checked=True)))
                 bare_ms.append(milliseconds(lambda: read_day(root, is_checked=False)))
+            band_ms, one_ms, four_ms = list[float](), list[float](), list[float]()
+            for _ in range(ROUNDS):
+                band_ms.append(milliseconds(lambda: answered(root, "band")))
+                one_ms.append(milliseconds(lambda: answered(root, "average")))
+                four_ms.append(milliseconds(lambda: [answered(root, one) for one in ("min", "max", "last", "average")]))
             raw_ms, floor_ms = list[float](), list[float]()
             for _ in range(ROUNDS):
                 raw_ms.append(milliseconds(lambda: trend(root, only_raw=True)))
@@ -94,6 +111,10 @@ def run(progress: Progress) -> Result:
             case("30 days at 1 Hz, 1 min average, from stored partials, p50", "ms", median(partials_ms), goal="<= 150"),
             case("the same from raw rows, against DuckDB", "ms", median(raw_ms), median(floor_ms), goal="<= 0.7"),
             case("30 days at 1 per minute, 1 min average, from stored partials, p50", "ms", median(slow_ms)),
+            case(
+                "30 days at 1 Hz, 600 intervals, band, against average", "ms", median(band_ms), median(one_ms), "<= 1.2"
+            ),
+            case("the same, against min, max, last and average", "ms", median(band_ms), median(four_ms)),
             case("the first of a process, files compared, against not", "ms", median(first_ms), median(plain_ms)),
             case("a day read whole, file and pages compared, against not", "ms", median(whole_ms), median(bare_ms)),
             case("rows stored", "million", rows / 1e6),
@@ -121,7 +142,24 @@ def read_day(root: Path, *, is_checked: bool) -> None:
 def trend(root: Path, *, item_id: int = FAST_ITEM, only_raw: bool = False) -> Intervals:
     """The question of the benchmark, cold: manifest and file footers are read each time."""
     reader = StoredHistory(root, read_manifest(root))
-    return reader.intervals(item_id, SPAN, BUCKET_NS, SETTINGS, only_raw=only_raw, with_extremes=False)
+    return reader.intervals(item_id, SPAN, BUCKET_NS, SETTINGS, only_raw=only_raw, extent=Extent.SUMS)
+
+
+def answered(root: Path, aggregate: Aggregate) -> pa.Table:
+    """600 intervals of the fast item as a client gets them, but for the sockets."""
+    manifest = read_manifest(root)
+    asked = RowsQuestion(
+        item_ids=(FAST_ITEM,),
+        from_ns=SPAN.from_ns,
+        to_ns=SPAN.to_ns,
+        aggregate=aggregate,
+        bucket_ns=DAYS * DAY_NS // 600,
+    )
+    declared = DeclaredItems.of_rows([FAST])
+    hot = HotTail(manifest.position, manifest.complete_to_ns, declared).content()
+    raw, _ = PagedHistory([NodeStore(root, manifest, declared)], [hot]).piece(asked).encoded()
+    table = pa.ipc.open_stream(pa.py_buffer(raw)).read_all()
+    return readable.readable(readable.typed(table, items_of(table), aggregate))
 
 
 def window_query(database: duckdb.DuckDBPyConnection, files: list[str]) -> dict[str, Any]:

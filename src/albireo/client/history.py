@@ -82,7 +82,7 @@ class HistoryClient(AnyClient):
             items: full or local names, or ids.
             start: begin of the range; a datetime (UTC if it names no zone), or wall time in ns.
             end: end of the range, not included; None: now.
-            aggregate: "" for the rows themselves, or average, min, max, count, duration, last, interpolated.
+            aggregate: "" for the rows themselves, or average, min, max, count, duration, last, interpolated, band.
             every_s: length of an interval, for aggregates.
             uncertain_is_good: aggregates use uncertain values too.
             only_raw: aggregates are computed from raw rows, even where stored sums would do.
@@ -96,10 +96,7 @@ class HistoryClient(AnyClient):
             NodeRefused: there is no such item, or the range is none.
             HistoryCutShort: some of it came, and then nobody answered.
         """
-        listed = [items] if isinstance(items, str | int) else items
         asked = RowsQuestion(
-            names=tuple(one for one in listed if isinstance(one, str)),
-            item_ids=tuple(one for one in listed if isinstance(one, int)),
             from_ns=wall_ns(start),
             to_ns=wall_ns(end),
             aggregate=aggregate,
@@ -109,8 +106,43 @@ class HistoryClient(AnyClient):
             cursor=cursor,
             node=node,
         )
-        answer = pieces(HISTORY_PIECE, asked, limit, told)
-        return answer if raw else _readable(answer, aggregate, is_wide=wide)
+        return _rows(items, asked, limit, told, is_wide=wide, is_raw=raw)
+
+    @conversed
+    def band(
+        self,
+        items: str | int | Sequence[str | int],
+        start: datetime | int,
+        end: datetime | int | None,
+        every_s: float,
+        *,
+        uncertain_is_good: bool = False,
+        cursor: str = "",
+        limit: int | None = None,
+        told: ToldRows | None = None,
+        node: str = "",
+        wide: bool = False,
+        raw: bool = False,
+    ) -> Conversation["pa.Table"]:
+        """What a trend draws: `min`, `max`, `first`, `last`, `average` and `count` of each interval, by one question.
+
+        As an Arrow table with a row for each item and interval, also of those without a value. A bool counts as 0 or 1;
+        a text has `first_text`, `last_text` and a count. An interval that ends before `complete_to_ns`, which stands in
+        the metadata of the schema, changes no more but by values that come late.
+
+        Args: as `history`; `every_s`: length of an interval, counted from `start` on.
+        Raises: as `history`.
+        """
+        asked = RowsQuestion(
+            from_ns=wall_ns(start),
+            to_ns=wall_ns(end),
+            aggregate="band",
+            bucket_ns=round(checked_s(every_s) * SECOND),
+            uncertain_is_good=uncertain_is_good,
+            cursor=cursor,
+            node=node,
+        )
+        return _rows(items, asked, limit, told, is_wide=wide, is_raw=raw)
 
     @conversed
     def events(
@@ -199,6 +231,26 @@ def pieces(
             told(rows)
         if not piece.next or (limit is not None and rows >= limit):
             return _joined(tables, complete_to_ns)
+
+
+def _rows(
+    items: str | int | Sequence[str | int],
+    asked: RowsQuestion,
+    limit: int | None,
+    told: ToldRows | None,
+    *,
+    is_wide: bool,
+    is_raw: bool,
+) -> Conversation["pa.Table"]:
+    """The whole answer about these items."""
+    listed = [items] if isinstance(items, str | int) else items
+    asked = msgspec.structs.replace(
+        asked,
+        names=tuple(one for one in listed if isinstance(one, str)),
+        item_ids=tuple(one for one in listed if isinstance(one, int)),
+    )
+    answer = pieces(HISTORY_PIECE, asked, limit, told)
+    return answer if is_raw else _readable(answer, asked.aggregate, is_wide=is_wide)
 
 
 def _readable(answer: Conversation["pa.Table"], aggregate: Aggregate, *, is_wide: bool) -> Conversation["pa.Table"]:

@@ -1,6 +1,7 @@
 """Answers of the history as people and other tools read them: names, times with a zone, words, the declared types.
 
     time [, sampled], item, value, unit, quality [, rows, good_s, uncertain_s, bad_s]
+    time, item, min, max, first, last, average, count, unit, quality, rows, good_s, uncertain_s, bad_s (of a band)
 
 Columns and their types follow from the question and the declarations of the items, never from the rows. Where items
 were declared with several types each type has a column: value_float, value_int, value_bool, value_text.
@@ -32,6 +33,9 @@ _COLUMNS: Final[dict[ValueType, tuple[str, str, pa.DataType]]] = {
 """Word of each type, where its values are stored, and as what they are told."""
 _TIMES: Final = ("start_ns", "source_ns")
 _DURATIONS: Final = ("good_ns", "uncertain_ns", "bad_ns")
+BAND: Final = ("min", "max", "first", "last")
+"""Values of a band that are of the item's own type, beside its average and count."""
+_BAND_COLUMNS: Final = (*BAND, "first_text", "last_text", "average", "count")
 UNITS: Final = {"count": "", "duration": "s"}
 """Units of aggregates that are no value of the item."""
 
@@ -52,7 +56,10 @@ def typed(table: pa.Table, kinds: Sequence[ItemKinds], aggregate: str) -> pa.Tab
     rest = [name for name in table.column_names if name in ("quality", "sequence", "rows", *_DURATIONS)]
     types = np.array([one for each in kinds for one in each.types], np.int64)
     is_stored = aggregate in ("", "raw", "last")
-    values = _stored(table, types, number) if is_stored else _computed(table, types, aggregate)
+    if aggregate == "band":
+        values = _banded(table, types)
+    else:
+        values = _stored(table, types, number) if is_stored else _computed(table, types, aggregate)
     columns = {name: table[name] for name in there} | {"item": names} | values | {"unit": units}
     return pa.table(columns | {name: table[name] for name in rest})
 
@@ -100,6 +107,17 @@ def _computed(table: pa.Table, types: NDArray[np.int64], aggregate: str) -> dict
     return {"value": value, "value_i64": table["value_i64"]}
 
 
+def _banded(table: pa.Table, types: NDArray[np.int64]) -> dict[str, Any]:
+    """Values of a band; numbers are integers if all items have always been. Text has columns of its own."""
+    values = {name: table[name] for name in BAND}
+    if (types == ValueType.INT64).all():
+        for name, value in values.items():
+            values[name] = pc.coalesce(table[f"{name}_i64"], pc.cast(value, pa.int64(), safe=False))
+    if (types == ValueType.STRING).any():
+        values |= {"first_text": table["first_str"], "last_text": table["last_str"]}
+    return values | {"average": table["average"], "count": table["count"]}
+
+
 def word(kind: ValueType) -> str:
     """Word for a type, as in the names of columns."""
     return _COLUMNS[kind][0]
@@ -107,7 +125,8 @@ def word(kind: ValueType) -> str:
 
 def wide(table: pa.Table, kinds: Sequence[ItemKinds], aggregate: str) -> pa.Table:
     """A typed answer with a row for each time and a column for each item and unit, `NAME[UNIT]`, beside its quality,
-    `NAME:quality`. Of several rows of one item and time there is the last."""
+    `NAME:quality`; of a band one for each of its values, `NAME[UNIT]:min`. Of several rows of one item and time there
+    is the last."""
     time = next(name for name in _TIMES if name in table.column_names)
     times, place = np.unique(table[time].to_numpy(), return_inverse=True)
     columns: dict[str, Any] = {time: times}
@@ -117,7 +136,11 @@ def wide(table: pa.Table, kinds: Sequence[ItemKinds], aggregate: str) -> pa.Tabl
         found[place[rows]] = rows
         return table[name].take(pa.array(found, mask=found < 0))
 
-    values = [name for name in table.column_names if name.split("_")[0] == "value" and name != "value_i64"]
+    values = [
+        name
+        for name in table.column_names
+        if name in _BAND_COLUMNS or (name.split("_")[0] == "value" and name != "value_i64")
+    ]
     for one in kinds:
         is_item = pc.equal(table["item"], pa.scalar(one.name)).to_numpy()
         units = [UNITS.get(aggregate, unit) for unit in one.units]
@@ -127,7 +150,9 @@ def wide(table: pa.Table, kinds: Sequence[ItemKinds], aggregate: str) -> pa.Tabl
             words = {word(kind) for kind, its in zip(one.types, units, strict=True) if its == unit}
             for name in values:
                 of = name.partition("_")[2]
-                if not of or of in words:
+                if name in _BAND_COLUMNS:
+                    columns[f"{label}:{name}"] = spread(name, rows)
+                elif not of or of in words:
                     columns[f"{label}:{of}" if len(words) > 1 and of else label] = spread(name, rows)
         columns[f"{one.name}:quality"] = spread("quality", np.flatnonzero(is_item))
     return pa.table(columns)

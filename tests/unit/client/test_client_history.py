@@ -61,6 +61,24 @@ def test_rows_aggregates_and_events_come_as_arrow_tables(tmp_path: Path) -> None
             assert minutes.to_pandas()["rows"].sum() == len(ROWS)
             last = client.history("co", DAY_ZERO, END, aggregate="last", every_s=1000)
             assert last.column("value").to_pylist() == [999.0, 1999.0]
+            band = client.band("co", DAY_ZERO, END, 1000)
+            assert band.drop_columns(["time", "item", "unit"]).to_pylist() == [
+                {
+                    "min": at,
+                    "max": at + 999,
+                    "first": at,
+                    "last": at + 999,
+                    "average": at + 499.5,
+                    "count": 1000,
+                    "quality": band["quality"][0].as_py(),
+                    "rows": 1000,
+                    "good_s": 1000.0,
+                    "uncertain_s": 0.0,
+                    "bad_s": 0.0,
+                }
+                for at in (0.0, 1000.0)
+            ]
+            assert f"{NODE}:co:first" in client.band("co", DAY_ZERO, END, 1000, wide=True).column_names
             events = client.events(0)
             assert len(events) >= 1 and "kind" in events.schema.names
             with pytest.raises(NodeRefused, match="nothing"):
@@ -70,6 +88,7 @@ def test_rows_aggregates_and_events_come_as_arrow_tables(tmp_path: Path) -> None
         async with await aconnect(lone.endpoint, keys=lone.keys[DESK], timeout_s=PATIENCE_S) as client:
             frame = (await client.history("co", DAY_ZERO, END)).to_pandas()
             assert (len(frame), frame["quality"].unique().tolist()) == (len(ROWS), ["Good"])
+            assert (await client.band(["co"], DAY_ZERO, END, 500))["first"].to_pylist() == [0.0, 500.0, 1000.0, 1500.0]
             assert len(await client.events(0)) >= 1
 
     async def world() -> None:

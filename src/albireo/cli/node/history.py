@@ -159,6 +159,7 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
 
 _WORDS: Final = ("float", "int", "bool", "text")
+_SHOWN_WITH_UNIT: Final = ("value", *readable.BAND, "average")
 
 
 def _objects(column: "pa.ChunkedArray[Any]") -> list[Any]:
@@ -389,7 +390,7 @@ def _text_table(answer: _Table) -> TextTable:
     for name, column in columns.items():
         if name in ("start_ns", "source_ns"):
             shown["from (UTC)" if name == "start_ns" else "source time (UTC)"] = [moment_text(one) for one in column]
-        elif name == "value":
+        elif name in _SHOWN_WITH_UNIT:
             shown[name] = [value_text(one, unit) for one, unit in zip(column, columns["unit"], strict=True)]
         elif name == "quality":
             shown[name] = [quality_text(one) for one in column]

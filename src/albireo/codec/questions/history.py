@@ -64,7 +64,7 @@ class PieceQuestion(NodeQuestion, frozen=True, kw_only=True):
     rows_max: _RowsMax = PIECE_ROWS_MAX
 
 
-Aggregate = Literal["", "raw", "average", "min", "max", "count", "duration", "last", "interpolated"]
+Aggregate = Literal["", "raw", "average", "min", "max", "count", "duration", "band", "last", "interpolated"]
 EventKind = Literal["", "case", "audit", "control"]
 
 

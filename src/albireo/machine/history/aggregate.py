@@ -292,13 +292,20 @@ def float_sums(column: Floats, held: Ints | None, starts: NDArray[np.intp]) -> F
     return np.nan_to_num(total, posinf=np.inf, neginf=-np.inf)
 
 
-def extremes(reducer: np.ufunc, value: Floats, ns: Ints, starts: NDArray[np.intp]) -> tuple[Floats, Ints]:
-    """Extreme of each group with the first time it was reached; infinities and NaN are no values."""
+def extreme(reducer: np.ufunc, value: Floats, starts: NDArray[np.intp]) -> Floats:
+    """Extreme of each group; infinities and NaN are no values."""
     if len(starts) == 0:
-        return np.zeros(0), np.zeros(0, np.int64)
-    extreme: Floats = reducer.reduceat(value, starts)
+        return np.zeros(0)
+    found: Floats = reducer.reduceat(value, starts)
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def extremes(reducer: np.ufunc, value: Floats, ns: Ints, starts: NDArray[np.intp]) -> tuple[Floats, Ints]:
+    """Extreme of each group with the first time it was reached; 0 without one."""
+    found = extreme(reducer, value, starts)
+    if len(starts) == 0:
+        return found, np.zeros(0, np.int64)
     lengths = np.diff(np.append(starts, len(value)))
-    is_there = value == np.repeat(extreme, lengths)
+    is_there = value == np.repeat(found, lengths)
     when: Ints = np.minimum.reduceat(np.where(is_there, ns, _NEVER), starts)
-    is_none = ~np.isfinite(extreme)
-    return np.where(is_none, np.nan, extreme), np.where(is_none, 0, when)
+    return found, np.where(np.isnan(found), 0, when)

@@ -10,6 +10,7 @@ the percentages, it sets Partial. A comparison with a second implementation woul
 """
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import TypeVar
 
 import msgspec
@@ -18,12 +19,13 @@ from numpy.typing import NDArray
 
 from albireo.machine.history.aggregate import (
     SECOND_NS,
+    TIME_LIMIT_NS,
     Classes,
     Floats,
     Ints,
     Partials,
     Rows,
-    extremes,
+    extreme,
     float_sums,
     severity,
     sums,
@@ -35,6 +37,7 @@ from albireo.machine.history.trace import (
     AggregateSettings,
     Holds,
     Trace,
+    held_until,
     trace_of_partials,
     trace_of_rows,
     with_holes,
@@ -55,9 +58,16 @@ class Weights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     start_value: Floats
     """Value that holds at the start of the interval for more than an instant, if usable; else NaN."""
     is_held: NDArray[np.bool_]
-    last_value: Floats
-    last_quality: Ints
-    last_ns: Ints
+
+
+class Extent(IntEnum):
+    """What is wanted of intervals beside their sums; each includes those before it. The rest is NaN and False."""
+
+    SUMS = 0
+    EXTREMES = 1
+    """Minimum and maximum."""
+    BAND = 2
+    """First and last."""
 
 
 class Intervals(msgspec.Struct, frozen=True, eq=False, kw_only=True):
@@ -74,18 +84,18 @@ class Intervals(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     bad_ns: Ints
     minimum: Floats
     """Smallest usable value that held at any time of the interval; NaN without one."""
-    minimum_ns: Ints
-    """Time of the minimum, at the earliest the interval's start."""
     maximum: Floats
-    maximum_ns: Ints
     start_value: Floats
     """Value that holds at the start of the interval for more than an instant, if usable; else NaN."""
     is_held: NDArray[np.bool_]
     """Whether such a value holds there, be it a number or a text."""
-    last_value: Floats
-    """Value that holds at the end of the interval, NaN where none does; its quality and time follow."""
-    last_quality: Ints
-    last_ns: Ints
+    first: Floats
+    """That value, or where there is none the one of the first row of the interval, if usable; else NaN."""
+    has_first: NDArray[np.bool_]
+    """Whether there is such a value, be it a number or a text."""
+    last: Floats
+    """Value that holds at the end of the interval (`held_at_ends`), if usable; else NaN."""
+    has_last: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -119,7 +129,6 @@ def weigh(trace: Trace, edges: Ints, settings: AggregateSettings) -> Weights:
         integral = _spread(float_sums(plain, held, starts), filled, count)
         integral += np.where(is_usable, carried.value, 0.0) * carried.held / SECOND_NS
     durations = _durations(classes, held, at, edges, carried)
-    last_value, last_quality, last_ns = _held_at_end(trace, at)
     return Weights(
         integral=np.nan_to_num(integral, posinf=np.inf, neginf=-np.inf),
         good_ns=durations[q.GOOD_CLASS],
@@ -127,9 +136,6 @@ def weigh(trace: Trace, edges: Ints, settings: AggregateSettings) -> Weights:
         bad_ns=durations[q.BAD_CLASS],
         start_value=np.where(is_usable, carried.value, np.nan),
         is_held=is_usable,
-        last_value=last_value,
-        last_quality=last_quality,
-        last_ns=last_ns,
     )
 
 
@@ -141,7 +147,7 @@ def intervals_of_rows(
     hole_ns: Sequence[int] = (),
     known_to_ns: int | None = None,
     holds: Holds = PLAIN_HOLDS,
-    with_extremes: bool = True,
+    extent: Extent = Extent.EXTREMES,
 ) -> Intervals:
     """Intervals from raw rows of one item.
 
@@ -151,7 +157,7 @@ def intervals_of_rows(
         hole_ns: starts of the gaps that touch the item.
         known_to_ns: end of what is known; None: it lies behind all.
         holds: longest hold of the item's usable values.
-        with_extremes: also minimum and maximum (else NaN).
+        extent: what is wanted.
     """
     trace = trace_of_rows(rows)
     weights = weigh(with_holes(trace, hole_ns, _end_within(edges, known_to_ns), holds), edges, settings)
@@ -160,15 +166,20 @@ def intervals_of_rows(
     filled = np.flatnonzero(np.diff(at))
     starts = at[filled] - at[0]
     classes = trace.classes[inside]
-    is_usable = classes <= settings.usable_max
-    value, ns = rows.value[inside], rows.source_ns[inside]
-    lows = highs = (np.zeros(0), np.zeros(0, np.int64))
-    if with_extremes:
-        lows = extremes(np.fmin, np.where(is_usable, value, np.inf), ns, starts)
-        highs = extremes(np.fmax, np.where(is_usable, value, -np.inf), ns, starts)
     rest = np.searchsorted(at - at[0], np.flatnonzero(classes), side="right") - 1
     good_rows = np.diff(at) - np.bincount(rest, minlength=len(edges) - 1)
-    return _assembled(edges, weights, np.diff(at), good_rows, filled, lows if with_extremes else None, highs)
+    found = _assembled(edges, weights, np.diff(at), good_rows)
+    if extent >= Extent.EXTREMES:
+        is_usable = classes <= settings.usable_max
+        value = rows.value[inside]
+        lows = extreme(np.fmin, np.where(is_usable, value, np.inf), starts)
+        highs = extreme(np.fmax, np.where(is_usable, value, -np.inf), starts)
+        found = _with_extremes(found, filled, lows, highs)
+    if extent >= Extent.BAND:
+        first = (rows.value[at[filled]], rows.quality[at[filled]])
+        last = (rows.source_ns, rows.value, rows.quality)
+        found = _with_ends(found, filled, first, last, settings, _Limits(hole_ns, known_to_ns, holds))
+    return found
 
 
 def intervals_of_partials(
@@ -179,6 +190,7 @@ def intervals_of_partials(
     hole_ns: Sequence[int] = (),
     known_to_ns: int | None = None,
     holds: Holds = PLAIN_HOLDS,
+    extent: Extent = Extent.EXTREMES,
 ) -> Intervals:
     """Intervals from partials of one item.
 
@@ -188,6 +200,7 @@ def intervals_of_partials(
             sum up good rows only.
         edges, hole_ns, known_to_ns, holds: as in `intervals_of_rows`; no hole lies within a partial, nor does the end
             of what is known, and a partial behind that end is of one instant.
+        extent: what is wanted; columns that are for nothing else may be empty.
     """
     trace = with_holes(trace_of_partials(partials), hole_ns, _end_within(edges, known_to_ns), holds)
     weights = weigh(trace, edges, settings)
@@ -196,8 +209,6 @@ def intervals_of_partials(
     filled = np.flatnonzero(np.diff(at))
     starts = at[filled] - at[0]
     count = len(edges) - 1
-    lows = extremes(np.fmin, np.nan_to_num(one.minimum, nan=np.inf), one.minimum_ns, starts)
-    highs = extremes(np.fmax, np.nan_to_num(one.maximum, nan=-np.inf), one.maximum_ns, starts)
     summed = msgspec.structs.replace(
         weights,
         integral=weights.integral + _spread(float_sums(one.integral, None, starts), filled, count),
@@ -207,7 +218,36 @@ def intervals_of_partials(
     )
     rows = _spread(sums(one.rows, starts), filled, count)
     good_rows = _spread(sums(one.good_rows, starts), filled, count)
-    return _assembled(edges, summed, rows, good_rows, filled, lows, highs)
+    found = _assembled(edges, summed, rows, good_rows)
+    if extent >= Extent.EXTREMES:
+        lows = extreme(np.fmin, np.nan_to_num(one.minimum, nan=np.inf), starts)
+        highs = extreme(np.fmax, np.nan_to_num(one.maximum, nan=-np.inf), starts)
+        found = _with_extremes(found, filled, lows, highs)
+    if extent >= Extent.BAND:
+        first = (one.first_value[starts], one.first_quality[starts])
+        last = (partials.last_ns, partials.last_value, partials.last_quality)
+        found = _with_ends(found, filled, first, last, settings, _Limits(hole_ns, known_to_ns, holds))
+    return found
+
+
+def held_at_ends(
+    row_ns: Ints, quality: Ints, edges: Ints, holes: Ints, known_to_ns: int, holds: Holds
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Place of the last row before the end of each interval, and whether it holds there.
+
+    None does before the first row, behind a hole, or when its hold has reached its limit; nor where nothing is known of
+    the interval. Of an interval in which knowledge ends, that end counts as the interval's.
+
+    Args:
+        row_ns, quality: of rows of one item, one at least, sorted by time.
+        holes: starts of gaps, rising.
+    """
+    index = np.searchsorted(row_ns, edges[1:], side="left") - 1
+    row = np.maximum(index, 0)
+    at_ns = row_ns[row]
+    until = held_until(at_ns, quality[row] < q.BAD, holes, holds)
+    is_known = (edges[:-1] < known_to_ns) | (at_ns >= edges[:-1])
+    return row, (index >= 0) & is_known & (until >= np.minimum(edges[1:], np.maximum(known_to_ns, at_ns)))
 
 
 def averages(intervals: Intervals, settings: AggregateSettings) -> Floats:
@@ -297,20 +337,6 @@ def _carried(trace: Trace, at: NDArray[np.intp], edges: Ints) -> _Carried:
     return _Carried(trace.value[before], classes, held)
 
 
-def _held_at_end(trace: Trace, at: NDArray[np.intp]) -> tuple[Floats, Ints, Ints]:
-    """Value, quality and time of the row that holds at the end of each interval."""
-    end = at[1:] - 1
-    if len(trace) == 0:
-        nothing = np.full(len(end), int(q.BAD_NO_DATA), np.int64)
-        return np.full(len(end), np.nan), nothing, np.zeros_like(nothing)
-    is_known = (end >= 0) & (trace.classes[end] < NOTHING)
-    return (
-        np.where(is_known & (trace.classes[end] < q.BAD_CLASS), trace.value[end], np.nan),
-        np.where(is_known, trace.quality[end], int(q.BAD_NO_DATA)),
-        np.where(is_known, trace.ns[end], 0),
-    )
-
-
 def _durations(classes: Classes, held: Ints, at: NDArray[np.intp], edges: Ints, carried: _Carried) -> list[Ints]:
     """Time of good, uncertain and bad in each interval. Mostly all is good: the rest is counted and taken off."""
     durations = [np.diff(edges) - carried.held]
@@ -330,45 +356,68 @@ def _end_within(edges: Ints, known_to_ns: int | None) -> int | None:
     return known_to_ns if known_to_ns is not None and known_to_ns < edges[-1] else None
 
 
-def _assembled(
-    edges: Ints,
-    weights: Weights,
-    rows: Ints,
-    good_rows: Ints,
-    filled: NDArray[np.intp],
-    lows: tuple[Floats, Ints] | None,
-    highs: tuple[Floats, Ints],
-) -> Intervals:
-    """Intervals from their parts; the value at the start takes part in minimum and maximum."""
-    count = len(edges) - 1
-    minimum, maximum = np.full(count, np.nan), np.full(count, np.nan)
-    minimum_ns, maximum_ns = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    if lows is not None:
-        minimum[filled], minimum_ns[filled] = lows
-        maximum[filled], maximum_ns[filled] = highs
-        start = weights.start_value
-        is_lower = ~np.isnan(start) & ~(minimum <= start)
-        is_higher = ~np.isnan(start) & ~(maximum >= start)
-        minimum[is_lower], minimum_ns[is_lower] = start[is_lower], edges[:-1][is_lower]
-        maximum[is_higher], maximum_ns[is_higher] = start[is_higher], edges[:-1][is_higher]
+def _assembled(edges: Ints, weights: Weights, rows: Ints, good_rows: Ints) -> Intervals:
+    """Intervals from their sums."""
+    none, never = np.full(len(edges) - 1, np.nan), np.zeros(len(edges) - 1, np.bool_)
     return Intervals(
         edges=edges,
         rows=rows.astype(np.int64),
         good_rows=good_rows,
-        integral=weights.integral,
-        good_ns=weights.good_ns,
-        uncertain_ns=weights.uncertain_ns,
-        bad_ns=weights.bad_ns,
-        minimum=minimum,
-        minimum_ns=minimum_ns,
-        maximum=maximum,
-        maximum_ns=maximum_ns,
-        start_value=weights.start_value,
-        is_held=weights.is_held,
-        last_value=weights.last_value,
-        last_quality=weights.last_quality,
-        last_ns=weights.last_ns,
+        minimum=none,
+        maximum=none,
+        first=none,
+        has_first=never,
+        last=none,
+        has_last=never,
+        **msgspec.structs.asdict(weights),
     )
+
+
+def _with_extremes(found: Intervals, filled: NDArray[np.intp], lows: Floats, highs: Floats) -> Intervals:
+    """The value at the start takes part in minimum and maximum."""
+    minimum, maximum = np.full(len(found), np.nan), np.full(len(found), np.nan)
+    minimum[filled], maximum[filled] = lows, highs
+    start = found.start_value
+    return msgspec.structs.replace(found, minimum=np.fmin(minimum, start), maximum=np.fmax(maximum, start))
+
+
+class _Limits(msgspec.Struct, frozen=True, eq=False):
+    """What ends a hold."""
+
+    hole_ns: Sequence[int]
+    known_to_ns: int | None
+    holds: Holds
+
+
+def _with_ends(
+    found: Intervals,
+    filled: NDArray[np.intp],
+    first_rows: tuple[Floats, Ints],
+    rows: tuple[Ints, Floats, Ints],
+    settings: AggregateSettings,
+    limits: _Limits,
+) -> Intervals:
+    """The intervals with their first and last values.
+
+    Args:
+        first_rows: values and qualities of the first rows of the intervals `filled`.
+        rows: times, values and qualities of rows, those among them that are the last before the end of an interval.
+    """
+    value, quality = first_rows
+    is_usable = severity(quality) <= settings.usable_max
+    first, has_first = found.start_value.copy(), found.is_held.copy()
+    begins = ~found.is_held[filled]
+    first[filled[begins]] = np.where(is_usable, value, np.nan)[begins]
+    has_first[filled] |= is_usable
+    row_ns, value, quality = rows
+    if len(row_ns) == 0:
+        return msgspec.structs.replace(found, first=first, has_first=has_first)
+    known_to_ns = TIME_LIMIT_NS if limits.known_to_ns is None else limits.known_to_ns
+    holes = np.sort(np.asarray(limits.hole_ns, np.int64))
+    row, has_last = held_at_ends(row_ns, quality, found.edges, holes, known_to_ns, limits.holds)
+    has_last &= severity(quality[row]) <= settings.usable_max
+    last = np.where(has_last, value[row], np.nan)
+    return msgspec.structs.replace(found, first=first, has_first=has_first, last=last, has_last=has_last)
 
 
 def _spread(filled_sums: _Sums, filled: NDArray[np.intp], count: int) -> _Sums:

@@ -31,9 +31,15 @@ from albireo.machine.history.aggregate import (
     partials_of,
 )
 from albireo.machine.history.declared import DeclaredItems, Row
-from albireo.machine.history.intervals import Intervals, intervals_of_partials, intervals_of_rows, steps
-from albireo.machine.history.trace import AggregateSettings, held_until, interpolated, trace_of_rows, with_holes
-from albireo.model import quality as q
+from albireo.machine.history.intervals import (
+    Extent,
+    Intervals,
+    held_at_ends,
+    intervals_of_partials,
+    intervals_of_rows,
+    steps,
+)
+from albireo.machine.history.trace import AggregateSettings, interpolated, trace_of_rows, with_holes
 from albireo.model.refusal import RefusalCode
 from albireo.model.tree.node_names import nodes_meant
 from albireo.model.value import ValueType
@@ -49,7 +55,6 @@ from albireo.node.history.files.pieces import (
     is_cut,
     ranges_of,
     with_minutes_of,
-    without_extremes,
 )
 from albireo.node.history.rows import events_table
 
@@ -77,7 +82,8 @@ _SUM_COLUMNS: Final = (
     "bad_ns",
     "sequence_max",
 )
-_EXTREME_COLUMNS: Final = ("minimum", "minimum_ns", "maximum", "maximum_ns")
+_MORE_COLUMNS: Final = ((), ("minimum", "maximum"), ("minimum", "maximum", "first_value", "first_quality"))
+"""Columns that are read beside those of the sums, by the extent."""
 _FOREVER: Final = 2**63 - 1
 
 
@@ -215,13 +221,13 @@ class StoredHistory:
         settings: AggregateSettings,
         *,
         only_raw: bool = False,
-        with_extremes: bool = True,
+        extent: Extent = Extent.EXTREMES,
     ) -> Intervals:
         """Aggregates of an item in each interval of `every_ns`.
 
         Args:
             only_raw: do not use stored partials.
-            with_extremes: minimum and maximum are wanted.
+            extent: what is wanted beside the sums.
 
         Raises:
             QueryRefused: too many intervals or rows.
@@ -229,20 +235,19 @@ class StoredHistory:
         edges, holes = span.edges(every_ns), self._holes(item_id, span)
         known_to_ns, limits = self.complete_to_ns, self.declared().holds(item_id)
         if only_raw or every_ns < BUCKET_NS:
-            return self._from_raw(item_id, edges, settings, holes, with_extremes)
+            return self._from_raw(item_id, edges, settings, holes, extent)
         before = self._partials_before(item_id, span)
-        merged = merge([before, *self._partials(item_id, span, with_extremes)], BUCKET_NS)
+        merged = merge([before, *self._partials(item_id, span, extent)], BUCKET_NS)
         partials = merged.partials
         if not settings.treat_uncertain_as_bad and (partials.rows > partials.good_rows).any():
-            return self._from_raw(item_id, edges, settings, holes, with_extremes)
+            return self._from_raw(item_id, edges, settings, holes, extent)
         is_dirty = merged.is_overlapping | is_cut(partials, edges) | has_hole(partials, holes)
         is_dirty |= partials.last_ns > known_to_ns
         if is_dirty.any():
             partials = self._redone(item_id, partials, is_dirty, edges, holes)
-        found = intervals_of_partials(
-            partials, edges, settings, hole_ns=holes.tolist(), known_to_ns=known_to_ns, holds=limits
+        return intervals_of_partials(
+            partials, edges, settings, hole_ns=holes.tolist(), known_to_ns=known_to_ns, holds=limits, extent=extent
         )
-        return found if with_extremes else without_extremes(found)
 
     def at(
         self, item_id: int, span: TimeRange, every_ns: int, settings: AggregateSettings
@@ -262,23 +267,17 @@ class StoredHistory:
         """The row that holds at the end of each interval, as stored, so of any value type.
 
         Returns:
-            The intervals' starts and one row of codec.history.SAMPLES for each. Intervals at whose end no row holds,
-            before the first row, after a hole or when its hold has reached its limit, are left out. So are those of
-            which nothing is known; of an interval in which knowledge ends, its end counts as the interval's.
+            The intervals' starts and one row of codec.history.SAMPLES for each. Intervals at whose end no row holds
+            (`held_at_ends`) are left out.
         """
         edges = span.edges(every_ns)
         table = self.raw_around(item_id, span)
-        times = parquet.ints(table, "source_ns")
-        index = np.searchsorted(times, edges[1:], side="left") - 1
-        if len(times) == 0:
+        if len(table) == 0:
             return edges[:0], table
-        holes, known_to_ns = self._holes(item_id, span), self.complete_to_ns
-        row = np.maximum(index, 0)
-        row_ns, is_usable = times[row], parquet.ints(table, "quality")[row] < q.BAD
-        until = held_until(row_ns, is_usable, holes, self.declared().holds(item_id))
-        is_known = (edges[:-1] < known_to_ns) | (row_ns >= edges[:-1])
-        is_held = (index >= 0) & is_known & (until >= np.minimum(edges[1:], np.maximum(known_to_ns, row_ns)))
-        return edges[:-1][is_held], table.take(index[is_held])
+        times, quality = parquet.ints(table, "source_ns"), parquet.ints(table, "quality")
+        holds = self.declared().holds(item_id)
+        row, is_held = held_at_ends(times, quality, edges, self._holes(item_id, span), self.complete_to_ns, holds)
+        return edges[:-1][is_held], table.take(row[is_held])
 
     def _samples(self, item_ids: Sequence[int], span: TimeRange, columns: Sequence[str]) -> list[pa.Table]:
         """Rows in sorted pieces: one of each item and file, and one of the hot tail."""
@@ -323,7 +322,7 @@ class StoredHistory:
         return self.rows(item_id, span)
 
     def _from_raw(
-        self, item_id: int, edges: Ints, settings: AggregateSettings, holes: Ints, with_extremes: bool
+        self, item_id: int, edges: Ints, settings: AggregateSettings, holes: Ints, extent: Extent
     ) -> Intervals:
         rows = self._rows_around(item_id, TimeRange(int(edges[0]), int(edges[-1])))
         return intervals_of_rows(
@@ -333,7 +332,7 @@ class StoredHistory:
             hole_ns=holes.tolist(),
             known_to_ns=self.complete_to_ns,
             holds=self.declared().holds(item_id),
-            with_extremes=with_extremes,
+            extent=extent,
         )
 
     def _rows_around(self, item_id: int, span: TimeRange) -> Rows:
@@ -360,13 +359,13 @@ class StoredHistory:
     def _has_usable(self, item_id: int, from_ns: int, to_ns: int, settings: AggregateSettings) -> bool:
         return bool((self._rows(item_id, TimeRange(from_ns, to_ns)).quality >> 30 <= settings.usable_max).any())
 
-    def _partials(self, item_id: int, span: TimeRange, with_extremes: bool) -> list[Partials]:
+    def _partials(self, item_id: int, span: TimeRange, extent: Extent) -> list[Partials]:
         """Partials of the item in every minute that the range touches, those of the hot tail last."""
         first = max(span.from_ns // BUCKET_NS * BUCKET_NS, -TIME_LIMIT_NS)
         wide = TimeRange(first, span.to_ns)
         wanted = parquet.Wanted((item_id,), "bucket_ns", first, span.to_ns)
         entries = self.manifest.overlapping(FileKind.PARTIALS, wide.from_ns, wide.to_ns)
-        columns = _SUM_COLUMNS + (_EXTREME_COLUMNS if with_extremes else ())
+        columns = _SUM_COLUMNS + _MORE_COLUMNS[extent]
         pieces = parquet.read_items(self._root, entries, columns, wanted)
         parts = [parquet.partials_from(pa.concat_tables(pieces))] if pieces else []
         newest = self.hot_samples([item_id], wide)

@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from albireo.codec.history import BUCKET_NS, SAMPLES, FileEntry
 from albireo.machine.history.aggregate import Ints, Partials, Rows, concat, partials_of
-from albireo.machine.history.intervals import Intervals
 from albireo.node.history.files import parquet
 
 _RANGES_MAX: Final = 16
@@ -96,8 +94,3 @@ def with_minutes_of(rows: Rows, partials: Partials, minutes: Ints, cuts: Ints) -
     )
     both = concat([partials, partials_of(some, BUCKET_NS, cuts)])
     return both.take(np.argsort(both.first_ns, kind="stable"))
-
-
-def without_extremes(found: Intervals) -> Intervals:
-    nothing, never = np.full(len(found), np.nan), np.zeros(len(found), np.int64)
-    return msgspec.structs.replace(found, minimum=nothing, maximum=nothing, minimum_ns=never, maximum_ns=never)
