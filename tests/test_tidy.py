@@ -415,6 +415,8 @@ PUBLIC: dict[str, list[str]] = {
         "ArgumentRefused",
         "AsyncClient",
         "BatchRefused",
+        "CaseMeant",
+        "CaseOutcome",
         "Changes",
         "Client",
         "ClientBusy",

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from albireo.client import NodeRefused, connect
+from albireo.client.cases import CaseMeant
 from albireo.model import quality as q
 from albireo.model.case import Action
-from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.item import AlarmSettings, Condition, DataItem
 from albireo.model.value import ValueType
 from tests.parts.core_pair import aside
 from tests.parts.tree import tree_of
@@ -48,6 +49,44 @@ def test_a_case_of_a_site_is_acknowledged_at_the_root(tmp_path: Path) -> None:
             kind, subject, user, reason, number = await aside(story_of)
             assert (kind, user, reason) == ("case_action", "ann", "seen")
             assert subject == f"ack case {number} of {NORTH}"
+
+    asyncio.run(story())
+
+
+def test_cases_of_all_nodes_are_acknowledged_by_a_pattern_and_a_rule_of_a_site_is_silenced(tmp_path: Path) -> None:
+    nodes = tree_of(tmp_path, ROOT, NORTH)
+    fan = DataItem(name="fan", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=1.0, lo=-1.0))
+
+    def story_of() -> None:
+        for name in (ROOT, NORTH):
+            nodes[name].produce([(0, 5, 2.0, q.GOOD), (1, 5, 2.0, q.GOOD)], items=[CO, fan])
+        with connect(nodes[ROOT].endpoint, timeout_s=PATIENCE_S) as client:
+            waiting = awaited(lambda: client.waiting(Action.ACK, "*:c*"), lambda found: len(found) == 2)
+            assert [one.node for one in waiting] == ["", NORTH]
+            done = client.act_on_matching(Action.ACK, "*:c*", "seen")
+            assert ([one.meant for one in done], [one.error for one in done]) == (waiting, [None, None])
+            (here,), there = (one.changed for one in done)
+            assert (here.is_acked, there) == (True, [])
+            awaited(lambda: client.waiting(Action.ACK, "*:c*"), lambda found: not found)
+            assert len(client.waiting(Action.ACK, "*:*")) == 2, "fans are not meant"
+            (again,) = client.act_on(Action.ACK, [waiting[1]])
+            assert "acknowledged already" in str(again.error) or "is acknowledged" in str(again.error)
+
+            told = shown(nodes[ROOT], "cases", "shelve", "north:fan/lo", "--for", "60", "--user", "ann")
+            assert told["elsewhere"] == ["north:fan/lo"]
+
+            def silent() -> list[Any]:
+                return [one for one in client.cases(node=NORTH) if (one.condition, one.shelving) == ("lo", "timed")]
+
+            assert [one.item for one in awaited(silent)] == [f"{NORTH}:fan"]
+            (refused,) = client.act_on(Action.ACK, [CaseMeant(node="north", item="fan", condition=Condition.LO)])
+            assert "by its id" in str(refused.error)
+            (none,) = client.act_on(Action.SHELVE, [CaseMeant(node="north", item="none", condition=Condition.LO)])
+            assert isinstance(none.error, NodeRefused)
+
+    async def story() -> None:
+        async with up(nodes[ROOT]), up(nodes[NORTH]):
+            await aside(story_of)
 
     asyncio.run(story())
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from albireo.client.cases import CaseMeant, CaseOutcome
 from albireo.client.client import Client, connect
 from albireo.client.consumer import Delivered, Rewound
 from albireo.client.errors import (
@@ -56,6 +57,8 @@ __all__ = [
     "ArgumentRefused",
     "AsyncClient",
     "BatchRefused",
+    "CaseMeant",
+    "CaseOutcome",
     "Changes",
     "Client",
     "ClientBusy",

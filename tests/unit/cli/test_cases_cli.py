@@ -25,6 +25,14 @@ def test_what_is_no_case_is_refused_with_the_form(typed: str) -> None:
         CaseLabel().convert(typed, None, None)
 
 
+def test_a_rule_is_named_by_its_item_and_condition() -> None:
+    meant = CaseLabel().convert("north:pair/at_risk/hi", None, None)
+    assert (meant.node, meant.item, meant.condition) == ("north", "pair/at_risk", "hi")
+    assert meant.label == "north:pair/at_risk/hi"
+    with pytest.raises(click.BadParameter, match="conditions: hi_hi, hi"):
+        CaseLabel().convert("north:co_1/high", None, None)
+
+
 def test_a_case_that_nobody_was_asked_about_is_neither_acknowledged_nor_unacknowledged() -> None:
     case: dict[str, Any] = {
         "is_active": True,

@@ -1,6 +1,5 @@
 """`albireo cases`: list them, acknowledge, shelve."""
 
-import fnmatch
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -11,9 +10,10 @@ from albireo.cli.display import HIGH, is_diagnostic, moment_text, not_heard_text
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed
 from albireo.cli.target import Place, failure_of, node_client, place_option, user_option
 from albireo.cli.timespan import SecondsType
-from albireo.client import Client, ClientError, NodeRefused
+from albireo.client.cases import CaseMeant, CaseOutcome
 from albireo.client.nodes import nodes_of
-from albireo.model.case import Action, Case, ItemCase, Shelving, case_label, label_parts
+from albireo.model.case import Action, case_label, label_parts
+from albireo.model.item import Condition
 from albireo.model.value import value_text
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -69,34 +69,26 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place) -> Ou
 _COLUMNS: Final = ("case", "severity", "item", "condition", "state", "value", "raised (UTC)", "times", "said")
 
 
-class CaseLabel(click.ParamType[tuple[str, int, int]]):
-    """A case as `list` shows it: 12, 12.2 at its second activation, or root/north:12.2 at another node."""
+class CaseLabel(click.ParamType[CaseMeant]):
+    """A case as `list` shows it: 12, 12.2 at its second activation, or root/north:12.2 at another node.
+
+    Or a rule by item and condition: co_1/hi, north:co_1/hi.
+    """
 
     name = "case"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int, int]:
-        if isinstance(value, tuple):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> CaseMeant:
+        if isinstance(value, CaseMeant):
             return value
         node, _, label = str(value).rpartition(":")
+        item, _, condition = label.rpartition("/")
         try:
-            return (node, *label_parts(label))
+            if item:
+                return CaseMeant(node=node, item=item, condition=Condition(condition))
+            case_id, activation = label_parts(label)
         except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-Named = tuple[str, int, int]
-"""A case as `CaseLabel` gives it: node, number, activation."""
-
-_WAITING: Final[dict[Action, Callable[[ItemCase], bool]]] = {
-    Action.ACK: lambda case: not case.is_acked and not case.is_unasked,
-    Action.RESET: lambda case: case.is_latched,
-    Action.SHELVE: lambda case: case.shelving is Shelving.UNSHELVED,
-    Action.UNSHELVE: lambda case: case.shelving is not Shelving.UNSHELVED,
-    Action.OUT_OF_SERVICE: lambda case: not case.is_out_of_service,
-    Action.IN_SERVICE: lambda case: case.is_out_of_service,
-    Action.COMMENT: lambda _case: True,
-}
-"""Which open cases `--all` means, by the action."""
+            self.fail(f"{error}; conditions: {', '.join(Condition)}" if item else str(error), param, ctx)
+        return CaseMeant(node=node, case_id=case_id, activation=activation)
 
 
 def _action(action: Action, text: str) -> None:
@@ -110,7 +102,7 @@ def _action(action: Action, text: str) -> None:
         is_flag=False,
         flag_value="*",
         metavar="[PATTERN]",
-        help="All open cases that wait for it; with a PATTERN such as 'co_*' or 'north:*' those of such items.",
+        help="All open cases that wait for it; with a PATTERN such as 'co_*', 'north:*', '*:*' those of such items.",
     )
     @click.option("--comment", default="", help="Why; kept in the journal.")
     @user_option
@@ -118,7 +110,7 @@ def _action(action: Action, text: str) -> None:
     @printed
     @_duration_option(action is Action.SHELVE)
     def act(
-        case_ids: tuple[Named, ...],
+        case_ids: tuple[CaseMeant, ...],
         pattern: str | None,
         comment: str,
         user: str,
@@ -128,63 +120,36 @@ def _action(action: Action, text: str) -> None:
         if bool(case_ids) == (pattern is not None):
             raise click.UsageError("name the cases, or give --all")
         with node_client(place, user, told_by="albireo cases list") as client:
-            wanted = list(dict.fromkeys(case_ids)) if pattern is None else _waiting(client, action, pattern)
-            became: list[list[Case] | ClientError] = []
-            for one in wanted:
-                became.append(_tried(client, action, one, comment, duration_s))
-                if isinstance(became[-1], ClientError) and not isinstance(became[-1], NodeRefused):
-                    break  # The node is away: each of the others would wait for it as long.
+            wanted = list(dict.fromkeys(case_ids)) if pattern is None else client.waiting(action, pattern)
+            became = client.act_on(action, wanted, comment, duration_s=duration_s)
         return _told(action, place, wanted, became)
 
 
-def _waiting(client: Client, action: Action, pattern: str) -> list[Named]:
-    """Open cases of the items that a pattern means, for which the action is still to be done."""
-    node, _, name = pattern.rpartition(":")
-    found: list[Named] = []
-    is_here = node in ("", client.status().node)
-    for at in ("",) if is_here else client.converse(nodes_of((node,))):
-        found += [
-            (at, one.case_id, one.activations)
-            for one in client.cases(node=at)
-            if _WAITING[action](one) and fnmatch.fnmatchcase(one.item.rpartition(":")[2], name)
-        ]
-    return found
-
-
-def _tried(
-    client: Client, action: Action, one: Named, comment: str, duration_s: float | None
-) -> list[Case] | ClientError:
-    node, case_id, activation = one
-    try:
-        return client.act(action, case_id, comment, duration_s, activation, node=node)
-    except ClientError as error:
-        return error
-
-
-def _told(action: Action, place: Place, wanted: Sequence[Named], became: Sequence[list[Case] | ClientError]) -> Output:
+def _told(action: Action, place: Place, wanted: Sequence[CaseMeant], became: Sequence[CaseOutcome]) -> Output:
     """Tell what became of each case. One that is refused hides nothing of the others."""
-    names = [f"{node}:" * bool(node) + case_label(case_id, activation) for node, case_id, activation in wanted]
-    value: dict[str, Any] = {"cases": [], "elsewhere": [], "refused": [], "not_tried": names[len(became) :]}
+    left = [one.label for one in wanted[len(became) :]]
+    value: dict[str, Any] = {"cases": [], "elsewhere": [], "refused": [], "not_tried": left}
     lines: list[str] = []
     failures: list[Failure] = []
-    for name, one in zip(names, became, strict=False):
-        if isinstance(one, ClientError):
-            failure = failure_of(one, place)
+    for one in became:
+        name = one.meant.label
+        if one.error is not None:
+            failure = failure_of(one.error, place)
             failures.append(failure)
             value["refused"].append(
                 {"case": name, "error": failure.message, "remedy": failure.remedy, **failure.details}
             )
             lines.append(f"case {name}: not done: {failure.message}")
-        elif ":" in name:
+        elif one.meant.node:
             value["elsewhere"].append(name)
             lines.append(f"case {name}: {action.value} is done; `albireo cases list` of that node shows it")
         else:
-            changed = msgspec.to_builtins(one)
+            changed = msgspec.to_builtins(one.changed)
             value["cases"] += changed
             lines += [
                 f"case {case_label(case['case_id'], case['activations'])}: {state_text(case)}" for case in changed
             ]
-    lines += [f"case {name}: not tried" for name in value["not_tried"]] if names else ["no open case waits for it"]
+    lines += [f"case {name}: not tried" for name in left] if wanted else ["no open case waits for it"]
     if not failures:
         return Output(value, lines)
     first, done = failures[0], len(became) - len(failures)
@@ -209,8 +174,10 @@ _action(
     "Acknowledge CASE_IDS as they were shown: 12; 12.2 at its second activation; north:12 below.",
 )
 _action(Action.RESET, "Reset latched CASE_IDS once their cause is gone.")
-_action(Action.SHELVE, "Shelve CASE_IDS for a time, or until they clear.")
+_action(Action.SHELVE, "Shelve CASE_IDS for a time, or until they clear; also rules without a case: north:co_1/hi.")
 _action(Action.UNSHELVE, "Bring shelved CASE_IDS back.")
-_action(Action.OUT_OF_SERVICE, "Take the alarms of CASE_IDS out of service.")
+_action(
+    Action.OUT_OF_SERVICE, "Take the alarms of CASE_IDS out of service, also of rules without a case: north:co_1/hi."
+)
 _action(Action.IN_SERVICE, "Put the alarms of CASE_IDS back into service.")
 _action(Action.COMMENT, "Add a comment to CASE_IDS.")

@@ -27,7 +27,7 @@ class CaseActBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     action: Action
     case_id: Count | None
-    """Only whoever is at the node that has the case may leave it open, and name a rule or nothing instead."""
+    """None: a rule is named instead. Only whoever is at the node that has the cases may name neither."""
     activation: Count | None
     duration_ms: Count | None
     item_id: Count | None = None
@@ -54,7 +54,7 @@ class ActOnCase(OrderKind[CaseActionAsked, CaseActBody]):
 
     def aim(self, asked: CaseActionAsked, places: Places) -> Aim:
         aim = places.of_node(asked.node)
-        if not aim.is_here and asked.case_id is None:
+        if not aim.is_here and not _is_named(asked):
             raise NotAnswered(_by_its_id(aim.node))
         return aim
 
@@ -71,7 +71,7 @@ class ActOnCase(OrderKind[CaseActionAsked, CaseActBody]):
 
     def do(self, order: OrderAtOwner[CaseActBody], turn: Turn) -> OrderDone | Refusal:
         body, asker = order.body, order.question
-        if asker.sender == NOBODY and body.case_id is None:
+        if asker.sender == NOBODY and not _is_named(body):
             return _by_its_id(self._root.config.node)
         asked = ActionAsked(user=order.user, comment=order.reason, **msgspec.structs.asdict(body))
         changes = self._root.folds.act(asked, asker.moment.wall)
@@ -95,8 +95,14 @@ class ActOnCase(OrderKind[CaseActionAsked, CaseActBody]):
         return []  # What changed is in that node's state.
 
 
+def _is_named(asked: ActionAsked | CaseActBody) -> bool:
+    """From afar one case or rule is meant; an acknowledgement is of the activation that was seen, so of a case."""
+    is_rule = asked.item_id is not None and asked.condition is not None and asked.action is not Action.ACK
+    return asked.action is not Action.ACK_ALL and (asked.case_id is not None or is_rule)
+
+
 def _by_its_id(node: str) -> Refusal:
-    cause = f"a case of {node} is acted upon by its id"
+    cause = f"a case of {node} is acted upon by its id, or by item and condition what is no acknowledgement"
     return Refusal(RefusalCode.MALFORMED, cause, f"`albireo cases list {node}`")
 
 

@@ -13,6 +13,7 @@ from albireo.machine.orders.case.kinds import ActOnCase, CaseActBody
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.case import Action
 from albireo.model.instant import SECOND
+from albireo.model.item import Condition
 from albireo.model.tree.message import MessageOutcome
 from tests.parts import brought
 from tests.parts.present import MES
@@ -95,8 +96,41 @@ def test_the_role_is_judged_for_the_node_that_has_the_case(at: str, refusal: str
     assert errors == [refusal], "where the role suffices the order goes on to the messages"
 
 
-@pytest.mark.parametrize("arguments", [{"action": "ack_all"}, {"action": "shelve", "item_id": 1, "condition": "hi"}])
-def test_what_was_not_seen_is_not_acted_upon_from_afar(arguments: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"action": "ack_all"},
+        {"action": "ack_all", "item_id": 1, "condition": "hi"},
+        {"action": "ack", "item_id": 1, "condition": "hi"},
+        {"action": "shelve", "item_id": 1},
+        {"action": "shelve", "condition": "hi"},
+    ],
+)
+def test_what_was_not_seen_is_not_acted_upon_from_afar(arguments: dict[str, Any]) -> None:
     one = World(parent="top", beyond=("top/south",))
     answer = one.ask("case_action", user="ann", node="top/south", **arguments)
     assert "is acted upon by its id" in refused_with(answer)
+    body = CaseActBody(Action(arguments["action"]), None, None, 1000, **_rule(arguments))
+    end, records = executed(in_alarm(), msgspec.msgpack.encode(body))
+    assert (end.outcome, records) == (MessageOutcome.REJECTED, [])
+
+
+def _rule(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: arguments[name] for name in ("item_id", "condition") if name in arguments}
+
+
+@pytest.mark.parametrize(
+    ("action", "condition"), [(Action.SHELVE, "stale"), (Action.SHELVE_ONCE, "hi"), (Action.OUT_OF_SERVICE, "stale")]
+)
+def test_a_message_silences_a_rule_whether_it_has_a_case_or_not(action: Action, condition: str) -> None:
+    one = in_alarm()
+    (case,) = cases(one)
+    body = CaseActBody(action, None, None, 1000, case["item_id"], Condition(condition))
+    end, records = executed(one, msgspec.msgpack.encode(body))
+    assert (end.outcome, end.detail) == (MessageOutcome.EXECUTED, f"{action} item {case['item_id']} {condition}")
+    changed, audited = records
+    assert isinstance(changed, CaseChanged)
+    assert (changed.case.item_id, changed.case.condition) == (case["item_id"], condition)
+    assert changed.case.is_out_of_service or changed.case.shelving != "unshelved"
+    assert isinstance(audited, Audited)
+    assert (audited.principal, audited.subject) == ("chief", f"item {case['item_id']} {condition}")
