@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from albireo.codec.files_told import SealTold
 from albireo.codec.message import Answer, Ask, FeedAck, FeedHello
 from albireo.codec.record import OriginDeclared
 from albireo.machine.feed.leader import Leader, LogFacts
@@ -51,6 +52,8 @@ class LogServer:
         self.received = Position()
         self.credits: list[int] = []
         self.hellos_to_lose = 0
+        self.seals: list[str] = []
+        """What the history said of its seals."""
 
     async def start(self, actor: ActorContext) -> None:
         self.actor = actor
@@ -70,6 +73,8 @@ class LogServer:
                 case Ask(request_id=number, what="origins"):
                     told = msgspec.to_builtins(self.origins)
                     self.link.send(Answer(request_id=number, result=told), to=letter.sender)
+                case SealTold(trouble=trouble):
+                    self.seals.append(trouble)
                 case FeedAck() as ack:
                     self.leader.ack(letter.sender, ack, self.actor.now())
                     self.durable = max(self.durable, ack.durable)

@@ -23,10 +23,10 @@ from albireo.model.value import ValueType
 from albireo.node.history.per_interval import Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
 from tests.long_form import IS_LONG
+from tests.parts.declared_anew import END, STEPS, Life, value_of
 from tests.parts.property_walker import NIGHTS
 from tests.parts.random_lives import Lives
 from tests.parts.walker import Number, kind_of, moment, stretches
-from tests.property.test_history_kinds import END, STEPS, Life, value_of
 
 WIDTHS = ((BUCKET_NS, 0), (15 * BUCKET_NS, 0), (3600 * SECOND, 17 * SECOND), (20 * SECOND, 1), (DAY_NS, 0))
 SINGLE = ("average", "min", "max", "count")

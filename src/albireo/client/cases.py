@@ -50,7 +50,7 @@ class CaseMeant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an action on one case or rule."""
+    """Outcome of an action on one case or rule."""
 
     meant: CaseMeant
     changed: list[Case] = []

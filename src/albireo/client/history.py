@@ -124,7 +124,7 @@ class HistoryClient(AnyClient):
         wide: bool = False,
         raw: bool = False,
     ) -> Conversation["pa.Table"]:
-        """What a trend draws: `min`, `max`, `first`, `last`, `average` and `count` of each interval, by one question.
+        """Values that a trend draws: `min`, `max`, `first`, `last`, `average` and `count` of each interval, at once.
 
         As an Arrow table with a row for each item and interval, also of those without a value. A bool counts as 0 or 1;
         a text has `first_text`, `last_text` and a count. An interval that ends before `complete_to_ns`, which stands in

@@ -16,6 +16,7 @@ from msgspec import Meta
 from albireo.codec.bounds import MESSAGE_BYTES_MAX, OPEN_BYTES_MAX, PARTS_MAX
 from albireo.codec.delta import StateCursor, StateDelta, TablePart
 from albireo.codec.errors import DecodeError
+from albireo.codec.files_told import MessagesTold, SealTold
 from albireo.codec.pair_message import Carried, CopyTold, FoldsSent, Frames, PeerMessage, RangeSent, VoteMessage
 from albireo.codec.register_block import RegisterMessage
 from albireo.codec.tree.hello import ChildHello, ParentHello
@@ -354,12 +355,6 @@ class Carry(Message, frozen=True, tag="carry"):
     actor: bounded.Name = "history"
 
 
-class MessagesTold(Message, frozen=True, tag="messages_told"):
-    """Actor `topics` to CORE, each second: how many stretches of messages its files lack."""
-
-    lacking: bounded.Count
-
-
 class HistoryTold(Message, frozen=True, tag="history_told"):
     """History to CORE, each second in a pair: how complete the stored history is, here and as the other asks for it.
 
@@ -411,7 +406,7 @@ AnyMessage = (
     Started | AliveAsked | AliveAnswered | StopAsked | Stopped
     | ProducerHello | ProducerWelcome | Append | Appended | AppendRefused | WriteOrder | WriteDone
     | FeedHello | FeedAnswer | FeedData | FeedState | FeedAck | FeedAlive | FeedDone
-    | ChildHello | ParentHello | Ask | Answer | Logged | Carry | HistoryTold | MessagesTold | Carried
+    | ChildHello | ParentHello | Ask | Answer | Logged | Carry | HistoryTold | MessagesTold | SealTold | Carried
     | VoteMessage | PeerMessage | RoleTold | RoleAsked | WritesEnded
     | TreeMessage | StoredAsked | StoredGiven | RegisterMessage
 )  # fmt: skip

@@ -194,6 +194,6 @@ def history_text(history: dict[str, Any]) -> str:
     """The stored history, in one line."""
     return (
         f"history {counted(history['rows'], 'row')} in {counted(history['files'], 'file')}, "
-        f"{history['hot_rows']} not sealed yet, "
+        f"{history['hot_rows']} not sealed yet{' (sealing fails)' * bool(history['seal_failures'])}, "
         f"{counted(history['gaps'], 'gap')}, complete to {time_text(history['complete_to_ns'])}"
     )

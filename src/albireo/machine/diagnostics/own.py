@@ -237,6 +237,13 @@ _ITEMS = (
         description="1: the key directory can't be read, so the next start fails: albireo status says why",
         alarm=AlarmSettings(hi=0.5, severity=800),
     ),
+    DataItem(
+        name="core/history_unsealed",
+        value_type=ValueType.FLOAT64,
+        description="1: the history can't write its files; records wait in the log: albireo cases list says why",
+        # A seal that failed is tried again after 2 s, then after 4 s.
+        alarm=AlarmSettings(hi=0.5, on_delay_ms=10_000, severity=700),
+    ),
 )
 
 
@@ -314,16 +321,29 @@ class Diagnostics:
         self._ids = np.array(ids, np.uint32)
         return every
 
-    def measured(self, seen: Measured, p99: float, more: Sequence[float], moment: Moment, turn: Turn) -> None:
+    def measured(
+        self,
+        seen: Measured,
+        p99: float,
+        more: Sequence[float],
+        messages: dict[int, str],
+        moment: Moment,
+        turn: Turn,
+    ) -> None:
         """Append one row per item, in the order of the declaration. NaN: not known yet.
 
         Args:
+            messages: trouble by item id, for the cases that are raised of it; filled here.
             p99: time from acquisition to commit, ms.
             more: values of `_TABLES`, `_TOPICS`, `_COMPARED_ITEMS`, `_TREE_ITEMS` and `_UPWARD_ITEMS`, as far as there
                 are items.
         """
         pair = () if seen.pair is None else astuple(seen.pair)[: len(_PAIR_ITEMS)]
-        own = (seen.turn_ms, p99, seen.log_bytes, seen.corrupt_ranges, self._clock.jump_s(moment), seen.keys_unreadable)
+        jump_s, is_unsealed = self._clock.jump_s(moment), math.nan
+        if seen.seal_trouble is not None:
+            is_unsealed = float(bool(seen.seal_trouble))
+            messages[int(self._ids[len(_ITEMS) - 1])] = seen.seal_trouble
+        own = (seen.turn_ms, p99, seen.log_bytes, seen.corrupt_ranges, jump_s, seen.keys_unreadable, is_unsealed)
         held = (seen.held_percent.get(one.name, math.nan) for one in self._bounded)
         more = more[: len(self._more)]
         value = np.array([*own, seen.room_bytes, *more, *held, *pair], np.float64)

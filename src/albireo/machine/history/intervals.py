@@ -61,7 +61,7 @@ class Weights(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Extent(IntEnum):
-    """What is wanted of intervals beside their sums; each includes those before it. The rest is NaN and False."""
+    """Values that are wanted beside the sums; each includes those before it. The rest is NaN and False."""
 
     SUMS = 0
     EXTREMES = 1
@@ -382,7 +382,7 @@ def _with_extremes(found: Intervals, filled: NDArray[np.intp], lows: Floats, hig
 
 
 class _Limits(msgspec.Struct, frozen=True, eq=False):
-    """What ends a hold."""
+    """Ends of a hold."""
 
     hole_ns: Sequence[int]
     known_to_ns: int | None

@@ -212,6 +212,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Bytes that the log may still take before its disk reserve is touched."""
     messages_lacking: int = 0
     """Stretches of the log whose messages the files of this member lack."""
+    seal_trouble: str | None = None
+    """Why the history was not written when that was tried last; empty: it was; None: it has not said yet."""
     keys_unreadable: float = 0.0
     """1: the key directory can't be read any more; the node runs on with the keys that it knew."""
     held_percent: dict[str, float] = {}

@@ -233,7 +233,8 @@ class Root:
                     topics = *self._topic_figures.looked(self.folds), float(event.messages_lacking)
                     tree = self.tree.figures(event.other_said, moment)
                     figures = *self.forgetting.fill_percent(), *topics, *tree
-                    self.diagnostics.measured(event, self.commit_times.quantile(0.99), figures, moment, turn)
+                    p99, messages = self.commit_times.quantile(0.99), self.folds.cases.messages
+                    self.diagnostics.measured(event, p99, figures, messages, moment, turn)
             case events.DamagePassed(from_ns, to_ns):
                 gap = GapFound(source=OWN_ADAPTER, reason="log_damage", from_ns=min(from_ns, to_ns), to_ns=to_ns)
                 turn.record(Stream.SAMPLES, [gap])

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from albireo.codec.message import MessagesTold
+from albireo.codec.files_told import MessagesTold, SealTold
 from albireo.log import Corrupted, FileSystem, LogConfig, ReadFailed
 from albireo.log.log import Log
 from albireo.log.retention import PRUNED_MAX
@@ -75,6 +75,7 @@ class Housekeeping:
         self._step = step
         self._membership = membership
         self._messages_lacking = 0
+        self._seal_trouble: str | None = None
         self._at = Instant(0)
         self._snapshot_at = Instant(0)
         self._prune_at = Instant(0)
@@ -89,6 +90,9 @@ class Housekeeping:
         """True: the letter is boot's, or tells figures of another actor, and is dealt with."""
         if is_local and isinstance(letter.message, MessagesTold):
             self._messages_lacking = letter.message.lacking
+            return True
+        if is_local and isinstance(letter.message, SealTold):
+            self._seal_trouble = letter.message.trouble
             return True
         return self._boot.hears(letter)
 
@@ -107,6 +111,7 @@ class Housekeeping:
                 corrupt_ranges=sum(len(log.corrupt) for log in self._logs()) + bool(self._root.config.lacks_to),
                 room_bytes=self._room_bytes(),
                 messages_lacking=self._messages_lacking,
+                seal_trouble=self._seal_trouble,
                 keys_unreadable=float(bool(self._actor.key_trouble())),
                 held_percent=self._held(size_bytes),
                 pair=self._membership.figures(),

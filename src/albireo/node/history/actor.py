@@ -52,7 +52,7 @@ from albireo.node.history.below.fillings import FillingsBelow
 from albireo.node.history.below.origin import figures_of
 from albireo.node.history.below.origins import BelowSeal, HistoryBelow, OriginUnknown
 from albireo.node.history.copies import Copies
-from albireo.node.history.errors import HistoryRefused, QueryRefused
+from albireo.node.history.errors import SEAL_REMEDY, HistoryRefused, QueryRefused, seal_told
 from albireo.node.history.files.hot import HotContent, HotTail
 from albireo.node.history.files.store import HistoryStore, OpenReport
 from albireo.node.history.merges import Merges
@@ -374,6 +374,7 @@ class Historian:
 
     def _sealed(self, content: HotContent, below: BelowSeal, outcome: Manifest | Exception) -> None:
         self._below.sealed(below)
+        self._core.send(seal_told(outcome))
         if isinstance(outcome, Exception):
             self._seal_failed(outcome)
             return
@@ -398,9 +399,7 @@ class Historian:
     def _seal_failed(self, error: Exception) -> None:
         self._pace.failed(self._actor.now())
         report = self._actor.log.error if self._pace.failures == 1 else self._actor.log.debug
-        report(
-            "seal_failed", reason=str(error), hot_rows=self._hot.rows, remedy="make room on the disk; it goes on then"
-        )
+        report("seal_failed", reason=str(error), hot_rows=self._hot.rows, remedy=SEAL_REMEDY)
         self._answer_waiters(Refusal(RefusalCode.DISK_FAILED, f"not sealed: {error}"))
         self._idle.set()
         self._arm()

@@ -15,11 +15,16 @@ OSError                  the disk (full, failing), as it comes; a seal that meet
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
+from albireo.codec.files_told import SealTold
 from albireo.model.refusal import Refusal, RefusalCode, ambiguous
 from albireo.model.tree.node_names import NODES_TOLD
+
+SEAL_REMEDY: Final = "make room on the disk of the data directory, or exchange it; what is not sealed waits in the log"
+_TROUBLE_CHARS_MAX: Final = 250
 
 
 class HistoryError(Exception):
@@ -98,3 +103,9 @@ def refusal_of(error: Exception) -> Refusal:
         return error.refusal
     is_malformed = isinstance(error, msgspec.ValidationError)
     return Refusal(RefusalCode.MALFORMED if is_malformed else RefusalCode.DISK_FAILED, str(error))
+
+
+def seal_told(outcome: object) -> SealTold:
+    """Word for CORE after a seal that ended with this: a manifest, or an error."""
+    is_failed = isinstance(outcome, Exception)
+    return SealTold(trouble=f"{str(outcome)[:_TROUBLE_CHARS_MAX]}: {SEAL_REMEDY}" if is_failed else "")

@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 
 from albireo.codec.errors import DecodeError
-from albireo.codec.message import Carry, MessagesTold
+from albireo.codec.files_told import MessagesTold
+from albireo.codec.message import Carry
 from albireo.codec.served import decode_served, encode_served
 from albireo.codec.topic_files import FillWord, MessagesAsked, MessagesSent, decode_word, encode_word
 from albireo.machine.topics.filling import HoleFilling, KeepPieces

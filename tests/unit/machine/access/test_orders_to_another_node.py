@@ -69,6 +69,7 @@ TABLE: Final = {
             {"action": str(action), "user": "u", "case_id": 1, "node": OTHER, "comment": "c", "duration_ms": 60_000},
         )
         for action, role in ((one, CASE_ACTION.role_of({"action": one})) for one in Action)
+        if action is not Action.ACK_ALL  # It goes to no other node, with the id of a case neither.
     },
 }
 """Every order to another node, in each form that needs a role of its own."""

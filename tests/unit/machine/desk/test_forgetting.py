@@ -378,7 +378,7 @@ def test_an_order_is_refused_where_it_can_not_be_recorded() -> None:
 
 
 def test_a_refusal_says_which_table_is_full_its_limit_and_the_remedy() -> None:
-    one = side(producers_max=1, items_max=14)
+    one = side(producers_max=1, items_max=15)
     one.welcomed("first", "a")
     told = one.refused("second", run=9)
     assert (told.refusal.code, told.run) == ("full", 9)
@@ -386,7 +386,7 @@ def test_a_refusal_says_which_table_is_full_its_limit_and_the_remedy() -> None:
     told = one.refused("first", *"abcdefgh")
     assert told.refusal.code == "full"
     assert str(told.refusal).startswith(
-        "the table of items is full: 13 items and 7 new ones, at most 14; what to do: forget"
+        "the table of items is full: 14 items and 7 new ones, at most 15; what to do: forget"
     )
     assert one.welcomed("first", "a", "b").item_ids
 

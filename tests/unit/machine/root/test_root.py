@@ -1,6 +1,7 @@
 """CORE's root machine over a log in memory: what is said when, and what never is before its commit."""
 
 import uuid
+from typing import Any
 
 import msgspec
 import pytest
@@ -795,6 +796,25 @@ def test_keys_that_can_not_be_read_any_more_are_a_case_until_they_can() -> None:
         cases = world.ask("cases").result
         assert isinstance(cases, list)
         assert [(one["item"], one["is_active"]) for one in cases] == [("root:core/keys_unreadable", is_active)]
+
+
+def test_a_history_that_is_not_sealed_is_a_case_with_cause_and_remedy_until_it_is() -> None:
+    world = World()
+
+    def cases(trouble: str | None, seconds: int) -> list[Any]:
+        for _ in range(seconds):
+            world.now = Instant(world.now + SECOND)
+            world.step(Measured(turn_ms=1.0, log_bytes=1, room_bytes=1 << 40, seal_trouble=trouble))
+            world.sync()
+        found: Any = world.ask("cases").result
+        return [one for one in found if one["is_active"]]
+
+    assert cases(None, 20) == [], "history has said nothing yet"
+    assert cases("No space left on device: make room", 5) == [], "it is tried again soon"
+    (one,) = cases("No space left on device: make room", 10)
+    assert one["item"] == "root:core/history_unsealed"
+    assert one["message"] == "No space left on device: make room"
+    assert cases("", 1) == []
 
 
 def test_adapters_of_before_a_restart_are_told_in_the_same_order_in_every_process() -> None:

@@ -122,8 +122,10 @@ async def test_a_full_tail_stops_credit_and_loses_nothing(tmp_path: Path) -> Non
             pass
         assert isinstance(hot_rows, int)
         assert hot_rows <= 2000 + 64 * 1024 // 32, "bound, and what was under way"
+        await until(lambda: bool(server.seals) and "No space left on device: make room on the disk" in server.seals[-1])
         files._full = range(0)
         await until(lambda: server.durable.sequence >= log.end - 2000)
+        await until(lambda: server.seals[-1] == "")
     assert stored_rows(tmp_path / "history") == sorted(log.rows)
 
 

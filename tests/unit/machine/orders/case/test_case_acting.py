@@ -100,6 +100,7 @@ def test_the_role_is_judged_for_the_node_that_has_the_case(at: str, refusal: str
     "arguments",
     [
         {"action": "ack_all"},
+        {"action": "ack_all", "case_id": 1},
         {"action": "ack_all", "item_id": 1, "condition": "hi"},
         {"action": "ack", "item_id": 1, "condition": "hi"},
         {"action": "shelve", "item_id": 1},
@@ -110,7 +111,7 @@ def test_what_was_not_seen_is_not_acted_upon_from_afar(arguments: dict[str, Any]
     one = World(parent="top", beyond=("top/south",))
     answer = one.ask("case_action", user="ann", node="top/south", **arguments)
     assert "is acted upon by its id" in refused_with(answer)
-    body = CaseActBody(Action(arguments["action"]), None, None, 1000, **_rule(arguments))
+    body = CaseActBody(Action(arguments["action"]), arguments.get("case_id"), None, 1000, **_rule(arguments))
     end, records = executed(in_alarm(), msgspec.msgpack.encode(body))
     assert (end.outcome, records) == (MessageOutcome.REJECTED, [])
 
