@@ -83,7 +83,8 @@ class Page:
 
     async def run(self) -> None:
         """Serve the page until it ends."""
-        first = await asyncio.wait_for(self._line.receive(), BEGIN_S)
+        async with asyncio.timeout(BEGIN_S):
+            first = await self._line.receive()
         begin = None if first is None else _read(first)
         if not isinstance(begin, PageBegin):
             await self._line.close(MALFORMED, "the first word is `begin`")
@@ -174,7 +175,8 @@ class Page:
     async def _send_text(self, text: bytes) -> None:
         async with self._sending:
             try:
-                await asyncio.wait_for(self._line.send(text), STUCK_S)
+                async with asyncio.timeout(STUCK_S):
+                    await self._line.send(text)
             except TimeoutError:
                 await self._line.close(TOO_SLOW, f"this browser took nothing for {STUCK_S:g} s")
                 raise
