@@ -14,6 +14,7 @@ from albireo.face.kinds import FacePlace
 from albireo.face.web.actor import WebActor
 from albireo.face.web.settings import WebSettings
 from albireo.node.core.actor import create
+from albireo.node.history.actor import Historian, HistoryArguments
 from albireo.runtime import running
 from albireo.runtime.link.lines import LineTo
 from tests.parts.core_actor import ARGUMENTS
@@ -113,10 +114,11 @@ class Served:
 
 @contextlib.asynccontextmanager
 async def served(directory: Path, **settings: Any) -> AsyncIterator[Served]:
-    """CORE of a lone node, and its page."""
+    """CORE and history of a lone node, and its page."""
     port = free_port()
     place = FacePlace(name="page", node="root", doors=(LineTo(""),))
     face = WebActor(WebSettings(bind=f"http://127.0.0.1:{port}", **settings), place)
-    async with running(create(ARGUMENTS), directory), running(face, directory):
+    historian = Historian(HistoryArguments(node="root"))
+    async with running(create(ARGUMENTS), directory), running(historian, directory), running(face, directory):
         password = (directory / "web" / "page.first-login").read_text().split()[2]
         yield Served(directory, port, password)

@@ -16,10 +16,12 @@ from albireo.codec.questions.kind import UserAsked
 from albireo.codec.questions.orders import WRITE, WriteAsked
 from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, MaintenanceAsked
 from albireo.face.web.plain import plain
+from albireo.face.web.trends import TrendArguments, Trends
 from albireo.model.bounded import Text
 from albireo.model.case import Action
 from albireo.model.instant import MS
 from albireo.model.value import Value
+from albireo.runtime.clock import boot_ns
 
 ArgumentsT = TypeVar("ArgumentsT", bound=msgspec.Struct)
 LIST_MAX: Final = 1_000
@@ -131,6 +133,10 @@ class MaintenanceArguments(Arguments, frozen=True):
 
 class NoArguments(Arguments, frozen=True):
     """A method without arguments."""
+
+
+TRENDS: Final = Trends()
+"""Trends of all pages of this process."""
 
 
 async def _ack(client: AsyncClient, asked: AckArguments) -> object:
@@ -262,6 +268,13 @@ METHODS: Final[dict[str, Method[Any]]] = {
             arguments=CancelArguments,
             run=lambda client, asked: client.cancel(asked.command_id, asked.reason),
             meaning="take an order back",
+        ),
+        Method(
+            name="trend",
+            arguments=TrendArguments,
+            run=lambda client, asked: TRENDS.trend(client, asked, boot_ns()),
+            meaning="bands of some items: minimum, maximum, first, last, mean of each interval",
+            is_reading=True,
         ),
         Method(name="events", arguments=EventsArguments, run=_events, meaning="the journal", is_reading=True),
         Method(

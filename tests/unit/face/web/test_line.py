@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import websockets
 
 from albireo.client import aconnect
 from albireo.face.web import pages, site
+from albireo.model.instant import MS
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch, column_of
 from albireo.model.value import Value, ValueType
@@ -251,5 +253,31 @@ def test_the_page_is_given_with_its_policy_and_no_other_file(tmp_path: Path) -> 
             asked: dict[str, Any] = {"name": "admin", "password": "wrong"}
             status, _, body = await asyncio.to_thread(at.request, "POST", "/login", asked)
             assert status == 401 and json.loads(body)["code"] == "access"
+
+    asyncio.run(story())
+
+
+def test_a_trend_tells_what_the_history_has_and_null_where_nothing_is_known(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at, at.page(await at.token()) as page:
+            await put(at, 11.2, 46.8)
+            end_ms = wall_ns() // MS + 2_000
+            asked = {"names": ["root:co_1"], "start_ms": end_ms - 60_000, "end_ms": end_ms, "points": 60}
+            trend: dict[str, Any] = {}
+            for number in count():
+                told = await page.asked(number, "trend", **asked)
+                trend = told["result"] or {"pens": {"root:co_1": {"max": []}}}
+                if 46.8 in trend["pens"]["root:co_1"]["max"]:
+                    break
+            pen = trend["pens"]["root:co_1"]
+            assert {len(one) for one in pen.values()} == {len(trend["times_ms"])}
+            at_end = pen["max"].index(46.8)
+            assert pen["min"][at_end] in (11.2, 46.8) and pen["last"][at_end] == 46.8 and pen["quality"][at_end] == 0
+            assert pen["mean"][0] is None and pen["quality"][0] is None
+            again = await page.asked(number + 1, "trend", **asked)
+            assert again["result"]["pens"]["root:co_1"]["max"][: at_end + 1] == pen["max"][: at_end + 1]
+            for wrong in ({"names": []}, {"points": 0}, {"end_ms": 0}, {"names": ["root:nothing"]}, {"start_ms": -1}):
+                told = await page.asked(number + 2, "trend", **{**asked, **wrong})
+                assert told["refusal"], wrong
 
     asyncio.run(story())

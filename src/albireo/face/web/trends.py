@@ -1,0 +1,166 @@
+"""Trends: bands of the history for the pens of a page, in blocks of intervals that are kept for a minute once closed.
+
+    intervals   of a length that people know (1 s, 2 s, 5 s, ... 1 d), counted from 1970 on
+    block       BLOCK intervals of one item; what lies between two blocks of a range is asked for once
+
+Whoever moves through the past, and all who look at the same, so ask the history once.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from albireo.client import AsyncClient
+from albireo.face.web.plain import shown
+from albireo.model import quality
+from albireo.model.bounded import Text
+from albireo.model.instant import MS, SECOND, Instant
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PENS_MAX: Final = 16
+POINTS_MAX: Final = 2_000
+BLOCK: Final = 128
+"""Intervals of one block."""
+BLOCKS_KEPT: Final = 4_000
+KEPT_NS: Final = 60 * SECOND
+LATE_MS: Final = 10_000
+"""Time behind what is complete for which an interval is not kept: it may change still."""
+LENGTHS_MS: Final = tuple(
+    1000 * one
+    for one in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
+)
+COLUMNS: Final = {
+    "min": "min",
+    "max": "max",
+    "first": "first",
+    "last": "last",
+    "mean": "average",
+}
+"""Columns of an answer beside `quality`, and those of the band."""
+CLASSES: Final = {"Good": quality.GOOD, "Uncertain": quality.UNCERTAIN}
+Time = Annotated[int, Meta(ge=0, le=2**53)]
+Column = list[Any]
+
+
+class TrendArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the method `trend`."""
+
+    names: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=PENS_MAX)]
+    """Full names of items."""
+    start_ms: Time
+    end_ms: Time
+    points: Annotated[int, Meta(ge=2, le=POINTS_MAX)] = 600
+    """Most intervals of the answer, but for those at its edges."""
+
+
+class _Block(msgspec.Struct):
+    until: Instant
+    columns: dict[str, Column]
+
+
+class Trends:
+    """Blocks that are kept, for one thread."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int, int], _Block] = {}
+
+    async def trend(self, client: AsyncClient, asked: TrendArguments, now: Instant) -> dict[str, object]:
+        """Bands of some items.
+
+        Raises:
+            ClientError: as `band`; ValueError: the range has no length.
+        """
+        if asked.end_ms <= asked.start_ms:
+            raise ValueError("end_ms has to come after start_ms")
+        every_ms = length_of(asked.end_ms - asked.start_ms, asked.points)
+        first, last = asked.start_ms // every_ms, -(-asked.end_ms // every_ms)
+        wanted = range(first // BLOCK, (last - 1) // BLOCK + 1)
+        pens: dict[str, dict[str, Column]] = {}
+        complete_ms = asked.end_ms
+        by_node: defaultdict[str, list[str]] = defaultdict(list)
+        for name in dict.fromkeys(asked.names):
+            by_node[name.rpartition(":")[0]].append(name)
+        for names, blocks, known_ms in await asyncio.gather(
+            *(self._blocks(client, names, every_ms, wanted, now) for names in by_node.values())
+        ):
+            complete_ms = min(complete_ms, known_ms)
+            for name in names:
+                pens[name] = _joined([blocks[name, block] for block in wanted], first - wanted[0] * BLOCK, last - first)
+        times = [one * every_ms for one in range(first, last)]
+        return {"times_ms": times, "every_ms": every_ms, "pens": pens, "complete_to_ms": complete_ms}
+
+    async def _blocks(
+        self, client: AsyncClient, names: Sequence[str], every_ms: int, wanted: range, now: Instant
+    ) -> tuple[Sequence[str], Mapping[tuple[str, int], dict[str, Column]], int]:
+        """All blocks of these items of one node, and up to which time it knows everything."""
+        found: dict[tuple[str, int], dict[str, Column]] = {}
+        missing: set[int] = set()
+        for name in names:
+            for block in wanted:
+                kept = self._kept.get((name, every_ms, block))
+                if kept is not None and now < kept.until:
+                    found[name, block] = kept.columns
+                else:
+                    missing.add(block)
+        if not missing:
+            return names, found, (wanted[-1] + 1) * BLOCK * every_ms
+        blocks = range(min(missing), max(missing) + 1)
+        span_ms = BLOCK * every_ms
+        begin_ns, end_ns = blocks[0] * span_ms * MS, (blocks[-1] + 1) * span_ms * MS
+        table = await client.band(list(names), begin_ns, end_ns, every_ms / 1000, raw=False)
+        complete_ms = int((table.schema.metadata or {}).get(b"complete_to_ns", b"0")) // MS
+        for name, columns in _columns(table, names):
+            for index, block in enumerate(blocks):
+                part = {key: column[index * BLOCK : (index + 1) * BLOCK] for key, column in columns.items()}
+                found[name, block] = part
+                if (block + 1) * span_ms < complete_ms - LATE_MS:
+                    self._keep((name, every_ms, block), _Block(Instant(now + KEPT_NS), part))
+        return names, found, complete_ms
+
+    def _keep(self, key: tuple[str, int, int], block: _Block) -> None:
+        while len(self._kept) >= BLOCKS_KEPT:
+            del self._kept[next(iter(self._kept))]
+        self._kept[key] = block
+
+
+def length_of(span_ms: int, points: int) -> int:
+    """The shortest length of an interval, in ms, of which a range has no more than so many."""
+    return next(
+        (one for one in LENGTHS_MS if one * points >= span_ms), -(-span_ms // points // 86_400_000 or 1) * 86_400_000
+    )
+
+
+def _columns(table: "pa.Table", names: Sequence[str]) -> Iterable[tuple[str, dict[str, Column]]]:
+    """Columns of each item, of as many intervals: null where nothing is known."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in names:
+        rows = table.filter(pc.equal(table["item"], pa.scalar(name)))
+        counts = rows["count"].to_pylist()
+        columns: dict[str, Column] = {"quality": [_class(str(one)) for one in rows["quality"].to_pylist()]}
+        columns |= {key: [shown(one) for one in rows[column].to_pylist()] for key, column in COLUMNS.items()}
+        yield (
+            name,
+            {
+                key: [one if count else None for one, count in zip(values, counts, strict=True)]
+                for key, values in columns.items()
+            },
+        )
+
+
+def _class(word: str) -> int:
+    """The class of a quality, as a code."""
+    return next((code for begin, code in CLASSES.items() if word.startswith(begin)), quality.BAD)
+
+
+def _joined(blocks: Sequence[Mapping[str, Column]], skipped: int, count: int) -> dict[str, Column]:
+    return {
+        key: [one for block in blocks for one in block[key]][skipped : skipped + count] for key in (*COLUMNS, "quality")
+    }
