@@ -276,7 +276,14 @@ def test_a_trend_tells_what_the_history_has_and_null_where_nothing_is_known(tmp_
             assert pen["mean"][0] is None and pen["quality"][0] is None
             again = await page.asked(number + 1, "trend", **asked)
             assert again["result"]["pens"]["root:co_1"]["max"][: at_end + 1] == pen["max"][: at_end + 1]
-            for wrong in ({"names": []}, {"points": 0}, {"end_ms": 0}, {"names": ["root:nothing"]}, {"start_ms": -1}):
+            wrongs: list[dict[str, Any]] = [
+                {"names": []},
+                {"points": 0},
+                {"end_ms": 0},
+                {"names": ["root:nothing"]},
+                {"start_ms": -1},
+            ]
+            for wrong in wrongs:
                 told = await page.asked(number + 2, "trend", **{**asked, **wrong})
                 assert told["refusal"], wrong
 
