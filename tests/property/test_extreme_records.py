@@ -31,6 +31,7 @@ from albireo.codec.message_records import (
     MessageStopped,
     OwnerHeard,
 )
+from albireo.codec.people_records import CookieKeyMade, PersonChanged
 from albireo.codec.questions.history import HotQuestion
 from albireo.codec.record import (
     AccessGranted,
@@ -80,6 +81,7 @@ from albireo.model.case import Case
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, Condition, DataItem
+from albireo.model.person import Person
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.topic import TopicPolicy
 from albireo.model.topic_lease import Sharing
@@ -143,6 +145,8 @@ EXAMPLES: dict[type[Record], tuple[Stream, Record]] = {
         ItemSelected(item_id=1, selection_id="s1", user="u", principal="", since_ns=1, for_ms=1),
     ),
     SelectionEnded: (Stream.COMMAND, SelectionEnded(item_id=1, selection_id="s1", cause="expired")),
+    PersonChanged: (Stream.PEOPLE, PersonChanged(person=Person(name="anna", since_ns=1))),
+    CookieKeyMade: (Stream.PEOPLE, CookieKeyMade(key=b"k" * 32)),
     SessionBegan: (
         Stream.STATE,
         SessionBegan(principal="anna@desk", address="10.0.0.4", role="view", since_ns=1),

@@ -1,10 +1,14 @@
 """People: what a client asks about who is present, and for the doors of other actors."""
 
-from typing import Final
+from typing import Final, TypeVar
+
+import msgspec
 
 from albireo.client.conversation import Conversation, all_rows, asks
 from albireo.client.conversed import AnyClient, conversed
 from albireo.client.nodes import listed_nodes, node_of
+from albireo.client.questions import sayable
+from albireo.codec.questions.kind import Nothing
 from albireo.codec.questions.people import (
     SESSION_END,
     SESSIONS,
@@ -14,10 +18,40 @@ from albireo.codec.questions.people import (
     TicketAsked,
     TicketGiven,
 )
+from albireo.codec.questions.persons import (
+    COOKIE_KEY,
+    CREDENTIALS,
+    LOGIN,
+    LOGIN_BEGIN,
+    LOGIN_S,
+    PEOPLE,
+    PERSON_ADD,
+    PERSON_CHANGE,
+    PERSON_FIRST,
+    TOKEN_ADD,
+    TOKEN_END,
+    CredentialsAsked,
+    FirstAdmin,
+    FirstAdminTold,
+    LoginAsked,
+    LoginBegin,
+    PersonAdd,
+    PersonChange,
+    PersonRow,
+    TokenAdd,
+    TokenEnd,
+)
+from albireo.model.person import Person
 from albireo.model.tree.session import SessionRow
 
+AskedT = TypeVar("AskedT", bound=msgspec.Struct)
 END_S: Final = 20.0
 """Longest time until it is known whether a session at a node below was ended."""
+
+
+def checked(shape: type[AskedT], **arguments: object) -> AskedT:
+    """Arguments that a node takes. Raises ArgumentRefused."""
+    return sayable(shape.__name__, lambda: msgspec.convert(arguments, shape))
 
 
 class PeopleClient(AnyClient):
@@ -41,6 +75,81 @@ class PeopleClient(AnyClient):
         at = yield from node_of(where)
         asked = SessionEndAsked(session_id=number, reason=reason, user=self.user, node=at)
         yield from asks(SESSION_END, asked, END_S)
+
+    # Persons: for faces, and for whoever keeps them.
+
+    @conversed
+    def people(self) -> Conversation[list[PersonRow]]:
+        """The persons on record, without what lets them in. Raises: AccessRefused: we are no admin, as below."""
+        return asks(PEOPLE, Nothing())
+
+    @conversed
+    def credentials(self, name: str = "", *, certificate: str = "") -> Conversation[Person | None]:
+        """By what a person logs in (`client/credentials.py`), of this name or certificate; None: there is none."""
+        return asks(CREDENTIALS, CredentialsAsked(name=name, certificate=certificate))
+
+    @conversed
+    def add_person(
+        self, name: str, password: str = "", *, is_one_time: bool = False, certificate: str = ""
+    ) -> Conversation[PersonRow]:
+        """Put a person on record.
+
+        Args:
+            password: as `password_words` makes them of a password; empty: none.
+            is_one_time: it is to be changed by whoever logs in with it.
+            certificate: SHA-256 of the certificate, in hex; empty: none.
+        Raises:
+            NodeRefused: the name is no person's, or one of that name is on record.
+        """
+        kind = {"name": name, "password": password, "is_one_time": is_one_time, "certificate": certificate}
+        return asks(PERSON_ADD, checked(PersonAdd, **kind, user=self.user))
+
+    @conversed
+    def change_person(
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        is_one_time: bool = False,
+        certificate: str | None = None,
+        is_enabled: bool | None = None,
+    ) -> Conversation[PersonRow]:
+        """Change what is given; None: it stays. Who is not enabled may nothing, and its logins end within a second."""
+        kind = {"password": password, "is_one_time": is_one_time, "certificate": certificate, "is_enabled": is_enabled}
+        return asks(PERSON_CHANGE, checked(PersonChange, name=name, **kind, user=self.user))
+
+    @conversed
+    def first_admin(self, password: str) -> Conversation[FirstAdminTold]:
+        """Put `admin` on record, with this one-time password and that role everywhere, if nobody is on record."""
+        return asks(PERSON_FIRST, checked(FirstAdmin, password=password))
+
+    @conversed
+    def add_token(self, name: str, digest: str, role: str, until_ns: int, label: str = "") -> Conversation[PersonRow]:
+        """Give a person a token. `digest`: of `new_token`; `role`: the most that it may do; `until_ns`: wall time."""
+        return asks(
+            TOKEN_ADD,
+            checked(TokenAdd, name=name, digest=digest, role=role, until_ns=until_ns, label=label, user=self.user),
+        )
+
+    @conversed
+    def end_token(self, name: str, token_id: int) -> Conversation[PersonRow]:
+        """Take a token back."""
+        return asks(TOKEN_END, checked(TokenEnd, name=name, token_id=token_id, user=self.user))
+
+    @conversed
+    def cookie_key(self) -> Conversation[bytes]:
+        """The 32 bytes with which faces sign, the same at both members; for a face beside one of them."""
+        return (yield from asks(COOKIE_KEY, Nothing())).key
+
+    @conversed
+    def begin_login(self, name: str, address: str, for_s: int = LOGIN_S) -> Conversation[SessionRow]:
+        """Put on record that a person logged in from this address. `end_session` ends it, or its time does."""
+        return asks(LOGIN_BEGIN, checked(LoginBegin, name=name, address=address, for_s=for_s))
+
+    @conversed
+    def login(self, session_id: int) -> Conversation[SessionRow | None]:
+        """A login that goes on; None: it is over, or the session is none."""
+        return asks(LOGIN, LoginAsked(session_id=session_id))
 
     @conversed
     def ticket(self, door: str) -> Conversation[TicketGiven]:

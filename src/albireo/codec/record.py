@@ -21,6 +21,7 @@ from albireo.codec.frame import BODY_BYTES_MAX, RECORDS_MAX
 from albireo.codec.message_records import (
     MessageRecord,
 )
+from albireo.codec.people_records import PeopleRecord
 from albireo.codec.topic_records import TopicRecord
 from albireo.model.bounded import Count, Ids, LogId, Name, Number32, Register, Signed, Text, Word
 from albireo.model.case import Case
@@ -48,6 +49,8 @@ class Stream(IntEnum):
     """Messages to topics, and cursors that move (codec.puts)."""
     OWN_PUTS = 9
     """Messages to topics that are kept with one member."""
+    PEOPLE = 10
+    """Persons, and what they log in by: for members of the pair only."""
 
 
 class Kind(IntEnum):
@@ -178,6 +181,8 @@ class SessionBegan(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
     """Word of its role at this node (model.access)."""
     since_ns: Signed
     """Wall time at this node."""
+    until_ms: Count = 0
+    """Log time at which the login of a person is over; 0: it is none, and lasts as long as anything is heard."""
 
 
 class SessionRoleChanged(msgspec.Struct, frozen=True, kw_only=True, tag="session_role"):
@@ -192,7 +197,7 @@ class SessionEnded(msgspec.Struct, frozen=True, kw_only=True, tag="session_ended
 
     session_id: Count
     cause: Name
-    """`link`, `ended`, `takeover` or `start` (model.tree.session.EndCause)."""
+    """`link`, `ended`, `takeover`, `start` or `expired` (model.tree.session.EndCause)."""
     by: Text = ""
     """Who ended it; empty: nobody did, or somebody without a name."""
     reason: Text = ""
@@ -317,6 +322,7 @@ Record = (
     | OriginGap
     | MessageRecord
     | TopicRecord
+    | PeopleRecord
 )
 
 LEVELS: Final[dict[type, int]] = dict.fromkeys(get_args(Record), FIRST_LEVEL)

@@ -21,6 +21,8 @@ PERSON_PREFIX: Final = "person:"
 ANYBODY: Final = ""
 PERSON_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.@\-]{0,47}$"
 """Names that a person may have, without the prefix."""
+TOKEN_MARK: Final = "#"
+"""Stands between a person and the number of one of its tokens: `anna#812` asks by that, and may do no more than it."""
 PERSON_NAME_WORDS: Final = "up to 48 letters, digits and _ . @ -, beginning with a letter or digit"
 KEY_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:/\[\]~@\-]{0,63}$"
 """Names that a key may have, but those that begin with LOCAL_PREFIX or PERSON_PREFIX. Those of the topology fit:

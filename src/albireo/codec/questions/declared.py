@@ -5,12 +5,12 @@ A voter and a gate have a question of their own, `status`, on links of their own
 
 from typing import Any, Final
 
-from albireo.codec.questions import boot, cases, history, messages, node, orders, pair, people, topics
+from albireo.codec.questions import boot, cases, history, messages, node, orders, pair, people, persons, topics
 from albireo.codec.questions.kind import Answerer, QuestionKind
 
 AnyKind = QuestionKind[Any, Any]
 
-SUBJECTS: Final = (node, cases, orders, people, messages, topics, pair, history, boot)
+SUBJECTS: Final = (node, cases, orders, people, persons, messages, topics, pair, history, boot)
 QUESTIONS: Final[dict[str, AnyKind]] = {one.name: one for subject in SUBJECTS for one in subject.KINDS}
 """All questions, by name."""
 

@@ -90,6 +90,8 @@ class QuestionKind(msgspec.Struct, Generic[ShapeT, AnswerT], frozen=True, kw_onl
     """True: it changes nothing, so nothing is lost if its answer is."""
     is_known_again: bool = False
     """True: it carries an id by which the node knows it again, so that it may be asked twice."""
+    is_for_persons: bool = True
+    """False: it is refused if a person is named."""
     subject: str = ""
     """Argument that a refusal names beside the question; empty: none."""
     roles: Mapping[str, AccessRole] = {}

@@ -60,7 +60,9 @@ class AccessChanges:
                 "role": judge.role_of(name).word,
                 "grants": [{"role": one.role.word, "node": one.node} for one in judge.grants_of(name)],
                 "is_on_record": name in judge.fold,
-                "has_key": None if judge.listed is None else name in judge.listed,
+                "has_key": None
+                if judge.listed is None or kind_of(name) is PrincipalKind.PERSON
+                else name in judge.listed,
             }
             for name in sorted({*judge.fold, *(judge.listed or {})})
         ]

@@ -13,6 +13,7 @@ Not decided here: whether the sender is who it says (runtime/link), what is hear
 Spec: ADR-0154.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,9 +24,17 @@ from albireo.codec.questions.declared import QUESTIONS
 from albireo.codec.record import Audited
 from albireo.machine.access.needs import MESSAGES, needed_for
 from albireo.machine.fold.people.access import AccessFold
+from albireo.machine.fold.people.persons import People
 from albireo.model.access import AccessRole, RoleGrant, highest, is_admin_everywhere
 from albireo.model.instant import SECOND, Instant, WallTime
-from albireo.model.principal import PERSON_NAME_WORDS, PERSON_PREFIX, PrincipalKind, is_person_name, kind_of
+from albireo.model.principal import (
+    PERSON_NAME_PATTERN,
+    PERSON_NAME_WORDS,
+    PERSON_PREFIX,
+    TOKEN_MARK,
+    PrincipalKind,
+    kind_of,
+)
 from albireo.model.refusal import Refusal, RefusalCode
 
 ON_RECORD_NS: Final = SECOND
@@ -33,6 +42,8 @@ ON_RECORD_NS: Final = SECOND
 REMEMBERED_MAX: Final = 2_000
 """Most principals whose role, or last refusal, is remembered: twice as many as keys can be trusted."""
 CLAIMED_CHARS_MAX: Final = 100
+_NAMED: Final = PERSON_NAME_PATTERN[1:-1] + rf"({TOKEN_MARK}[0-9]{{1,19}})?"
+"""A person, or one of its tokens, as a question names it."""
 
 _OF_KIND: Final = {
     PrincipalKind.LOCAL: AccessRole.ADMIN,
@@ -60,9 +71,11 @@ class _Refusals(msgspec.Struct):
 class AccessJudge:
     """Judge of one node; lives as long as its root machine."""
 
-    def __init__(self, node: str, fold: AccessFold) -> None:
+    def __init__(self, node: str, fold: AccessFold, people: People | None = None) -> None:
         self.node = node
         self.fold = fold
+        self.people = people
+        """Persons on record; None: none can be."""
         self.listed: Mapping[str, RoleGrant] | None = None
         """Programs whose keys are trusted, with the role that the key directory gives; None: there is no directory."""
         self._may_say: dict[str, frozenset[type]] = {}
@@ -70,9 +83,9 @@ class AccessJudge:
         self._changes = fold.changes
         self._refusals: dict[str, _Refusals] = {}
 
-    def restored(self, fold: AccessFold) -> None:
-        """Go on from another fold."""
-        self.fold = fold
+    def restored(self, fold: AccessFold, people: People | None = None) -> None:
+        """Go on from other folds."""
+        self.fold, self.people = fold, people
         self._may_say.clear()
 
     def told(self, listed: Mapping[str, RoleGrant]) -> None:
@@ -95,16 +108,20 @@ class AccessJudge:
         own = self.role_of(principal)
         if not isinstance(message, Ask) or not message.person:
             return own
-        may_name = self._may_not_name(principal, message.person) is None
-        return min(own, self.role_of(PERSON_PREFIX + message.person)) if may_name else AccessRole.NONE
+        if self._may_not_name(principal, message) is not None:
+            return AccessRole.NONE
+        return min(own, self.role_of(PERSON_PREFIX + message.person))
 
-    def _may_not_name(self, principal: str, person: str) -> Refusal | None:
-        """Reason why the principal may not speak for this person; None: it may."""
+    def _may_not_name(self, principal: str, ask: Ask) -> Refusal | None:
+        """Reason why the principal may not ask this for the person whom it names; None: it may."""
         if kind_of(principal) is PrincipalKind.PERSON or self.role_of(principal) < AccessRole.ADMIN:
             cause = f"only an admin speaks for a person; {principal!r} has {self.role_of(principal).word}"
             return Refusal(RefusalCode.ACCESS, cause, "ask in your own name")
-        if not is_person_name(person):
+        if re.fullmatch(_NAMED, ask.person) is None:
             return Refusal(RefusalCode.BAD_VALUE, f"no person has this name; one has {PERSON_NAME_WORDS}")
+        kind = QUESTIONS.get(ask.what)
+        if kind is not None and not kind.is_for_persons:
+            return Refusal(RefusalCode.ACCESS, f"{ask.what} is not asked for a person", "ask in your own name")
         return None
 
     def role_of(self, principal: str) -> AccessRole:
@@ -113,8 +130,18 @@ class AccessJudge:
 
     def role_at(self, principal: str, node: str) -> AccessRole:
         """Role of a principal at a node."""
-        of_kind = _OF_KIND.get(kind_of(principal))
+        kind = kind_of(principal)
+        if kind is PrincipalKind.PERSON:
+            return self._of_person(*principal.removeprefix(PERSON_PREFIX).split(TOKEN_MARK, 1), node=node)
+        of_kind = _OF_KIND.get(kind)
         return highest(self.grants_of(principal), node) if of_kind is None else of_kind
+
+    def _of_person(self, name: str, token: str = "", *, node: str) -> AccessRole:
+        role = highest(self.grants_of(PERSON_PREFIX + name), node)
+        known = None if self.people is None else self.people.find(name)
+        if known is None:
+            return AccessRole.NONE if token else role
+        return min(role, known.most(token))
 
     def rules_everywhere(self, principal: str) -> bool:
         """True: the principal is a program whose role is admin over the whole tree."""
@@ -131,16 +158,13 @@ class AccessJudge:
     def refused(self, principal: str, message: AnyMessage, now: Instant, wall: WallTime) -> RefusedAccess:
         """The refusal of a message that the principal may not say."""
         who, speaker = speaking(principal, message)
-        person = message.person if isinstance(message, Ask) else ""
-        refusal = self._may_not_name(principal, person) if person else None
-        if refusal is not None and refusal.code != RefusalCode.ACCESS:
-            return RefusedAccess(refusal, None)
+        refusal = self._may_not_name(principal, message) if isinstance(message, Ask) and message.person else None
         claimed = message.arguments.get("user") if isinstance(message, Ask) else None
         user = claimed if isinstance(claimed, str) else ""
         if refusal is not None:
             subject = f"{subject_of(message)} for another"
             told = self.refused_at(self.node, principal, subject, AccessRole.ADMIN, user, now, wall)
-            return RefusedAccess(refusal, told.entry)
+            return RefusedAccess(refusal, told.entry if refusal.code == RefusalCode.ACCESS else None)
         subject = subject_of(message)
         return self.refused_at(self.node, who, subject, needed_for(message), user, now, wall, speaker)
 
@@ -195,6 +219,10 @@ class AccessJudge:
         if kind_of(principal) not in (PrincipalKind.PROGRAM, PrincipalKind.PERSON):
             cause = f"{subject}: {principal!r} is a {kind_of(principal).value} and may not"
             return Refusal(RefusalCode.ACCESS, cause)
+        name = principal.removeprefix(PERSON_PREFIX).split(TOKEN_MARK, 1)[0]
+        known = None if self.people is None or name == principal else self.people.find(name)
+        if known is not None and not known.is_enabled:
+            return Refusal(RefusalCode.ACCESS, f"{principal!r} is disabled", f"albireo people enable {name}")
         role, where = self.role_at(principal, node), "" if node == self.node else f" --node {node}"
         return Refusal(
             RefusalCode.ACCESS,

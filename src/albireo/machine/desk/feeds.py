@@ -15,7 +15,7 @@ from albireo.codec.message import FeedAck, FeedAnswer, FeedHello
 from albireo.machine.desk.owners import reserved_follower
 from albireo.machine.feed.leader import Leader, LogFacts
 from albireo.machine.feed.state import StateFeed
-from albireo.machine.fold.declared import upward
+from albireo.machine.fold.declared import followed, upward
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.state_piece import PIECE_BYTES
 from albireo.machine.kernel.config import RootConfig
@@ -101,11 +101,16 @@ class Feeds(RootPart):
         config = self._config
         names = {one.name for one in config.named}
         refusal = reserved_follower(hello.follower, principal, names, config.parent, config.parent_places)
-        if hello.mode == "log" and (hello.follower == config.parent or principal in config.parent_places):
-            # Naming no stream means all of them, and a node above is never given those that do not go up.
-            streams = tuple(one for one in upward() if not hello.streams or one in hello.streams)
+        if hello.mode == "log":
+            # Naming no stream means all of them, but for those that are secret, or above that do not go up.
+            is_above = hello.follower == config.parent or principal in config.parent_places
+            streams = tuple(
+                one for one in (upward() if is_above else followed()) if not hello.streams or one in hello.streams
+            )
             hello = msgspec.structs.replace(hello, streams=streams)
-            refusal = refusal or (None if streams else Refusal(RefusalCode.ACCESS, "none of these streams goes up"))
+            refusal = refusal or (
+                None if streams else Refusal(RefusalCode.ACCESS, "none of these streams is given away")
+            )
         refusal = refusal or self._refusal_of(hello)
         if refusal is not None:
             turn.send(sender, FeedAnswer(verdict="refused", refusal=refusal))

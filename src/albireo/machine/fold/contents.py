@@ -40,5 +40,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The payload may stay with the member that took it, and a reference stand for it (ADR-0130)."""
     goes_up: bool = False
     """A node above follows it."""
+    is_secret: bool = False
+    """Nobody who follows the log is given it: it stays with the members."""
     level: int = FIRST_LEVEL
     """Feature level that brought it; a log below it holds none."""

@@ -17,6 +17,7 @@ from albireo.machine.fold.commands.selections import Selections
 from albireo.machine.fold.contents import Body, Content, Contents
 from albireo.machine.fold.items.forces import Forces
 from albireo.machine.fold.origins import read_envelope
+from albireo.machine.fold.people.persons import CookieKeys, People
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.fold.topics.keys import TopicKeys
 from albireo.machine.fold.topics.puts import PUTS
@@ -76,7 +77,8 @@ def _records(stream: Stream) -> Contents:
         read=_read_records,
         cost=lambda header: RECORD_COST * header.record_count,
         check=_check_gaps if stream is Stream.SAMPLES else None,
-        goes_up=True,
+        goes_up=stream is not Stream.PEOPLE,
+        is_secret=stream is Stream.PEOPLE,
     )
 
 
@@ -106,6 +108,11 @@ def upward() -> tuple[int, ...]:
     return tuple(sorted({int(one.stream) for one in CONTENTS.values() if one.goes_up}))
 
 
+def followed() -> tuple[int, ...]:
+    """Streams that followers of the log are given."""
+    return tuple(sorted({int(one.stream) for one in CONTENTS.values() if not one.is_secret}))
+
+
 def fold_cost(header: FrameHeader) -> int:
     """Cost of reading and folding a batch, in microseconds; that of a reference, or of what is not known, is small."""
     contents = CONTENTS.get((header.stream, header.kind))
@@ -132,10 +139,12 @@ FOLDS: tuple[type[TableFold[Any, Any]], ...] = (
     Subscriptions,
     Cursors,
     TopicKeys,
+    People,
+    CookieKeys,
 )
 
 
 def shapes() -> Mapping[str, AnyShape]:
     """Declarations of the tables, by name."""
-    found: list[AnyShape] = [CASES, RECEIPTS, *(one.shape for one in FOLDS)]
+    found: list[AnyShape] = [CASES, RECEIPTS, *(one.shape for one in FOLDS if one.shape.is_told)]
     return {one.name: one for one in found}

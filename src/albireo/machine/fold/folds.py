@@ -91,6 +91,7 @@ class Folds:
         self.origins = Origins()
         self.messages = MessageFold()
         self._tables: dict[type[TableFold[Any, Any]], TableFold[Any, Any]] = {one: one() for one in declared.FOLDS}
+        self._told = [one.table for one in self._tables.values() if one.shape.is_told]
         self._takers: dict[type[msgspec.Struct], list[TableFold[Any, Any]]] = {}
         """Folds of tables that a record changes, by its type."""
         for one in self._tables.values():
@@ -266,7 +267,7 @@ class Folds:
 
         A viewer that may show what is forgotten, an item or a row, gets the whole state: that comes seldom.
         """
-        tables: list[AnyTable] = [self.cases.table, self.commands.table, *(one.table for one in self._tables.values())]
+        tables: list[AnyTable] = [self.cases.table, self.commands.table, *self._told]
         since = asked.since
         if WHOLE < since < max(self.dim.forgotten_at, *(one.forgotten_at for one in tables)):
             if asked.after != START:

@@ -56,6 +56,7 @@ from albireo.machine.diagnostics.topics import TopicFigures
 from albireo.machine.fold.commands.selections import SelectionWatch
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.origins import Enveloped
+from albireo.machine.fold.people.persons import People
 from albireo.machine.kernel import events
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.part import Ear, Footing, RootParts
@@ -86,7 +87,7 @@ class Root:
         self.folds = folds
         self.folded_to = folded_to
         self.role = Role(config)
-        self.access = AccessJudge(config.node, folds.access)
+        self.access = AccessJudge(config.node, folds.access, folds.of(People))
         self.sessions = Sessions(self)
         self._waiters = CommandWaiters()
         self._selection_watch = SelectionWatch()
@@ -213,7 +214,7 @@ class Root:
         """Go on from folds that were given or rebuilt, or from none."""
         self.folds, self.folded_to = event.folds, event.folded_to
         self._pending = Pending(event.folds.log_time_ms, self._pending.last_append)
-        self.access.restored(event.folds.access)
+        self.access.restored(event.folds.access, event.folds.of(People))
         self.feeds.restored(event.folds, is_complete=event.has_folds)
         self._begin_afresh(moment)
 

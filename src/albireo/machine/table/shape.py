@@ -30,6 +30,7 @@ class TableShape(Generic[K, R]):
         is_over: Callable[[R], bool] | None = None,
         is_shown_above: bool = True,
         is_kept_above: bool = False,
+        is_told: bool = True,
     ) -> None:
         """
         Args:
@@ -39,7 +40,9 @@ class TableShape(Generic[K, R]):
             is_over: whether a row is the last word about its key: it is told once, and then gone; None: none is.
             is_shown_above: nodes above mirror it.
             is_kept_above: the snapshot of a node above keeps it, to be shown as stale after a start.
+            is_told: the state tells it; False: its rows stay with the members.
         """
+        self.is_told = is_told
         self.name = name
         self.row = row
         self.key = key

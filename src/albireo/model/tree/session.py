@@ -26,6 +26,8 @@ class EndCause(StrEnum):
     """Somebody ended it."""
     TAKEOVER = "takeover"
     """The other member of the pair began to serve, and the principal did not come back to it."""
+    EXPIRED = "expired"
+    """The time of a login is over."""
     START = "start"
     """The node was started anew."""
 
@@ -43,6 +45,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     """Word of the role that it has at the node (model.access)."""
     since_ns: Signed
     """Wall time at the node."""
+    until_ms: Count = 0
+    """Log time at which the login of a person is over; 0: it is none, and lasts as long as anything is heard."""
 
 
 class SessionRow(Session, frozen=True, kw_only=True):

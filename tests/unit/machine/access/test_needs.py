@@ -147,4 +147,7 @@ def test_a_question_that_everybody_may_ask_of_core_is_asked_again_when_its_membe
         "access_list",
         "message",
         "topic_tables",
+        "people",
+        "credentials",
+        "login",
     }

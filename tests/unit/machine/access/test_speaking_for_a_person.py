@@ -56,7 +56,7 @@ def test_a_question_is_judged_by_the_lower_role_of_both_and_only_an_admin_names_
         if not person:
             may = own >= needed_for(ask)
         else:
-            may = own is AccessRole.ADMIN and PERSONS[person] >= needed_for(ask)
+            may = own is AccessRole.ADMIN and PERSONS[person] >= needed_for(ask) and QUESTIONS[what].is_for_persons
         assert one.lacks(speaker, ask) is not may, (what, person)
         if not may:
             refused = one.refused(speaker, ask, Instant(0), WallTime(1))

@@ -33,16 +33,17 @@ from albireo.machine.access.refusals import refusal_of
 from albireo.machine.desk.admission import Admission
 from albireo.machine.desk.role import Role
 from albireo.machine.fold.folds import Folds
+from albireo.machine.fold.people.persons import People
 from albireo.machine.fold.people.sessions import SessionFold
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.events import LettersDrained, OneLetter
 from albireo.machine.kernel.part import Footing, RootPart
-from albireo.machine.kernel.turn import Moment, Turn
+from albireo.machine.kernel.turn import Moment, Question, Turn
 from albireo.machine.orders.kind import OrderAtOwner
 from albireo.machine.producer.asking import KEEP_NS, UNASKED
 from albireo.model.bounded import Count
-from albireo.model.instant import Instant
-from albireo.model.principal import UNKEYED, kind_of
+from albireo.model.instant import MS, Instant
+from albireo.model.principal import PERSON_PREFIX, UNKEYED, kind_of
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.session import EndCause, Session, who_text
 
@@ -52,6 +53,8 @@ BEGUN_MAX: Final = 50
 """Most sessions that begin within a second: one that is left out begins with its next question."""
 CHANGED_MAX: Final = 250
 """Most sessions that one turn ends, or records another role of."""
+LOGINS_OF_ONE_MAX: Final = 32
+"""Most logins of one person: the oldest gives way."""
 LINKS_MAX: Final = 4_096
 """Most links that are known to belong to sessions; the one not heard for longest goes first."""
 TURNED_AWAY_MAX: Final = 1_000
@@ -77,6 +80,8 @@ class _Presence(msgspec.Struct, eq=False):
     heard_at: Instant
     is_returning: bool = False
     """True: it is of an earlier tenure, and nothing was heard of it in this one."""
+    until_ms: int = 0
+    """Log time at which the login of a person is over; 0: it is the presence of somebody."""
     links: dict[bytes, bool] = {}
     """Links that spoke for it; True: it follows on this one."""
 
@@ -97,6 +102,9 @@ class SessionsRoot(Protocol):
     @property
     def tree(self) -> RootPart: ...
 
+    def log_time_ns(self, now: Instant) -> int:
+        """Log time at this instant."""
+
 
 class Sessions(RootPart):
     """The machine; lives as long as its root machine."""
@@ -112,6 +120,8 @@ class Sessions(RootPart):
         """Take anew from the fold who is present: nobody is connected yet."""
         self._present: dict[Place, _Presence] = {}
         """Sessions whose end is not appended, the one not heard for longest first."""
+        self._logins: dict[int, _Presence] = {}
+        """Logins of persons, whose end is not appended, by the ids of their sessions."""
         self._links: dict[bytes, _Presence] = {}
         """Session of each link, the link not heard for longest first."""
         self._watching: dict[bytes, Place] = {}
@@ -123,7 +133,11 @@ class Sessions(RootPart):
         """Changes of access, as of which the roles of all sessions are on record."""
         for one in self._root.folds.of(SessionFold):
             place = (one.principal, one.address)
-            self._present[place] = _Presence(one.session_id, place, one.role, now, is_returning=True)
+            found = _Presence(one.session_id, place, one.role, now, is_returning=True, until_ms=one.until_ms)
+            if one.until_ms:
+                self._logins[one.session_id] = found
+            else:
+                self._present[place] = found
 
     def begin(self, turn: Turn) -> None:
         """Begin a tenure, right behind `begin_afresh`: in a pair sessions may go on, at a lone node all are over."""
@@ -172,9 +186,36 @@ class Sessions(RootPart):
         """Take that a question was asked for a person, who is present by it. `address`: None for our own actors."""
         if not now.is_serving or address is None:
             return
+        if any(one.place[0] == person for one in self._logins.values()):
+            return
         found = self._present.get((person, address)) or self._begin((person, address), now.moment, turn)
         if found is not None:
             self._freshen(found, now.moment.now)
+
+    def log_in(self, person: str, address: str, for_s: int, question: Question, turn: Turn) -> Session | Refusal:
+        """Begin a login of a person, on record in this turn."""
+        if self._is_full():
+            return Refusal(RefusalCode.BUSY, "there is no room for another session now", "try again in a moment")
+        own = [one for one in self._logins.values() if one.place[0] == person]
+        self._end(own[: max(0, len(own) - LOGINS_OF_ONE_MAX + 1)], EndCause.EXPIRED, turn)
+        began = SessionBegan(
+            principal=person,
+            address=address,
+            role=self._root.access.role_of(person).word,
+            since_ns=question.moment.wall,
+            until_ms=self._root.log_time_ns(question.moment.now) // MS + for_s * 1000,
+        )
+        number = self._put(began, question.moment, turn)
+        entry = Audited(
+            at_ns=began.since_ns,
+            user="",
+            action="logged_in",
+            subject=f"session {number} from {address}",
+            principal=person,
+            speaker=question.principal,
+        )
+        turn.record(Stream.AUDIT, [entry])
+        return Session(session_id=number, **{name: getattr(began, name) for name in began.__struct_fields__})
 
     def _is_child(self, follower: str, principal: str) -> bool:
         """True: a node below follows, which is no part of a session, whoever else has its key or its address."""
@@ -201,18 +242,31 @@ class Sessions(RootPart):
     def _begin(self, place: Place, moment: Moment, turn: Turn) -> _Presence | None:
         if self._root.admission.closed_because:
             return None
-        if len(self._present) + len(self._ending) >= self._root.config.limits.sessions_max or self._begun >= BEGUN_MAX:
+        if self._is_full():
             self.left_out += 1
             return None
-        self._begun += 1
         principal, address = place
         role = self._root.access.role_of(principal).word
-        began = SessionBegan(principal=principal, address=address, role=role, since_ns=moment.wall)
-        one = self._present[place] = _Presence(turn.record(Stream.STATE, [began]), place, role, moment.now)
+        self._put(SessionBegan(principal=principal, address=address, role=role, since_ns=moment.wall), moment, turn)
+        one = self._present[place]
         for sender in [sender for sender, where in self._watching.items() if where == place]:
             del self._watching[sender]
             self._attach(sender, one, moment.now, follows=True)
         return one
+
+    def _is_full(self) -> bool:
+        known = len(self._present) + len(self._logins) + len(self._ending)
+        return known >= self._root.config.limits.sessions_max or self._begun >= BEGUN_MAX
+
+    def _put(self, began: SessionBegan, moment: Moment, turn: Turn) -> int:
+        self._begun += 1
+        number, place = turn.record(Stream.STATE, [began]), (began.principal, began.address)
+        one = _Presence(number, place, began.role, moment.now, until_ms=began.until_ms)
+        if began.until_ms:
+            self._logins[number] = one
+        else:
+            self._present[place] = one
+        return number
 
     # Who is gone, and who has another role.
 
@@ -230,6 +284,7 @@ class Sessions(RootPart):
             silent[one.is_returning].append(one)
         self._end(silent[False], EndCause.LINK, turn)
         self._end(silent[True], EndCause.TAKEOVER, turn)
+        self._end_logins(moment.now, turn)
         self._judge_roles(turn)
 
     def _end(self, some: list[_Presence], cause: EndCause, turn: Turn) -> None:
@@ -237,16 +292,35 @@ class Sessions(RootPart):
             return
         turn.record(Stream.STATE, [SessionEnded(session_id=one.session_id, cause=cause.value) for one in some])
         for one in some:
-            del self._present[one.place]
+            self._drop(one)
             for sender in one.links:
                 del self._links[sender]
+
+    def _drop(self, one: _Presence) -> None:
+        if one.until_ms:
+            del self._logins[one.session_id]
+        else:
+            del self._present[one.place]
+
+    def _end_logins(self, now: Instant, turn: Turn) -> None:
+        """End the logins whose time is over, and those of persons who are disabled."""
+        people, logins = self._root.folds.of(People), list(self._logins.values())
+        over = [one for one in logins if one.until_ms * MS <= self._root.log_time_ns(now)]
+        self._end(over[:CHANGED_MAX], EndCause.EXPIRED, turn)
+        names = {one.place[0] for one in self._logins.values()}
+        known = {one: people.find(one.removeprefix(PERSON_PREFIX)) for one in names}
+        barred = {one for one, person in known.items() if person is not None and not person.is_enabled}
+        self._end([one for one in self._logins.values() if one.place[0] in barred][:CHANGED_MAX], EndCause.ENDED, turn)
 
     def _judge_roles(self, turn: Turn) -> None:
         """Record the role of every session whose principal has another one by now."""
         judged = (self._root.access.fold.changes, self._root.access.listed)
         if judged[0] == self._judged[0] and judged[1] is self._judged[1]:
             return
-        roles = {one: self._root.access.role_of(one.place[0]).word for one in self._present.values()}
+        roles = {
+            one: self._root.access.role_of(one.place[0]).word
+            for one in (*self._present.values(), *self._logins.values())
+        }
         changed = [(one, role) for one, role in roles.items() if role != one.role][:CHANGED_MAX]
         if not changed:
             self._judged = judged
@@ -280,7 +354,7 @@ class Sessions(RootPart):
             place = self._root.config.node
             cause = f"no session {session_id} goes on at {place}"
             return Refusal(RefusalCode.UNKNOWN_NAME, cause, "`albireo sessions list`")
-        one = self._present.get((session.principal, session.address))
+        one = self._logins.get(session_id) or self._present.get((session.principal, session.address))
         if one is None or one.session_id != session_id:
             cause = f"session {session_id} is ending already"
             return Refusal(RefusalCode.ENDED, cause, "`albireo sessions list`")
@@ -298,7 +372,7 @@ class Sessions(RootPart):
             principal=principal,
         )
         turn.record(Stream.AUDIT, [audited])
-        del self._present[one.place]
+        self._drop(one)
         self._ending[one.session_id] = one
         return session
 
