@@ -8,6 +8,7 @@ from albireo.client.conversation import Conversation, all_rows, asks
 from albireo.client.conversed import AnyClient, conversed
 from albireo.client.nodes import listed_nodes, node_of
 from albireo.client.questions import sayable
+from albireo.codec.questions import persons as q
 from albireo.codec.questions.kind import Nothing
 from albireo.codec.questions.people import (
     SESSION_END,
@@ -17,29 +18,6 @@ from albireo.codec.questions.people import (
     SessionsAsked,
     TicketAsked,
     TicketGiven,
-)
-from albireo.codec.questions.persons import (
-    COOKIE_KEY,
-    CREDENTIALS,
-    LOGIN,
-    LOGIN_BEGIN,
-    LOGIN_S,
-    PEOPLE,
-    PERSON_ADD,
-    PERSON_CHANGE,
-    PERSON_FIRST,
-    TOKEN_ADD,
-    TOKEN_END,
-    CredentialsAsked,
-    FirstAdmin,
-    FirstAdminTold,
-    LoginAsked,
-    LoginBegin,
-    PersonAdd,
-    PersonChange,
-    PersonRow,
-    TokenAdd,
-    TokenEnd,
 )
 from albireo.model.person import Person
 from albireo.model.tree.session import SessionRow
@@ -79,19 +57,19 @@ class PeopleClient(AnyClient):
     # Persons: for faces, and for whoever keeps them.
 
     @conversed
-    def people(self) -> Conversation[list[PersonRow]]:
+    def people(self) -> Conversation[list[q.PersonRow]]:
         """The persons on record, without what lets them in. Raises: AccessRefused: we are no admin, as below."""
-        return asks(PEOPLE, Nothing())
+        return asks(q.PEOPLE, Nothing())
 
     @conversed
     def credentials(self, name: str = "", *, certificate: str = "") -> Conversation[Person | None]:
         """By what a person logs in (`client/credentials.py`), of this name or certificate; None: there is none."""
-        return asks(CREDENTIALS, CredentialsAsked(name=name, certificate=certificate))
+        return asks(q.CREDENTIALS, q.CredentialsAsked(name=name, certificate=certificate))
 
     @conversed
     def add_person(
         self, name: str, password: str = "", *, is_one_time: bool = False, certificate: str = ""
-    ) -> Conversation[PersonRow]:
+    ) -> Conversation[q.PersonRow]:
         """Put a person on record.
 
         Args:
@@ -102,7 +80,7 @@ class PeopleClient(AnyClient):
             NodeRefused: the name is no person's, or one of that name is on record.
         """
         kind = {"name": name, "password": password, "is_one_time": is_one_time, "certificate": certificate}
-        return asks(PERSON_ADD, checked(PersonAdd, **kind, user=self.user))
+        return self._set(is_new=True, **kind)
 
     @conversed
     def change_person(
@@ -113,43 +91,44 @@ class PeopleClient(AnyClient):
         is_one_time: bool = False,
         certificate: str | None = None,
         is_enabled: bool | None = None,
-    ) -> Conversation[PersonRow]:
+    ) -> Conversation[q.PersonRow]:
         """Change what is given; None: it stays. Who is not enabled may nothing, and its logins end within a second."""
         kind = {"password": password, "is_one_time": is_one_time, "certificate": certificate, "is_enabled": is_enabled}
-        return asks(PERSON_CHANGE, checked(PersonChange, name=name, **kind, user=self.user))
+        return self._set(name=name, **kind)
 
     @conversed
-    def first_admin(self, password: str) -> Conversation[FirstAdminTold]:
+    def first_admin(self, password: str) -> Conversation[q.FirstAdminTold]:
         """Put `admin` on record, with this one-time password and that role everywhere, if nobody is on record."""
-        return asks(PERSON_FIRST, checked(FirstAdmin, password=password))
+        return asks(q.PERSON_FIRST, checked(q.FirstAdmin, password=password))
 
     @conversed
-    def add_token(self, name: str, digest: str, role: str, until_ns: int, label: str = "") -> Conversation[PersonRow]:
+    def add_token(self, name: str, digest: str, role: str, until_ns: int, label: str = "") -> Conversation[q.PersonRow]:
         """Give a person a token. `digest`: of `new_token`; `role`: the most that it may do; `until_ns`: wall time."""
-        return asks(
-            TOKEN_ADD,
-            checked(TokenAdd, name=name, digest=digest, role=role, until_ns=until_ns, label=label, user=self.user),
-        )
+        token = {"digest": digest, "role": role, "until_ns": until_ns, "label": label}
+        return self._set(name=name, token=token)
 
     @conversed
-    def end_token(self, name: str, token_id: int) -> Conversation[PersonRow]:
+    def end_token(self, name: str, token_id: int) -> Conversation[q.PersonRow]:
         """Take a token back."""
-        return asks(TOKEN_END, checked(TokenEnd, name=name, token_id=token_id, user=self.user))
+        return self._set(name=name, end_token=token_id)
+
+    def _set(self, **arguments: object) -> Conversation[q.PersonRow]:
+        return asks(q.PERSON_SET, checked(q.PersonSet, **arguments, user=self.user))
 
     @conversed
     def cookie_key(self) -> Conversation[bytes]:
         """The 32 bytes with which faces sign, the same at both members; for a face beside one of them."""
-        return (yield from asks(COOKIE_KEY, Nothing())).key
+        return (yield from asks(q.COOKIE_KEY, Nothing())).key
 
     @conversed
-    def begin_login(self, name: str, address: str, for_s: int = LOGIN_S) -> Conversation[SessionRow]:
+    def begin_login(self, name: str, address: str, for_s: int = q.LOGIN_S) -> Conversation[SessionRow]:
         """Put on record that a person logged in from this address. `end_session` ends it, or its time does."""
-        return asks(LOGIN_BEGIN, checked(LoginBegin, name=name, address=address, for_s=for_s))
+        return asks(q.LOGIN_BEGIN, checked(q.LoginBegin, name=name, address=address, for_s=for_s))
 
     @conversed
     def login(self, session_id: int) -> Conversation[SessionRow | None]:
         """A login that goes on; None: it is over, or the session is none."""
-        return asks(LOGIN, LoginAsked(session_id=session_id))
+        return asks(q.LOGIN, q.LoginAsked(session_id=session_id))
 
     @conversed
     def ticket(self, door: str) -> Conversation[TicketGiven]:

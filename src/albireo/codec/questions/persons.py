@@ -8,7 +8,7 @@ from msgspec import Meta
 from albireo.codec.questions.kind import Answerer, Asked, Nothing, QuestionKind, ShapeT
 from albireo.model.access import AccessRole
 from albireo.model.bounded import Count, Name, Signed, Text
-from albireo.model.person import Digest, Fingerprint, Label, PasswordWords, Person, PersonName
+from albireo.model.person import Digest, Fingerprint, Label, PasswordWords, Person, PersonName, PersonToken
 from albireo.model.tree.session import SessionRow
 
 LOGIN_S: Final = 12 * 3600
@@ -22,39 +22,28 @@ class PersonAsked(Asked, frozen=True, kw_only=True):
     name: PersonName
 
 
-class PersonAdd(PersonAsked, frozen=True, kw_only=True):
-    """Arguments of `person_add`."""
-
-    password: PasswordWords = ""
-    is_one_time: bool = False
-    certificate: Fingerprint = ""
-    user: Text = ""
-
-
-class PersonChange(PersonAsked, frozen=True, kw_only=True):
-    """Arguments of `person_change`; None: as it is. A password goes with `is_one_time`."""
-
-    password: PasswordWords | None = None
-    is_one_time: bool = False
-    certificate: Fingerprint | None = None
-    is_enabled: bool | None = None
-    user: Text = ""
-
-
-class TokenAdd(PersonAsked, frozen=True, kw_only=True):
-    """Arguments of `token_add`."""
+class NewTokenAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """A token that a person is to have."""
 
     digest: Digest
     role: Name
     until_ns: Signed
     label: Label = ""
-    user: Text = ""
 
 
-class TokenEnd(PersonAsked, frozen=True, kw_only=True):
-    """Arguments of `token_end`."""
+class PersonSet(PersonAsked, frozen=True, kw_only=True):
+    """Arguments of `person_set`; None: it stays as it is."""
 
-    token_id: Count
+    is_new: bool = False
+    """Nobody of this name is on record yet."""
+    password: PasswordWords | None = None
+    is_one_time: bool = False
+    """A password that is given is one for the next login only."""
+    certificate: Fingerprint | None = None
+    is_enabled: bool | None = None
+    token: NewTokenAsked | None = None
+    end_token: Count = 0
+    """Number of a token that is taken back."""
     user: Text = ""
 
 
@@ -85,16 +74,6 @@ class LoginAsked(Asked, frozen=True, kw_only=True):
     session_id: Count
 
 
-class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A token, without what lets in."""
-
-    token_id: int
-    label: str
-    role: str
-    since_ns: int
-    until_ns: int
-
-
 class PersonRow(msgspec.Struct, frozen=True, kw_only=True):
     """A person, without what lets in."""
 
@@ -105,7 +84,8 @@ class PersonRow(msgspec.Struct, frozen=True, kw_only=True):
     has_password: bool
     is_one_time: bool
     certificate: str
-    tokens: tuple[TokenRow, ...]
+    tokens: tuple[PersonToken, ...]
+    """Without their digests."""
     since_ns: int
 
 
@@ -151,7 +131,6 @@ def _reading(name: str, shape: type[ShapeT], answer: Any, meaning: str, told: st
     )
 
 
-_ROW: Final = "the person, once committed"
 PEOPLE: Final[QuestionKind[Nothing, list[PersonRow]]] = _reading(
     "people", Nothing, list[PersonRow], "the persons on record", "all persons: no password, token or key among it"
 )
@@ -162,15 +141,12 @@ CREDENTIALS: Final[QuestionKind[CredentialsAsked, Person | None]] = _reading(
     "by what a person logs in, for a face that checks it",
     "the person of this name, or certificate, with hash and digests; null: there is none",
 )
-PERSON_ADD: Final[QuestionKind[PersonAdd, PersonRow]] = _changing(
-    "person_add", PersonAdd, PersonRow, "put a person on record", _ROW
-)
-PERSON_CHANGE: Final[QuestionKind[PersonChange, PersonRow]] = _changing(
-    "person_change",
-    PersonChange,
+PERSON_SET: Final[QuestionKind[PersonSet, PersonRow]] = _changing(
+    "person_set",
+    PersonSet,
     PersonRow,
-    "give a person another password or certificate, enable or disable it",
-    _ROW,
+    "put a person on record, or change what it logs in by, its tokens, and whether it may",
+    "the person as in `people`, once committed",
 )
 PERSON_FIRST: Final[QuestionKind[FirstAdmin, FirstAdminTold]] = _changing(
     "person_first",
@@ -179,12 +155,6 @@ PERSON_FIRST: Final[QuestionKind[FirstAdmin, FirstAdminTold]] = _changing(
     "by a face: put the admin on record if nobody is",
     "whether it was made, and its name; committed",
     is_for_persons=False,
-)
-TOKEN_ADD: Final[QuestionKind[TokenAdd, PersonRow]] = _changing(
-    "token_add", TokenAdd, PersonRow, "give a person a token", _ROW
-)
-TOKEN_END: Final[QuestionKind[TokenEnd, PersonRow]] = _changing(
-    "token_end", TokenEnd, PersonRow, "take a token back", _ROW
 )
 COOKIE_KEY: Final[QuestionKind[Nothing, CookieKeyTold]] = _changing(
     "cookie_key",
@@ -206,15 +176,4 @@ LOGIN: Final[QuestionKind[LoginAsked, SessionRow | None]] = _reading(
     "login", LoginAsked, SessionRow | None, "by a face: whether a login goes on", "its session; null: it is over"
 )
 
-KINDS: Final = (
-    PEOPLE,
-    CREDENTIALS,
-    PERSON_ADD,
-    PERSON_CHANGE,
-    PERSON_FIRST,
-    TOKEN_ADD,
-    TOKEN_END,
-    COOKIE_KEY,
-    LOGIN_BEGIN,
-    LOGIN,
-)
+KINDS: Final = (PEOPLE, CREDENTIALS, PERSON_SET, PERSON_FIRST, COOKIE_KEY, LOGIN_BEGIN, LOGIN)

@@ -3,31 +3,14 @@
 import hmac
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from albireo.codec.people_records import CookieKeyMade, PersonChanged
+from albireo.codec.questions import persons as questions
 from albireo.codec.questions.kind import Nothing
-from albireo.codec.questions.persons import (
-    COOKIE_KEY,
-    CREDENTIALS,
-    LOGIN,
-    LOGIN_BEGIN,
-    PEOPLE,
-    PERSON_ADD,
-    PERSON_CHANGE,
-    PERSON_FIRST,
-    TOKEN_ADD,
-    TOKEN_END,
-    CookieKeyTold,
-    CredentialsAsked,
-    FirstAdmin,
-    FirstAdminTold,
-    LoginAsked,
-    LoginBegin,
-    PersonRow,
-    TokenRow,
-)
 from albireo.codec.record import AccessGranted, Audited, Record, Stream
 from albireo.machine.access.judge import AccessJudge
-from albireo.machine.access.people_changes import ChangeAsked, changed
+from albireo.machine.access.people_changes import changed, first_admin
 from albireo.machine.answers.people import PeopleRoot
 from albireo.machine.fold.folds import Folds
 from albireo.machine.fold.people.persons import CookieKeys, People
@@ -61,63 +44,57 @@ class PersonAnswers:
         self._under_way = (0, 0)
         """Epoch and sequence of the last change that was appended."""
         self.handlers = (
-            handled(PEOPLE, self._people),
-            handled(CREDENTIALS, self._credentials),
-            handled(PERSON_ADD, self._change),
-            handled(PERSON_CHANGE, self._change),
-            handled(TOKEN_ADD, self._change),
-            handled(TOKEN_END, self._change),
-            handled(PERSON_FIRST, self._first),
-            handled(COOKIE_KEY, self._cookie_key),
-            handled(LOGIN_BEGIN, self._login_begin),
-            handled(LOGIN, self._login),
+            handled(questions.PEOPLE, self._people),
+            handled(questions.CREDENTIALS, self._credentials),
+            handled(questions.PERSON_SET, self._set),
+            handled(questions.PERSON_FIRST, self._first),
+            handled(questions.COOKIE_KEY, self._cookie_key),
+            handled(questions.LOGIN_BEGIN, self._login_begin),
+            handled(questions.LOGIN, self._login),
         )
 
     def _people(self, question: Question, _: Nothing, turn: Turn) -> None:
         found = sorted(self._root.folds.of(People), key=lambda one: one.name)
         turn.answer(question, [self._row(one) for one in found])
 
-    def _row(self, one: Person) -> PersonRow:
+    def _row(self, one: Person) -> questions.PersonRow:
         role = min(self._root.access.role_of(PERSON_PREFIX + one.name), one.most(""))
-        return PersonRow(
+        return questions.PersonRow(
             name=one.name,
             role=role.word,
             is_enabled=one.is_enabled,
             has_password=bool(one.password),
             is_one_time=one.is_one_time,
             certificate=one.certificate,
-            tokens=tuple(
-                TokenRow(**{name: getattr(each, name) for name in TokenRow.__struct_fields__}) for each in one.tokens
-            ),
+            tokens=tuple(replace(each, digest="") for each in one.tokens),
             since_ns=one.since_ns,
         )
 
-    def _credentials(self, question: Question, asked: CredentialsAsked, turn: Turn) -> None:
+    def _credentials(self, question: Question, asked: questions.CredentialsAsked, turn: Turn) -> None:
         people = self._root.folds.of(People)
         found = people.find(asked.name)
         if asked.certificate:
             found = next((one for one in people if one.certificate == asked.certificate), None)
         turn.answer(question, found)
 
-    def _change(self, question: Question, asked: ChangeAsked, turn: Turn) -> None:
+    def _set(self, question: Question, asked: questions.PersonSet, turn: Turn) -> None:
         self._check_free(turn)
         change = granted(changed(self._root.folds.of(People), asked, turn.end + 1, question.moment.wall))
-        assert change is not None and not isinstance(asked, FirstAdmin), "only the first admin may be there already"
         end = self._record(
             question, [PersonChanged(person=change.person)], change.action, change.detail, asked.user, turn
         )
         self._root.after(end, question.sender, answer_to(question.request_id, self._row(change.person)), turn)
 
-    def _first(self, question: Question, asked: FirstAdmin, turn: Turn) -> None:
+    def _first(self, question: Question, asked: questions.FirstAdmin, turn: Turn) -> None:
         self._check_free(turn)
-        change = granted(changed(self._root.folds.of(People), asked, 0, question.moment.wall))
+        change = first_admin(self._root.folds.of(People), asked.password, question.moment.wall)
         if change is None:
-            turn.answer(question, FirstAdminTold(is_made=False))
+            turn.answer(question, questions.FirstAdminTold(is_made=False))
             return
         name = change.person.name
         turn.record(Stream.CONTROL, [AccessGranted(principal=PERSON_PREFIX + name, role=AccessRole.ADMIN.word)])
         end = self._record(question, [PersonChanged(person=change.person)], change.action, change.detail, "", turn)
-        told = FirstAdminTold(is_made=True, name=name)
+        told = questions.FirstAdminTold(is_made=True, name=name)
         self._root.after(end, question.sender, answer_to(question.request_id, told), turn)
 
     def _check_free(self, turn: Turn) -> None:
@@ -150,7 +127,7 @@ class PersonAnswers:
             )
         known = next(iter(self._root.folds.of(CookieKeys)), None)
         if known is not None:
-            turn.answer(question, CookieKeyTold(key=known.key))
+            turn.answer(question, questions.CookieKeyTold(key=known.key))
             return
         self._check_free(turn)
         if not config.ticket_key:
@@ -159,9 +136,9 @@ class PersonAnswers:
             )
         made = hmac.digest(config.ticket_key, b"cookies" + turn.end.to_bytes(8), "sha256")
         end = self._record(question, [CookieKeyMade(key=made)], "cookie_key_made", "", "", turn)
-        self._root.after(end, question.sender, answer_to(question.request_id, CookieKeyTold(key=made)), turn)
+        self._root.after(end, question.sender, answer_to(question.request_id, questions.CookieKeyTold(key=made)), turn)
 
-    def _login_begin(self, question: Question, asked: LoginBegin, turn: Turn) -> None:
+    def _login_begin(self, question: Question, asked: questions.LoginBegin, turn: Turn) -> None:
         known = self._root.folds.of(People).find(asked.name)
         if known is None or not known.is_enabled:
             cause = f"no person {asked.name!r} is on record, or it is disabled"
@@ -172,7 +149,7 @@ class PersonAnswers:
         row = session_row(begun, self._root.config.node)
         self._root.after(turn.end, question.sender, answer_to(question.request_id, row), turn)
 
-    def _login(self, question: Question, asked: LoginAsked, turn: Turn) -> None:
+    def _login(self, question: Question, asked: questions.LoginAsked, turn: Turn) -> None:
         found = self._root.folds.of(SessionFold).find(asked.session_id)
         goes_on = found is not None and found.until_ms and self._root.sessions.goes_on(asked.session_id)
         turn.answer(question, session_row(found, self._root.config.node) if found is not None and goes_on else None)

@@ -105,11 +105,9 @@ HERE: Final[dict[str, dict[str, object]]] = {
     "forget": {"items": (ITEM,)},
     "access_grant": {"principal": "mes-1", "role": "view", "node": OTHER},
     "access_revoke": {"principal": "mes-1", "node": OTHER},
-    **{what: {"name": "anna"} for what in ("person_add", "person_change", "credentials")},
+    **{what: {"name": "anna"} for what in ("person_set", "credentials")},
     **{what: {} for what in ("people", "cookie_key")},
     "person_first": {"password": "scrypt$15$aaaa$aaaa"},
-    "token_add": {"name": "anna", "digest": "ab" * 32, "role": "view", "until_ns": 2**62},
-    "token_end": {"name": "anna", "token_id": 1},
     "login_begin": {"name": "anna", "address": "10.0.0.1"},
     "login": {"session_id": 5},
 }

@@ -54,16 +54,18 @@ def people(one: World) -> list[str]:
 
 def test_a_person_is_put_on_record_changed_and_listed_without_secrets() -> None:
     one = World()
-    row = done(one, "person_add", name="anna", password=WORDS, is_one_time=True, certificate=PRINT, user="root")
+    row = done(
+        one, "person_set", is_new=True, name="anna", password=WORDS, is_one_time=True, certificate=PRINT, user="root"
+    )
     assert (row["name"], row["has_password"], row["is_one_time"], row["role"]) == ("anna", True, True, "view")
-    done(one, "person_change", name="anna", password=WORDS, user="root")
-    done(one, "person_change", name="anna", is_enabled=False, user="root")
+    done(one, "person_set", name="anna", password=WORDS, user="root")
+    done(one, "person_set", name="anna", is_enabled=False, user="root")
     (row,) = done(one, "people")
     assert (row["is_one_time"], row["is_enabled"], row["role"]) == (False, False, "none")
     assert WORDS not in str(done(one, "people"))
     entries = [(each.action, each.subject, each.detail) for each in one.records(Audited) if isinstance(each, Audited)]
     assert entries == [
-        ("person_added", "anna", ""),
+        ("person_added", "anna", "one-time password; certificate"),
         ("person_changed", "anna", "password"),
         ("person_changed", "anna", "disabled"),
     ]
@@ -72,14 +74,14 @@ def test_a_person_is_put_on_record_changed_and_listed_without_secrets() -> None:
 @pytest.mark.parametrize(
     ("what", "arguments", "expected"),
     [
-        ("person_add", {"name": "anna"}, "in_use"),
-        ("person_add", {"name": "bob", "certificate": PRINT}, "in_use"),
-        ("person_add", {"name": "<b>"}, "malformed"),
-        ("person_add", {"name": "bob", "password": "secret"}, "malformed"),
-        ("person_change", {"name": "bob"}, "unknown_name"),
-        ("token_add", {"name": "anna", "digest": PRINT, "role": "king", "until_ns": 2**62}, "bad_value"),
-        ("token_add", {"name": "anna", "digest": PRINT, "role": "view", "until_ns": 1}, "bad_value"),
-        ("token_end", {"name": "anna", "token_id": 4711}, "unknown_name"),
+        ("person_set", {"is_new": True, "name": "anna"}, "in_use"),
+        ("person_set", {"is_new": True, "name": "bob", "certificate": PRINT}, "in_use"),
+        ("person_set", {"is_new": True, "name": "<b>"}, "malformed"),
+        ("person_set", {"is_new": True, "name": "bob", "password": "secret"}, "malformed"),
+        ("person_set", {"name": "bob"}, "unknown_name"),
+        ("person_set", {"name": "anna", "token": {"digest": PRINT, "role": "king", "until_ns": 2**62}}, "bad_value"),
+        ("person_set", {"name": "anna", "token": {"digest": PRINT, "role": "view", "until_ns": 1}}, "bad_value"),
+        ("person_set", {"name": "anna", "end_token": 4711}, "unknown_name"),
         ("login_begin", {"name": "bob", "address": "10.0.0.1"}, "access"),
     ],
 )
@@ -87,7 +89,7 @@ def test_what_can_not_be_is_refused_and_nothing_is_on_record(
     what: str, arguments: dict[str, Any], expected: str
 ) -> None:
     one = World()
-    done(one, "person_add", name="anna", certificate=PRINT)
+    done(one, "person_set", is_new=True, name="anna", certificate=PRINT)
     before = len(one.records(PersonChanged))
     assert refused(one, what, **arguments) == expected
     assert len(one.records(PersonChanged)) == before
@@ -105,12 +107,12 @@ def test_the_number_of_persons_and_of_tokens_is_bounded() -> None:
             1,
             None,  # type: ignore[arg-type]  # The fold needs none.
         )
-    assert refused(one, "person_add", name="anna") == "full"
+    assert refused(one, "person_set", is_new=True, name="anna") == "full"
     one = World()
-    done(one, "person_add", name="anna")
+    done(one, "person_set", is_new=True, name="anna")
     for number in range(TOKENS_MAX):
-        done(one, "token_add", name="anna", digest=f"{number:064x}", role="view", until_ns=2**62)
-    assert refused(one, "token_add", name="anna", digest=PRINT, role="view", until_ns=2**62) == "full"
+        done(one, "person_set", name="anna", token={"digest": f"{number:064x}", "role": "view", "until_ns": 2**62})
+    assert refused(one, "person_set", name="anna", token={"digest": PRINT, "role": "view", "until_ns": 2**62}) == "full"
 
 
 def test_only_one_change_is_under_way_so_two_faces_make_one_first_admin() -> None:
@@ -129,8 +131,8 @@ def test_only_one_change_is_under_way_so_two_faces_make_one_first_admin() -> Non
 
 def test_nobody_is_made_where_somebody_is_on_record_though_disabled() -> None:
     one = World()
-    done(one, "person_add", name="anna")
-    done(one, "person_change", name="anna", is_enabled=False)
+    done(one, "person_set", is_new=True, name="anna")
+    done(one, "person_set", name="anna", is_enabled=False)
     assert done(one, "person_first", password=WORDS)["is_made"] is False
 
 
@@ -138,7 +140,7 @@ def test_credentials_are_told_to_an_admin_and_to_no_person() -> None:
     one = World()
     one.step(KeysListed({"mes": RoleGrant(AccessRole.ENGINEER), "boss": RoleGrant(AccessRole.ADMIN)}))
     done(one, "person_first", password=WORDS)
-    done(one, "person_change", name="admin", certificate=PRINT)
+    done(one, "person_set", name="admin", certificate=PRINT)
     for by in ("local:0", "boss", "root[backup]"):
         assert done(one, "credentials", by, name="admin")["password"] == WORDS
         assert done(one, "credentials", by, certificate=PRINT)["name"] == "admin"
@@ -168,9 +170,9 @@ def test_the_key_of_cookies_is_made_once_and_told_to_faces_beside_a_member_only(
 def test_who_is_disabled_may_nothing_whatever_role_is_on_record() -> None:
     one = World()
     done(one, "person_first", password=WORDS)
-    done(one, "person_add", name="anna")
+    done(one, "person_set", is_new=True, name="anna")
     assert done(one, "status", person="admin")
-    done(one, "person_change", name="admin", is_enabled=False)
+    done(one, "person_set", name="admin", is_enabled=False)
     assert refused(one, "status", person="admin") == "access"
     assert done(one, "status", person="anna")
 
@@ -179,7 +181,9 @@ def test_a_token_may_no_more_than_its_role_and_its_person_until_it_is_taken_back
     one = World()
     done(one, "person_first", password=WORDS)
     digest = new_token("admin").digest
-    row = done(one, "token_add", name="admin", digest=digest, role="operate", until_ns=2**62, label="mes")
+    row = done(
+        one, "person_set", name="admin", token={"digest": digest, "role": "operate", "until_ns": 2**62, "label": "mes"}
+    )
     (token,) = row["tokens"]
     who = f"admin#{token['token_id']}"
     judge = one.root.access
@@ -188,7 +192,7 @@ def test_a_token_may_no_more_than_its_role_and_its_person_until_it_is_taken_back
     assert done(one, "status", person=who)
     for forged in ("admin#0", "admin#", "admin#1#2", "admin#x", "nobody#1", "#1"):
         assert refused(one, "status", person=forged) in ("access", "bad_value"), forged
-    done(one, "token_end", name="admin", token_id=token["token_id"])
+    done(one, "person_set", name="admin", end_token=token["token_id"])
     assert refused(one, "status", person=who) == "access"
 
 
@@ -202,7 +206,7 @@ def sessions(one: World) -> list[int]:
 
 def up() -> World:
     one = World()
-    done(one, "person_add", name="anna")
+    done(one, "person_set", is_new=True, name="anna")
     return one
 
 
@@ -219,7 +223,7 @@ def test_a_login_is_a_session_that_silence_does_not_end_but_its_time_does() -> N
 
 def test_sessions_end_ends_a_login_also_by_the_person_and_no_other_person() -> None:
     one = up()
-    done(one, "person_add", name="bob")
+    done(one, "person_set", is_new=True, name="bob")
     first, second = login(one), login(one)
     assert first != second
     assert refused(one, "session_end", person="bob", session_id=first) == "access"
@@ -231,7 +235,7 @@ def test_sessions_end_ends_a_login_also_by_the_person_and_no_other_person() -> N
 def test_logins_of_a_person_end_as_it_is_disabled() -> None:
     one = up()
     login(one)
-    done(one, "person_change", name="anna", is_enabled=False)
+    done(one, "person_set", name="anna", is_enabled=False)
     one.pass_time(2 * SECOND)
     assert sessions(one) == []
 
@@ -255,7 +259,7 @@ def test_logins_of_one_person_are_bounded_and_the_oldest_gives_way() -> None:
 
 
 CHANGES: tuple[tuple[str, dict[str, object]], ...] = (
-    ("person_add", {"name": "anna"}),
+    ("person_set", {"is_new": True, "name": "anna"}),
     ("login_begin", {"name": "anna", "address": "a"}),
 )
 
@@ -296,7 +300,7 @@ def test_no_follower_of_the_log_is_given_persons(streams: tuple[int, ...]) -> No
 
 def test_no_state_tells_persons_and_a_snapshot_has_them() -> None:
     one = World(ticket_key=KEY)
-    done(one, "person_add", name="anna", password=WORDS)
+    done(one, "person_set", is_new=True, name="anna", password=WORDS)
     done(one, "cookie_key")
     for piece in pieces_since(one.root.folds, WHOLE, one.root.folded_to):
         assert "anna" not in str(piece.message) and not {"people", "cookie_keys"} & set(piece.message.tables)
