@@ -10,6 +10,7 @@ from typing import Any
 
 import websockets
 
+from albireo.client import aconnect
 from albireo.face.kinds import FacePlace
 from albireo.face.web.actor import WebActor
 from albireo.face.web.settings import WebSettings
@@ -19,7 +20,10 @@ from albireo.runtime import running
 from albireo.runtime.link.lines import LineTo
 from tests.parts.core_actor import ARGUMENTS
 from tests.parts.port import free_port
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, PAUSE_S
+
+CORE = {**ARGUMENTS, "faces": ["page"]}
+PASSWORD = "correct horse battery"
 
 
 class PageEnd:
@@ -94,7 +98,10 @@ class Served:
             line.close()
 
     async def token(self) -> str:
+        """Of the admin, who chooses a password first."""
         asked = {"name": "admin", "password": self.password}
+        if self.password != PASSWORD:
+            asked, self.password = {**asked, "new_password": PASSWORD}, PASSWORD
         status, _, body = await asyncio.to_thread(self.request, "POST", "/login", asked)
         assert status == 200, body
         found: str = json.loads(body)["token"]
@@ -119,6 +126,10 @@ async def served(directory: Path, **settings: Any) -> AsyncIterator[Served]:
     place = FacePlace(name="page", node="root", doors=(LineTo(""),))
     face = WebActor(WebSettings(bind=f"http://127.0.0.1:{port}", **settings), place)
     historian = Historian(HistoryArguments(node="root"))
-    async with running(create(ARGUMENTS), directory), running(historian, directory), running(face, directory):
-        password = (directory / "web" / "page.first-login").read_text().split()[2]
+    async with running(create(CORE), directory), running(historian, directory), running(face, directory):
+        file = directory / "web" / "page.first-login"
+        async with await aconnect(directory) as client:
+            while not await client.people():
+                await asyncio.sleep(PAUSE_S)  # Nothing else tells.
+        password = file.read_text().split()[2]
         yield Served(directory, port, password)

@@ -19,21 +19,17 @@ from albireo import __version__
 from albireo.client import AsyncClient, ClientError, aconnect
 from albireo.codec.questions.boot import NAVIGATION
 from albireo.codec.questions.kind import Nothing
-from albireo.codec.questions.people import ACCESS_GRANT, GrantAsked
 from albireo.face.kinds import FacePlace
 from albireo.face.web.certificate import fingerprint_of, own_certificate, secured
 from albireo.face.web.follower import PageFollower
 from albireo.face.web.logins import ADMIN, Logins
 from albireo.face.web.plain import ms
 from albireo.face.web.settings import WebSettings, url_parts
-from albireo.face.web.site import STATIC, Addresses, LoginAsked, LoginRefused, PageSite
+from albireo.face.web.site import STATIC, Addresses, PageSite
 from albireo.face.web.state import PlantState
-from albireo.face.web.words import Alive, Hello, PageMember, Person
+from albireo.face.web.words import Alive, Hello, PageMember, PagePerson
 from albireo.model import quality
-from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant
-from albireo.model.principal import PERSON_PREFIX
-from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.tree.navigation import Navigation
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.errors import ConfigurationRefused
@@ -64,7 +60,6 @@ class WebActor:
         self._place = place
         self._own = next(index for index, one in enumerate(place.doors) if not one.endpoint)
         self._state = PlantState()
-        self._logins = Logins()
         self._navigation = Navigation()
         self._ticked = asyncio.Event()
         self._silent_since_ms = 0
@@ -86,7 +81,8 @@ class WebActor:
         self._pinned = await aconnect(own, name="page", waits=False, is_pinned=True)
         self._client = await aconnect(self._place.target(actor.data), keys=keys, name="page", waits=False)
         self._follower = PageFollower(self._pinned, self._state, actor.now, self._took)
-        self._site = PageSite(self, self._addresses, self._login)
+        self._logins = Logins(self._pinned, self._client, actor.now, actor.wall_ns)
+        self._site = PageSite(self, self._addresses, self._logins)
         config = uvicorn.Config(
             self._site.app,
             http="httptools",
@@ -108,8 +104,8 @@ class WebActor:
         self._serving = self._begin(self._server.serve([listener]))
         self._begin(self._follower.run())
         self._begin(self._look())
-        self._begin(self._give_first_role())
-        self._tell_where(actor.data)
+        self._begin(self._first_admin(actor.data))
+        actor.log.info("page_served", url=settings.bind)
 
     def drained(self, letters: Sequence[Letter]) -> None:
         """Nobody of the node writes to a face."""
@@ -129,7 +125,7 @@ class WebActor:
 
     # What pages need.
 
-    def hello(self, person: Person | None) -> Hello:
+    def hello(self, person: PagePerson | None) -> Hello:
         members = [PageMember(place=one, url=url) for one, url in zip(self._places(), self._urls(), strict=True)]
         return Hello(
             node=self._place.node,
@@ -158,27 +154,19 @@ class WebActor:
     def view(self, wanted: tuple[str, ...], tick: int) -> tuple[bytes, int]:
         return self._state.since(wanted, tick, self._now_ms()), self._state.tick
 
-    async def person(self, token: str) -> Person | None:
-        return self._logins.person(token)
+    async def person(self, token: str) -> PagePerson | None:
+        return await self._logins.person(token)
 
-    def may_look(self, person: Person | None) -> bool:
+    def may_look(self, person: PagePerson | None) -> bool:
         return self._settings.open or person is not None
 
-    def client_of(self, person: Person) -> AsyncClient:
+    def client_of(self, person: PagePerson) -> AsyncClient:
         return self._client.speaking_for(person.name)
 
     async def next_tick(self) -> None:
         await self._ticked.wait()
 
     # The work.
-
-    async def _login(self, asked: LoginAsked, address: str) -> Any:
-        token = self._logins.token(asked.name, asked.password)
-        if not token:
-            self._actor.log.limited("login_refused", address, address=address)
-            cause = "name or password is wrong"
-            raise LoginRefused(401, Refusal(RefusalCode.ACCESS, cause, "an admin gives new ones: albireo people"))
-        return {"token": token, "person": self._logins.person(token)}
 
     def _took(self) -> None:
         self._ticked.set()
@@ -192,21 +180,23 @@ class WebActor:
             self._leads = (leads, self._now_ms())
 
     async def _look(self) -> None:
-        """Look what people are led to, and which views pages have."""
+        """Look what people are led to, which views pages have, and whose logins go on."""
         while True:
             with contextlib.suppress(ClientError):
                 self._navigation = await self._pinned.ask_kind(NAVIGATION, Nothing())
             self._state.keep({one.wanted for one in self._site.pages})
+            for page in list(self._site.pages) if self._follower.is_live else ():
+                with contextlib.suppress(ClientError):
+                    await page.look()
             await asyncio.sleep(LOOK_NS / SECOND)
 
-    async def _give_first_role(self) -> None:
-        """Have the fixed admin be one, once somebody acts."""
-        asked = GrantAsked(principal=PERSON_PREFIX + ADMIN, role=AccessRole.ADMIN.word, user=self._client.user)
-        while True:
-            with contextlib.suppress(ClientError):
-                await self._client.ask_kind(ACCESS_GRANT, asked)
-                return
-            await asyncio.sleep(1.0)
+    async def _first_admin(self, data: Path) -> None:
+        """Have somebody who can log in, and say where the password is."""
+        directory = data / "web"
+        directory.mkdir(mode=0o700, exist_ok=True)
+        file = directory / f"{self._place.name}.first-login"
+        if await self._logins.make_first_admin(file, self._urls()[self._own] or self._urls()[0]):
+            self._actor.log.info("first_login", name=ADMIN, password_in=str(file))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = self._actor.loop.create_task(work)
@@ -253,17 +243,6 @@ class WebActor:
             return secured(file, None)
         except (OSError, ValueError) as error:
             raise ConfigurationRefused(f"face {self._place.name}: its certificate: {error}") from error
-
-    def _tell_where(self, data: Path) -> None:
-        """Keep the first password where only the user of the node reads it."""
-        directory = data / "web"
-        directory.mkdir(mode=0o700, exist_ok=True)
-        file = directory / f"{self._place.name}.first-login"
-        file.touch(mode=SECRET_MODE)
-        file.chmod(SECRET_MODE)
-        url = self._urls()[self._own] or self._urls()[0]
-        file.write_text(f"{url}\nadmin\n{self._logins.password}\n")
-        self._actor.log.info("page_served", url=self._settings.bind)
 
 
 def _build() -> str:

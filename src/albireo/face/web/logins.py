@@ -1,31 +1,228 @@
-"""Logins: who may speak as whom. One fixed admin until people are on record."""
+"""Logins: who may speak as whom, by what is on record of persons (docs/access.md).
 
-import hashlib
+    password --scrypt, in a thread--> login on record --> token: NAME.SESSION.SIGNATURE, the same at both members
+    token of a program (client/credentials.py) -------------------^
+
+A token is signed with the key on record, so a takeover logs nobody out. Its login is looked up when a page begins and
+every few seconds after that, so one that is ended ends its pages.
+"""
+
+import asyncio
 import hmac
 import secrets
+from collections import defaultdict, deque
+from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
-from albireo.face.web.words import Person
+import msgspec
+
+from albireo.client import AsyncClient, ClientError
+from albireo.client.credentials import password_fits, password_words, speaks_as, token_name, token_of
+from albireo.codec.questions.kind import Nothing
+from albireo.codec.questions.people import ACCESS_LIST, AccessRow
+from albireo.face.web.words import PagePerson
+from albireo.model.access import AccessRole
+from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.model.person import Person
+from albireo.model.principal import PERSON_PREFIX
+from albireo.model.refusal import Refusal, RefusalCode
 
 ADMIN: Final = "admin"
+FAILURES_MAX: Final = 5
+"""Wrong passwords of one name from one address within LOCK_NS, after which none is taken for a while."""
+FAILURES_OF_ADDRESS_MAX: Final = 30
+LOCK_NS: Final = 60 * SECOND
+WAITING_MAX: Final = 8
+"""Logins that wait for their turn to be hashed; one more is refused at once."""
+HASHING: Final = 2
+ADDRESSES_MAX: Final = 10_000
+AGAIN_S: Final = 1.0
+ACCESS_NS: Final = SECOND
+"""Time for which roles are shown as they were: what may be done is judged by the node."""
+
+
+class LoginAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of POST /login."""
+
+    name: str
+    password: str
+    new_password: str = ""
+    """Needed with a password that is for one login."""
+
+
+class LoginGiven(msgspec.Struct, frozen=True):
+    """Answer to it."""
+
+    token: str
+    person: PagePerson
+
+
+class LoginRefused(Exception):
+    """A login is refused."""
+
+    def __init__(self, status: int, refusal: Refusal) -> None:
+        super().__init__(refusal.cause)
+        self.status = status
+        self.refusal = refusal
+
+
+class LoginFailures:
+    """Wrong passwords of the last minute, by name and address; the oldest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._of: defaultdict[tuple[str, str], deque[Instant]] = defaultdict(deque)
+
+    def wait_s(self, name: str, address: str, now: Instant) -> float:
+        """Time for which nothing of that name is taken from there; 0: it is."""
+        waits = [
+            self._left(("", address), FAILURES_OF_ADDRESS_MAX, now),
+            self._left((name, address), FAILURES_MAX, now),
+        ]
+        return max(waits) / SECOND
+
+    def add(self, name: str, address: str, now: Instant) -> None:
+        for key in (("", address), (name, address)):
+            failures = self._of.pop(key, deque(maxlen=FAILURES_OF_ADDRESS_MAX))
+            failures.append(now)
+            self._of[key] = failures  # Last, so that the first is the one that was quiet for longest.
+        while len(self._of) > ADDRESSES_MAX:
+            del self._of[next(iter(self._of))]
+
+    def _left(self, key: tuple[str, str], most: int, now: Instant) -> int:
+        failures = self._of.get(key, deque())
+        recent = [at for at in failures if now < at + LOCK_NS]
+        return recent[-most] + LOCK_NS - now if len(recent) >= most else 0
 
 
 class Logins:
-    """The fixed admin, with a password of this start."""
+    """Logins at one face, for its loop."""
 
-    def __init__(self) -> None:
-        self.password = secrets.token_urlsafe(12)
-        self._key = hashlib.sha256(self.password.encode()).digest()
+    def __init__(
+        self, pinned: AsyncClient, client: AsyncClient, now: Callable[[], Instant], wall: Callable[[], WallTime]
+    ) -> None:
+        """
+        Args:
+            pinned: client of the member beside the face, which knows persons as the other one does.
+            client: client of the member that acts.
+        """
+        self._pinned = pinned
+        self._client = client
+        self._now = now
+        self._wall = wall
+        self._failures = LoginFailures()
+        self._hashing = asyncio.Semaphore(HASHING)
+        self._waiting = 0
+        self._key = b""
+        self._access: list[AccessRow] = []
+        self._look_at = Instant(0)
 
-    def token(self, name: str, password: str) -> str:
-        """A token; empty: name or password is wrong."""
-        is_right = name == ADMIN and hmac.compare_digest(password.encode(), self.password.encode())
-        return f"{ADMIN}.{self._signed(ADMIN)}" if is_right else ""
+    async def log_in(self, asked: LoginAsked, address: str) -> LoginGiven:
+        """Check a password, and put the login on record.
 
-    def person(self, token: str) -> Person | None:
-        name, _, signature = token.partition(".")
-        is_good = name == ADMIN and hmac.compare_digest(signature.encode(), self._signed(name).encode())
-        return Person(name=name, roles={"": "admin"}) if is_good else None
+        Raises:
+            LoginRefused: it is wrong, for one login only, or too many were.
+            ClientError: nobody acts who could say.
+        """
+        wait_s = self._failures.wait_s(asked.name, address, self._now())
+        if wait_s or self._waiting >= WAITING_MAX:
+            cause = "too many wrong passwords came from there" if wait_s else "too many log in at once"
+            raise LoginRefused(429, Refusal(RefusalCode.BUSY, cause, f"try again in {wait_s or 1:.0f} s"))
+        self._waiting += 1
+        try:
+            person = await self._proven(asked, address)
+        finally:
+            self._waiting -= 1
+        if person.is_one_time:
+            await self._change(asked)
+        session = await self._client.begin_login(person.name, address)
+        token = f"{person.name}.{session.session_id}"
+        return LoginGiven(
+            f"{token}.{await self._signed(token)}", await self._page_person(person.name, session.session_id)
+        )
 
-    def _signed(self, name: str) -> str:
-        return hmac.new(self._key, name.encode(), "sha256").hexdigest()
+    async def person(self, token: str) -> PagePerson | None:
+        """Who has this token, of a login or of a program; None: nobody has. Raises ClientError."""
+        if not token.isascii():
+            return None
+        if "." not in token:
+            return await self._program(token)
+        text, _, signature = token.rpartition(".")
+        name, _, session_id = text.rpartition(".")
+        known = await self._signed(text)
+        if not hmac.compare_digest(signature.encode(), known.encode()) or not session_id.isdecimal():
+            return None
+        row = await self._pinned.login(int(session_id))
+        is_good = row is not None and row.principal == PERSON_PREFIX + name
+        return await self._page_person(name, int(session_id)) if is_good else None
+
+    async def log_out(self, token: str) -> None:
+        """End the login of a token. Raises ClientError."""
+        person = await self.person(token)
+        if person is not None and person.session_id:
+            await self._client.end_session(person.session_id, "logged out")
+
+    async def make_first_admin(self, file: Path, url: str) -> bool:
+        """Have an admin on record if nobody is; its password for one login stands in the file, which is kept if so."""
+        password = secrets.token_urlsafe(12)
+        words = await asyncio.to_thread(password_words, password)
+        file.touch(mode=0o600)
+        file.chmod(0o600)
+        file.write_text(f"{url}\n{ADMIN}\n{password}\n")
+        while True:
+            try:
+                told = await self._client.first_admin(words)
+                known = await self._client.credentials(ADMIN)
+            except ClientError:
+                await asyncio.sleep(AGAIN_S)
+                continue
+            is_ours = told.is_made or (known is not None and known.password == words)  # Its answer may have been lost.
+            if not is_ours:
+                file.unlink(missing_ok=True)
+            return is_ours
+
+    async def _proven(self, asked: LoginAsked, address: str) -> Person:
+        person = await self._client.credentials(asked.name) if asked.name.isprintable() else None
+        words = person.password if person is not None and person.is_enabled else ""
+        async with self._hashing:
+            fits = await asyncio.to_thread(password_fits, asked.password, words)
+        if person is None or not words or not fits:
+            self._failures.add(asked.name, address, self._now())
+            refusal = Refusal(
+                RefusalCode.ACCESS, "name or password is wrong", "an admin gives new ones: albireo people"
+            )
+            raise LoginRefused(401, refusal)
+        return person
+
+    async def _change(self, asked: LoginAsked) -> None:
+        """Take the password that the person chose."""
+        if not asked.new_password or asked.new_password == asked.password:
+            cause = "this password is for one login"
+            raise LoginRefused(409, Refusal(RefusalCode.NOT_POSSIBLE, cause, "choose one of your own"))
+        try:
+            words = await asyncio.to_thread(password_words, asked.new_password)
+        except ValueError as error:
+            raise LoginRefused(422, Refusal(RefusalCode.BAD_VALUE, str(error), "choose another one")) from error
+        await self._client.change_person(asked.name, password=words)
+
+    async def _program(self, token: str) -> PagePerson | None:
+        """Who a program speaks for that shows a token."""
+        name = token_name(token)
+        person = await self._pinned.credentials(name) if name else None
+        found = token_of(person, token, self._wall())
+        if person is None or found is None:
+            return None
+        shown = await self._page_person(person.name, 0)
+        return PagePerson(name=speaks_as(person, found), roles=shown.roles)
+
+    async def _page_person(self, name: str, session_id: int) -> PagePerson:
+        if self._now() >= self._look_at:
+            self._access = await self._pinned.ask_kind(ACCESS_LIST, Nothing())
+            self._look_at = Instant(self._now() + ACCESS_NS)
+        grants = [one for row in self._access if row.principal == PERSON_PREFIX + name for one in row.grants]
+        roles = {one.node: one.role for one in grants} or {"": AccessRole.VIEW.word}
+        return PagePerson(name=name, roles=roles, session_id=session_id)
+
+    async def _signed(self, text: str) -> str:
+        self._key = self._key or await self._client.cookie_key()
+        return hmac.new(self._key, text.encode(), "sha256").hexdigest()

@@ -12,7 +12,7 @@ import msgspec
 from albireo.client import AsyncClient
 from albireo.client.errors import ClientError, NodeRefused, OutcomeUnknown
 from albireo.face.web.methods import answered
-from albireo.face.web.words import Alive, Hello, PageAnswered, PageAsked, PageBegin, PageLook, PageWord, Person
+from albireo.face.web.words import Alive, Hello, PageAnswered, PageAsked, PageBegin, PageLook, PagePerson, PageWord
 from albireo.model.refusal import Refusal, RefusalCode
 
 ASKED_MAX: Final = 32
@@ -50,19 +50,19 @@ class PageLine(Protocol):
 class PageHost(Protocol):
     """The face, as a page needs it."""
 
-    def hello(self, person: Person | None) -> Hello: ...
+    def hello(self, person: PagePerson | None) -> Hello: ...
 
     def alive(self, rate_hz: float) -> Alive: ...
 
     def view(self, wanted: tuple[str, ...], tick: int) -> tuple[bytes, int]:
         """Changes since a tick, and the tick now."""
 
-    async def person(self, token: str) -> Person | None:
+    async def person(self, token: str) -> PagePerson | None:
         """Who has that token; None: nobody."""
 
-    def may_look(self, person: Person | None) -> bool: ...
+    def may_look(self, person: PagePerson | None) -> bool: ...
 
-    def client_of(self, person: Person) -> AsyncClient:
+    def client_of(self, person: PagePerson) -> AsyncClient:
         """A client that speaks for the person."""
 
     async def next_tick(self) -> None: ...
@@ -75,7 +75,8 @@ class Page:
         self._line = line
         self._host = host
         self.wanted: tuple[str, ...] = ()
-        self.person: Person | None = None
+        self.token = ""
+        self.person: PagePerson | None = None
         self._tick = 0
         self._rest_s = 0.0
         self._asked: set[asyncio.Task[None]] = set()
@@ -89,7 +90,8 @@ class Page:
         if not isinstance(begin, PageBegin):
             await self._line.close(MALFORMED, "the first word is `begin`")
             return
-        self.person = await self._host.person(begin.token)
+        self.token = begin.token
+        self.person = await self._host.person(begin.token) if begin.token else None
         self.wanted = begin.patterns
         await self._send(self._host.hello(self.person))
         tasks = [asyncio.ensure_future(self._hear())]
@@ -103,6 +105,17 @@ class Page:
             for one in (*tasks, *self._asked):
                 one.cancel()
             await asyncio.gather(*tasks, *self._asked, return_exceptions=True)
+
+    async def look(self) -> None:
+        """See whether the login goes on, and with which roles. Raises ClientError: nobody can say."""
+        if self.person is None:
+            return
+        person = await self._host.person(self.token)
+        if person is None:
+            await self._line.close(OVER, "the login is over")
+        elif person != self.person:
+            self.person = person
+            await self._send(self._host.hello(person))
 
     async def _hear(self) -> None:
         while (text := await self._line.receive()) is not None:

@@ -12,7 +12,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -21,6 +21,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from albireo.client import ClientError
+from albireo.face.web.logins import LoginAsked, LoginRefused, Logins
 from albireo.face.web.pages import Page, PageHost
 from albireo.face.web.settings import url_parts
 from albireo.model.refusal import Refusal, RefusalCode
@@ -41,11 +43,13 @@ TOO_MANY: Final = 4029
 STRANGE: Final = 4003
 
 
-class LoginAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Body of POST /login."""
+class LogoutAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Body of POST /logout."""
 
-    name: str
-    password: str
+    token: str
+
+
+AskedT = TypeVar("AskedT", bound=msgspec.Struct)
 
 
 class Addresses:
@@ -89,26 +93,13 @@ class WebSocketLine:
             await self._websocket.close(code, reason)
 
 
-Login = Callable[[LoginAsked, str], Awaitable[Any]]
-"""Takes name, password and address; gives token and person. Raises `LoginRefused`."""
-
-
-class LoginRefused(Exception):
-    """A login is refused."""
-
-    def __init__(self, status: int, refusal: Refusal) -> None:
-        super().__init__(refusal.cause)
-        self.status = status
-        self.refusal = refusal
-
-
 class PageSite:
     """Routes of the face."""
 
-    def __init__(self, host: PageHost, addresses: Addresses, login: Login) -> None:
+    def __init__(self, host: PageHost, addresses: Addresses, logins: Logins) -> None:
         self._host = host
         self._addresses = addresses
-        self._login_of = login
+        self._logins = logins
         self._lines: Counter[str] = Counter()
         self.pages: set[Page] = set()
         self.app = Starlette(
@@ -116,6 +107,7 @@ class PageSite:
                 Route("/", self._index),
                 Route("/static/{name}", self._static),
                 Route("/login", self._login, methods=["POST"]),
+                Route("/logout", self._logout, methods=["POST"]),
                 WebSocketRoute("/ws", self._line),
             ]
         )
@@ -152,16 +144,27 @@ class PageSite:
         return self._answer(file.read_bytes(), TYPES[file.suffix])
 
     async def _login(self, request: Request) -> Response:
+        return await self._posted(request, LoginAsked, lambda asked: self._logins.log_in(asked, _address(request)))
+
+    async def _logout(self, request: Request) -> Response:
+        return await self._posted(request, LogoutAsked, lambda asked: self._logins.log_out(asked.token))
+
+    async def _posted(
+        self, request: Request, shape: type[AskedT], answer: Callable[[AskedT], Awaitable[object]]
+    ) -> Response:
+        """Answer a page that posts a form."""
         origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
         if not self._addresses.knows_origin(origin, host):
             return self._refused(403, Refusal(RefusalCode.ACCESS, f"no page of {origin[:200]!r} may log in here"))
         try:
-            asked = msgspec.json.decode(await _body(request), type=LoginAsked)
-            return self._answer(msgspec.json.encode(await self._login_of(asked, _address(request))), "application/json")
+            asked = msgspec.json.decode(await _body(request), type=shape)
+            return self._answer(msgspec.json.encode(await answer(asked)), "application/json")
         except LoginRefused as refused:
             return self._refused(refused.status, refused.refusal)
         except (msgspec.DecodeError, UnicodeError) as error:
             return self._refused(400, Refusal(RefusalCode.MALFORMED, str(error)))
+        except ClientError as error:
+            return self._refused(503, Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy))
 
     def _refused(self, status: int, refusal: Refusal) -> Response:
         return self._answer(msgspec.json.encode(refusal), "application/json", status)

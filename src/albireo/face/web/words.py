@@ -71,12 +71,14 @@ class PageMember(msgspec.Struct, frozen=True, kw_only=True):
     """Where pages of this place are, without a path; empty: not known."""
 
 
-class Person(msgspec.Struct, frozen=True, kw_only=True):
+class PagePerson(msgspec.Struct, frozen=True, kw_only=True):
     """Who is logged in."""
 
     name: str
     roles: dict[str, str]
     """Role by node of the tree that the person has it at: view, operate, engineer, admin."""
+    session_id: int = 0
+    """Login on record; 0: a program that has shown a token."""
 
 
 class Hello(PageSpoken, frozen=True, tag="hello"):
@@ -88,7 +90,7 @@ class Hello(PageSpoken, frozen=True, tag="hello"):
     members: tuple[PageMember, ...]
     build: str
     """Changes when the page has to be loaded anew."""
-    person: Person | None = None
+    person: PagePerson | None = None
     """None: nobody is logged in; the page may look if `may_look`."""
     may_look: bool = True
     zone: str = "UTC"
