@@ -96,11 +96,11 @@ def run(progress: Progress) -> Result:
                 plain_ms.append(milliseconds(lambda: trend(root)))  # Files are compared once in a process.
                 whole_ms.append(milliseconds(lambda: read_day(root, is_checked=True)))
                 bare_ms.append(milliseconds(lambda: read_day(root, is_checked=False)))
-            band_ms, one_ms, four_ms = list[float](), list[float](), list[float]()
+            asked_ms: dict[Aggregate, list[float]] = {"band": [], "min": [], "max": [], "last": [], "average": []}
             for _ in range(ROUNDS):
-                band_ms.append(milliseconds(lambda: answered(root, "band")))
-                one_ms.append(milliseconds(lambda: answered(root, "average")))
-                four_ms.append(milliseconds(lambda: [answered(root, one) for one in ("min", "max", "last", "average")]))
+                for name, taken_ms in asked_ms.items():
+                    taken_ms.append(milliseconds(lambda name=name: answered(root, name)))  # type: ignore[misc]  # Bound.
+            band_ms, *four_ms = (median(one) for one in asked_ms.values())
             raw_ms, floor_ms = list[float](), list[float]()
             for _ in range(ROUNDS):
                 raw_ms.append(milliseconds(lambda: trend(root, only_raw=True)))
@@ -111,10 +111,9 @@ def run(progress: Progress) -> Result:
             case("30 days at 1 Hz, 1 min average, from stored partials, p50", "ms", median(partials_ms), goal="<= 150"),
             case("the same from raw rows, against DuckDB", "ms", median(raw_ms), median(floor_ms), goal="<= 0.7"),
             case("30 days at 1 per minute, 1 min average, from stored partials, p50", "ms", median(slow_ms)),
-            case(
-                "30 days at 1 Hz, 600 intervals, band, against average", "ms", median(band_ms), median(one_ms), "<= 1.2"
-            ),
-            case("the same, against min, max, last and average", "ms", median(band_ms), median(four_ms)),
+            case("30 days at 1 Hz, 600 intervals, band, against min", "ms", band_ms, four_ms[0], "<= 1.2"),
+            case("the same, against average", "ms", band_ms, four_ms[3]),
+            case("the same, against min, max, last and average", "ms", band_ms, sum(four_ms)),
             case("the first of a process, files compared, against not", "ms", median(first_ms), median(plain_ms)),
             case("a day read whole, file and pages compared, against not", "ms", median(whole_ms), median(bare_ms)),
             case("rows stored", "million", rows / 1e6),
