@@ -211,3 +211,24 @@ def test_intervals_begin_on_whole_multiples_of_their_length(data: Path) -> None:
         asked(history, data, "co", "--from", "2023-11-15T00:02", "--to", "2023-11-15T00:04", "--every", "1d", "--json")
     )
     assert day["start_ns"] == DAY_ZERO
+
+
+def test_a_band_of_numbers_bools_and_texts(data: Path) -> None:
+    result = asked(history, data, "co", "on", "mode", *RANGE, "--aggregate", "band", "--json")
+    rows = rows_of(result)
+    first = {row["item"]: row for row in rows if row["start_ns"] == DAY_ZERO}
+    wanted = {
+        "co": (0.0, 5.0, 0.0, 5.0, 2.5, 6, None, None),
+        "on": (1.0, 1.0, 1.0, 1.0, 1.0, 1, None, None),
+        "mode": (None, None, None, None, None, 1, "auto", "auto"),
+    }
+    names = ("min", "max", "first", "last", "average", "count", "first_text", "last_text")
+    assert {name: tuple(first[f"root:{name}"][one] for one in names) for name in wanted} == wanted
+    second = next(row for row in rows if (row["item"], row["start_ns"]) == ("root:mode", DAY_ZERO + 60 * SECOND))
+    assert (second["first_text"], second["last_text"]) == ("auto", "hand")
+    shown = asked(history, data, "co", *RANGE, "--aggregate", "band")
+    assert "5.0 ppm" in shown.output or "5 ppm" in shown.output
+    wide = asked(history, data, "co", "mode", *RANGE, "--aggregate", "band", "--format", "csv", "--wide")
+    assert {"root:co[ppm]:min", "root:co:quality", "root:mode:first_text"} <= set(
+        wide.stdout.splitlines()[0].split(",")
+    )
