@@ -261,11 +261,15 @@ def test_logins_of_one_person_are_bounded_and_the_oldest_gives_way() -> None:
 CHANGES: tuple[tuple[str, dict[str, object]], ...] = (
     ("person_set", {"is_new": True, "name": "anna"}),
     ("login_begin", {"name": "anna", "address": "a"}),
+    ("cookie_key", {}),
 )
 
 
-def test_a_login_goes_on_at_the_other_member_and_after_a_start() -> None:
-    one, other = Side(RootConfig(node="root", log_id=LOG, is_paired=True)), Side(RootConfig(node="root", log_id=LOG))
+def test_a_login_and_the_key_of_cookies_go_on_at_the_other_member_and_after_a_start() -> None:
+    one, other = (
+        Side(RootConfig(node="root", log_id=LOG, is_paired=True, ticket_key=KEY)),
+        Side(RootConfig(node="root", log_id=LOG)),
+    )
     one.lead()
     for what, arguments in CHANGES:
         one.letter(Ask(request_id=1, what=what, arguments=arguments), sender=b"face")
@@ -277,6 +281,7 @@ def test_a_login_goes_on_at_the_other_member_and_after_a_start() -> None:
     assert other.root.folds.of(SessionFold).find(session.session_id) == session
     assert other.root.sessions.goes_on(session.session_id)
     assert [each.name for each in other.root.folds.of(People)] == ["anna"]
+    assert list(other.root.folds.of(CookieKeys)) == list(one.root.folds.of(CookieKeys)) != []
 
 
 def test_the_stream_of_persons_stays_with_the_members() -> None:
