@@ -50,5 +50,5 @@ test("each German text has a key and the values of the English one", async () =>
   const { default: german } = await import("../src/words/de.json");
   const values = (text: string): string[] => [...text.matchAll(/\{(\w+)\}/g)].map((one) => one[1]!).sort();
   expect(Object.keys(german).sort()).toEqual(Object.keys(english).sort());
-  for (const [key, text] of Object.entries(german)) expect([key, values(text)]).toEqual([key, values((english as Record<string, string>)[key]!)]);
+  for (const [key, text] of Object.entries<string>(german)) expect([key, values(text)]).toEqual([key, values((english as Record<string, string>)[key]!)]);
 });

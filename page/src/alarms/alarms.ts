@@ -202,7 +202,7 @@ class Alarms extends View {
     const resetOff = off || (chosen.some((one) => one.is_latched && !one.is_active && one.is_acked) ? "" : t("alarms.reset_rule"));
     const button = (label: Key, key: string, why: string, did: () => void, isMain = false): TemplateResult =>
       html`<button class=${isMain ? "go" : ""} ?disabled=${why !== ""} title=${why} @click=${did}>${t(label)}${key ? html` <kbd>${key}</kbd>` : nothing}</button>`;
-    return html`<div class="bar2"><b>${t("alarms.selected", { count })}</b>
+    return html`<div class="bar2" ?data-none=${!count}><b>${t("alarms.selected", { count })}</b>
       ${tab === "active" ? html`${button("ack.do", "a", ackOff, () => this.act("ack"), true)}
         ${button("alarms.shelve", "s", off, () => this.open("shelve"))}${button("alarms.comment", "c", off, () => this.open("comment"))}
         ${button("alarms.reset", "r", resetOff, () => this.act("reset"))}${button("alarms.take_out", "", outOff, () => this.open("out"))}`

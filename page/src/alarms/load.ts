@@ -44,15 +44,19 @@ class LoadView extends View {
   }
 
   private chart(load: Load): TemplateResult {
-    const top = Math.max(12, ...load.perTen.map((one) => one.count));
+    // A phone has room for three hours at a type that can be read.
+    const isNarrow = innerWidth <= 750;
+    const shown = isNarrow ? load.perTen.slice(-18) : load.perTen;
+    const [width, every] = isNarrow ? [350, 6] : [1180, 12];
+    const top = Math.max(12, ...shown.map((one) => one.count));
     const y = (count: number): number => 144 - (128 * count) / top;
-    const step = 1090 / load.perTen.length;
-    return html`<svg viewBox="0 0 1180 168" class="ld" role="img" aria-label=${t("load.chart", { count: load.day })}>
-      ${[0, 5, 10].map((one) => svg`<path d=${`M34 ${y(one)}H1124`} class=${one === 10 ? "lm" : "gl"}></path><text x="28" y=${y(one) + 4} text-anchor="end">${one}</text>`)}
-      ${load.perTen.map((one, at) => svg`<rect x=${34 + at * step} y=${y(one.count)} width=${step * 0.75} height=${144 - y(one.count)} class=${one.count >= 10 ? "fl" : "lb"}></rect>
+    const step = (width - 90) / shown.length;
+    return html`<svg viewBox="0 0 ${width} 168" class="ld" role="img" aria-label=${t("load.chart", { count: load.day })}>
+      ${[0, 5, 10].map((one) => svg`<path d=${`M34 ${y(one)}H${width - 56}`} class=${one === 10 ? "lm" : "gl"}></path><text x="28" y=${y(one) + 4} text-anchor="end">${one}</text>`)}
+      ${shown.map((one, at) => svg`<rect x=${34 + at * step} y=${y(one.count)} width=${step * 0.75} height=${144 - y(one.count)} class=${one.count >= 10 ? "fl" : "lb"}></rect>
         ${one.count >= 10 ? svg`<text x=${34 + (at + 0.4) * step} y=${y(one.count) - 5} text-anchor="middle" class="b">${one.count}</text>` : ""}
-        ${at % 12 === 0 ? svg`<text x=${34 + at * step} y="162">${clockText(one.fromMs, station.zone).slice(0, 5)}</text>` : ""}`)}
-      <text x="1130" y=${y(10) + 4}>${t("load.flood_line")}</text></svg>`;
+        ${at % every === 0 ? svg`<text x=${34 + at * step} y="162">${clockText(one.fromMs, station.zone).slice(0, 5)}</text>` : ""}`)}
+      <text x=${width - 50} y=${y(10) + 4}>${t("load.flood_line")}</text></svg>`;
   }
 }
 

@@ -7,8 +7,9 @@ import { gapsOf, type Drawn, type Pen } from "./series";
 
 const DASHES = [[], [9, 3], [3, 2.5], [12, 3, 3, 3]];
 const FORCED = 0x00960000;
-export const LEFT_PX = 58;
-export const RIGHT_PX = 118;
+const isNarrow = matchMedia("(max-width: 750px)").matches;
+export const LEFT_PX = isNarrow ? 44 : 58;
+export const RIGHT_PX = isNarrow ? 66 : 118;
 
 export interface LaneView {
   fromMs: number;
