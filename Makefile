@@ -15,7 +15,7 @@ WORKERS ?= 3
 # What is measured and tested starts as it does for its users: with compiled modules, and the library of its Python.
 unexport PYTHONDONTWRITEBYTECODE PYTHONHOME
 
-.PHONY: help install spark demo test lint bench peers drill simulate lock clean
+.PHONY: help install spark demo test lint page bench peers drill simulate lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -45,6 +45,11 @@ lint:
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/codespell $$(git ls-files)
+
+## make page      the page in the browser: types, check, tests, bundle; ARGS=--compare: the bundle is the one that is checked in
+page:
+	@$(INSTALL) node
+	@$(BIN)/python page/make.py $(ARGS)
 
 ## make bench     every benchmark; rewrites bench/RESULTS.md
 bench:
