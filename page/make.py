@@ -34,7 +34,9 @@ def main(arguments: list[str]) -> int:
             return 1
     if not arguments:
         return 0
-    changed = subprocess.run(["git", "status", "--porcelain", *map(str, MADE)], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    changed = subprocess.run(
+        ["git", "status", "--porcelain", *map(str, MADE)], cwd=ROOT, stdout=subprocess.PIPE, check=True
+    )
     if changed.stdout:
         sys.stderr.write(f"{changed.stdout.decode()}albireo: run `make page`, and check in what it makes\n")
     return 1 if changed.stdout else 0

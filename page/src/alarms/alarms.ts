@@ -2,7 +2,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { t, type Key } from "../words/words";
-import { station } from "../wire/station";
+import { PATTERNS_MAX, station } from "../wire/station";
 import { caseKey, localOf, nodeOf } from "../wire/fold";
 import { View, type Act } from "../frame/view";
 import { here, hrefOf, note } from "../frame/route";
@@ -37,11 +37,11 @@ class Alarms extends View {
   private panel: "" | "shelve" | "comment" | "out" = "";
   private preset = 1;
   private closed: ShownCase[] = [];
+  private looked = "";
 
   override connectedCallback(): void {
     super.connectedCallback();
-    const wanted = [...station.sight.cases.values()].map((one) => one.item).slice(0, 200);
-    station.want(this, wanted);
+    this.looked = "";
     this.filter.node = here().values.get("node") ?? "";
     if (this.tab === "history") void this.askClosed();
   }
@@ -54,6 +54,7 @@ class Alarms extends View {
   protected override render(): TemplateResult {
     const cases = [...station.sight.cases.values()];
     for (const one of this.chosen) if (!station.sight.cases.has(one)) this.chosen.delete(one);
+    this.look(cases);
     const count = (shelf: string): number => cases.filter((one) => shelfOf(one) === shelf).length;
     const { tab } = this;
     return html`<div class="head"><h1>${t("page.alarms")}</h1>
@@ -62,6 +63,14 @@ class Alarms extends View {
         ${one === "active" || one === "shelved" || one === "out" ? html`<b>${count(one)}</b>` : nothing}</button>`)}</div>
       <span class="sp"></span>${tab === "load" ? nothing : this.filters()}</div>
       ${tab === "load" ? html`<view-load></view-load>` : tab === "history" ? this.history() : this.list(cases, tab)}`;
+  }
+
+  /** Looks at the items of the worst cases, so that their present values are shown. */
+  private look(cases: ShownCase[]): void {
+    const items = [...new Set(cases.sort(worseFirst).map((one) => one.item))].slice(0, PATTERNS_MAX).sort();
+    if (this.looked === items.join()) return;
+    this.looked = items.join();
+    station.want(this, items);
   }
 
   private filters(): TemplateResult {

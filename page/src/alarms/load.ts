@@ -36,7 +36,7 @@ class LoadView extends View {
       ${tile("load.old", String(load.old), t("load.old_aim"))}</div>
       <section class="card"><header><h2>${t("load.per_ten")}</h2><span class="m s">${t("load.what")}</span></header><div class="pad">${this.chart(load)}</div></section>
       <div class="two lower"><section class="card"><header><h2>${t("load.often")}</h2></header><table><thead><tr><th>${t("items.col.item")}</th><th>${t("items.col.site")}</th>
-      <th>${t("load.condition")}</th><th class="num">${t("load.times")}</th><th></th></tr></thead><tbody>${load.often.map((one) => html`<tr><td class="id">${localOf(one.item)}</td><td>${station.labelOf(nodeOf(one.item))}</td>
+      <th>${t("load.condition")}</th><th class="num">${t("load.times")}</th><td></td></tr></thead><tbody>${load.often.map((one) => html`<tr><td class="id">${localOf(one.item)}</td><td>${station.labelOf(nodeOf(one.item))}</td>
       <td>${one.condition.replace(/_/g, " ")}</td><td class="num">${one.count}</td><td class="w34"><div class="hb" .style=${`width:${(100 * one.count) / (load.often[0]?.count || 1)}%`}></div></td></tr>`)}</tbody></table></section>
       <section class="card"><header><h2>${t("load.priorities")}</h2></header><table><thead><tr><th>${t("load.priority")}</th><th class="num">${t("load.today")}</th><th class="num">${t("load.share")}</th><th class="num">${t("load.aim")}</th></tr></thead>
       <tbody>${PRIORITIES.map((one) => html`<tr><td>${mark(one, "none")} ${t(`priority.${one}` as Key)}</td><td class="num">${load.byPriority[one]}</td>

@@ -3,7 +3,6 @@ import { t, type Key } from "../words/words";
 import { localOf, type Entry } from "../wire/fold";
 import { numberText, valueText } from "../truth/format";
 import type { ShownCase } from "../wire/words";
-import { priorityOf, shelfOf } from "./order";
 
 /** `Carbon monoxide in the section is high`. */
 export function sentence(one: ShownCase): string {
@@ -14,8 +13,6 @@ export function sentence(one: ShownCase): string {
   if (local.includes("/") && !one.unit && one.condition === "hi") return what;
   return t(`condition.${one.condition}` as Key, { what });
 }
-
-export const priorityWord = (severity: number): string => t(`priority.${priorityOf(severity)}` as Key);
 
 /** `active, not acknowledged`. */
 export function stateText(one: ShownCase): string {
@@ -43,5 +40,3 @@ export function lastWord(one: ShownCase): string {
   if (!one.actor) return "";
   return one.comment ? `${one.actor}: ${one.comment}` : one.actor;
 }
-
-export const isShelved = (one: ShownCase): boolean => shelfOf(one) === "shelved";

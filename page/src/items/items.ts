@@ -17,6 +17,10 @@ const ROW_PX = 38;
 const ROW_PHONE_PX = 112;
 const AROUND = 10;
 const SORT_MS = 1_000;
+const COLUMNS = ["alarm", "item", "site", "what", "value", "unit", "scale", "past", "age", "quality", "order"];
+const NUMBERS = ["value", "age"];
+/** Columns whose heading only a screen reader needs. */
+const VEILED = ["alarm", "unit", "order"];
 
 class Items extends View {
   private text = "";
@@ -103,12 +107,12 @@ class Items extends View {
       <span class="m s" role="status">${t("items.shown", { count: listed.length, all: this.counts.all })}</span><span class="sp"></span>
       <div class="chips">${FILTERS.map((one) => html`<button aria-pressed=${this.filter === one} @click=${() => this.only({ filter: one })}>
         ${t(`items.${one}` as Key)} <b>${this.counts[one]}</b></button>`)}</div></div>
-      <section class="card it" role="table" aria-label=${t("page.items")} aria-rowcount=${listed.length}>
-        <div class="it-row it-head" role="row">${["", "item", "site", "what", "value", "", "scale", "past", "age", "quality", ""].map((one) =>
-          html`<span role="columnheader" class=${one === "value" || one === "age" ? "num" : ""}>${one ? t(`items.col.${one}` as Key) : nothing}</span>`)}</div>
+      <div class="card it" role="table" aria-label=${t("page.items")} aria-rowcount=${listed.length}>
+        <div class="it-row it-head" role="row">${COLUMNS.map((one) =>
+          html`<span role="columnheader" class=${NUMBERS.includes(one) ? "num" : ""}><span class=${VEILED.includes(one) ? "vh" : ""}>${t(`items.col.${one}` as Key)}</span></span>`)}</div>
         ${listed.length ? html`<div class="it-body" role="rowgroup" .style=${`height:${listed.length * px}px`}>
           ${repeat(shown, (one) => one.name, (one, index) => this.row(one, this.from + index, px))}</div>`
-          : html`<p class="pad">${station.sight.isKnown ? t("items.none") : t("wait.first")}</p>`}</section>
+          : html`<p class="pad">${station.sight.isKnown ? t("items.none") : t("wait.first")}</p>`}</div>
       ${station.sight.forced.size ? this.register() : nothing}`;
   }
 

@@ -93,7 +93,7 @@ class Journal extends View {
       ${kinds.map((one) => html`<option .selected=${one === this.kind}>${one}</option>`)}</select></div>
       ${this.refusal ? html`<div class="no" role="alert"><b>${this.refusal.cause}</b><p class="s">${this.refusal.remedy}</p></div>` : nothing}
       ${this.isCut ? html`<div class="no" role="status">${t("journal.cut", { count: LIMIT })}</div>` : nothing}
-      <section class="card"><header><h2>${t("alarms.what_happened")}</h2><span class="sp"></span><span class="m s">${this.isAsking ? t("ack.asking") : t("journal.newest", { count: rows.length })}</span></header>
+      <section class="card" tabindex="0" aria-label=${t("alarms.what_happened")}><header><h2>${t("alarms.what_happened")}</h2><span class="sp"></span><span class="m s">${this.isAsking ? t("ack.asking") : t("journal.newest", { count: rows.length })}</span></header>
       ${rows.length ? html`<table class="evt"><tbody>${rows.map((one) => this.row(one))}</tbody></table>` : html`<p class="pad">${this.isAsking ? t("ack.asking") : t("journal.none")}</p>`}</section>`;
   }
 

@@ -191,4 +191,3 @@ export function tiles(list: Tile[]): TemplateResult {
   })}</div>`;
 }
 
-export { notHeardSince };

@@ -104,10 +104,10 @@ class Plant extends View {
     return html`<section class="card"><header><h2>${t("plant.tree")}</h2><span class="sp"></span>${pair ? html`
       <button class="sm" ?disabled=${off !== ""} title=${off} @click=${() => this.open("switchover")}>${t("plant.switchover")}</button>
       <button class="sm" ?disabled=${off !== ""} title=${off} @click=${() => this.open("maintenance")}>${t("plant.maintenance")}</button>` : nothing}</header>
-      <div class="pad tr"><div class="nd"><h3>${station.labelOf(node)} <span class="id m">${node}${pair ? ` · ${t("plant.epoch", { epoch: pair.epoch })}` : ""}</span></h3>
+      <div class="pad tr"><div class="node"><h3>${station.labelOf(node)} <span class="id m">${node}${pair ? ` · ${t("plant.epoch", { epoch: pair.epoch })}` : ""}</span></h3>
       <div class="mbs">${pair ? this.members(pair) : html`<div class="mb lead"><b>${node}</b><span>${t("plant.lone")}</span></div>`}
       ${(pair?.voters ?? []).map((one) => this.voterPill(pair!, one))}</div></div>
-      <div class="nds">${children.map((one) => this.child(one))}</div></div></section>`;
+      <div class="sons">${children.map((one) => this.child(one))}</div></div></section>`;
   }
 
   private members(pair: PairStatus): TemplateResult {
@@ -136,14 +136,14 @@ class Plant extends View {
     const isCut = since !== undefined;
     const link = isCut ? html`<span class="tag solid">${since ? t("plant.cut", { time: timeText(since, station.zone, now) }) : t("verdict.never")}</span>`
       : html`<span class="livew s m">${row ? t("plant.live", { age: ageText(now - row.complete_to_ms, true) }) : t("truth.live")}</span>`;
-    return html`<div class="ch-nd" data-depth=${depth}><div class="lk ${isCut ? "cut" : ""}">${link}</div><div class="nd ${isCut ? "old" : ""}">
+    return html`<div class="son" data-depth=${depth}><div class="lk ${isCut ? "cut" : ""}">${link}</div><div class="node ${isCut ? "old" : ""}">
       <h3>${station.labelOf(node)} <span class="id m">${node}</span></h3><p class="s">${isCut ? t("plant.goes_on") : t("plant.items", { count: row?.items ?? "?" })}</p></div></div>`;
   }
 
   private completeTo(): TemplateResult | typeof nothing {
     if (!this.tree.length) return nothing;
     const now = station.nowMs;
-    return html`<section class="card"><header><h2>${t("plant.complete_to")}</h2><span class="m s">${t("plant.complete_what", { node: station.labelOf(station.hello!.node) })}</span></header>
+    return html`<section class="card" tabindex="0" aria-label=${t("plant.complete_to")}><header><h2>${t("plant.complete_to")}</h2><span class="m s">${t("plant.complete_what", { node: station.labelOf(station.hello!.node) })}</span></header>
       <table class="ct"><thead><tr><th>${t("plant.node")}</th><th>${t("plant.complete_to")}</th><th>${t("plant.that_was")}</th><th>${t("plant.to_come")}</th>
       <th class="num">${t("plant.lost")}</th><th class="num">${t("page.items")}</th></tr></thead><tbody>${this.tree.map((one) => html`<tr class=${staleSince(one) === null ? "" : "old"}>
       <td class="id">${one.node}</td><td><b>${timeText(one.complete_to_ms, station.zone, now)}</b></td><td>${one.complete_to_ms ? t("plant.ago", { age: ageText(now - one.complete_to_ms, true) }) : ""}</td>

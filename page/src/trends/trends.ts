@@ -256,9 +256,9 @@ class Trends extends View {
     const now = station.nowMs;
     let at = -1;
     if (atMs !== null) while (at + 1 < shown.times.length && shown.times[at + 1]! <= atMs) at += 1;
-    return html`<section class="card lg"><table><thead><tr><th></th><th>${t("trends.pen")}</th><th>${t("items.col.item")}</th><th>${t("items.col.site")}</th>
-      <th class="ds">${t("items.col.what")}</th><th class="num">${atMs ? t("trends.at", { time: timeText(atMs, station.zone, now) }) : ""}</th><th class="num">${t("trends.now")}</th>
-      <th class="num mm">${t("trends.least")}</th><th class="num mm">${t("trends.most")}</th><th class="num mm">${t("trends.mean")}</th><th>${t("trends.quality")}</th><th></th></tr></thead>
+    return html`<section class="card lg"><table><thead><tr><td></td><th>${t("trends.pen")}</th><th>${t("items.col.item")}</th><th>${t("items.col.site")}</th>
+      <th class="ds">${t("items.col.what")}</th><th class="num">${t("trends.at", { time: atMs ? timeText(atMs, station.zone, now) : "-" })}</th><th class="num">${t("trends.now")}</th>
+      <th class="num mm">${t("trends.least")}</th><th class="num mm">${t("trends.most")}</th><th class="num mm">${t("trends.mean")}</th><th>${t("trends.quality")}</th><td></td></tr></thead>
       <tbody>${this.pens.map((name) => {
         const entry = station.sight.items.get(name);
         const pen = shown.pens.get(name);

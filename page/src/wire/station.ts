@@ -1,7 +1,7 @@
 /** What the page knows, with whom it speaks, and what it asks: one for the page. */
 import { Clock } from "../truth/clock";
 import { silence, type Silence } from "../truth/silence";
-import { emptySight, fold, isNotHeard, nodeOf, type Entry, type Sight } from "./fold";
+import { emptySight, fold, isNotHeard, type Entry, type Sight } from "./fold";
 import { Link, Refused } from "./link";
 import { PAST_MS, Pasts } from "./past";
 import type { Alive, FaceWord, Hello, Person, PlantObject } from "./words";
@@ -258,4 +258,3 @@ export class Station extends EventTarget {
 }
 
 export const station = new Station();
-export const nodeOfItem = nodeOf;
