@@ -218,7 +218,7 @@ def pieces(
         try:
             reply = yield from _piece(kind, asked)
             piece = understood(kind.name, reply.result, _Piece)
-            tables.append(_table(kind.name, reply.raw))
+            tables.append(table_of(kind.name, reply.raw))
         except ClientError as error:
             if not tables:
                 raise
@@ -283,7 +283,7 @@ def _piece(kind: QuestionKind[PieceT, Any], asked: PieceT) -> Conversation[NodeR
     raise AssertionError("the last try returns or raises")
 
 
-def _table(what: str, raw: Sequence[bytes | memoryview]) -> "pa.Table":
+def table_of(what: str, raw: Sequence[bytes | memoryview]) -> "pa.Table":
     import pyarrow as pa  # A client that asks for no history does without it.
 
     try:

@@ -20,10 +20,15 @@ from albireo.client import AsyncClient, ClientError, aconnect
 from albireo.codec.questions.boot import NAVIGATION
 from albireo.codec.questions.kind import Nothing
 from albireo.face.kinds import FacePlace
+from albireo.face.web.arrivals import BoundedHttp
+from albireo.face.web.callers import Callers
 from albireo.face.web.certificate import fingerprint_of, own_certificate, secured
 from albireo.face.web.follower import PageFollower
 from albireo.face.web.logins import ADMIN, Logins
+from albireo.face.web.machines import Machines
+from albireo.face.web.metrics import Facts
 from albireo.face.web.plain import ms
+from albireo.face.web.rest import Rest
 from albireo.face.web.settings import WebSettings, url_parts
 from albireo.face.web.site import STATIC, Addresses, PageSite
 from albireo.face.web.state import PlantState
@@ -37,6 +42,8 @@ from albireo.runtime.link.sockets import Letter
 
 WORD_BYTES_MAX: Final = 64 << 10
 """Longest word of a page."""
+TAKES_NOTHING_MS: Final = 30_000
+"""Time after which the kernel ends a connection whose other end takes nothing."""
 CONNECTIONS_MAX: Final = 1_000
 LOOK_NS: Final = 5 * SECOND
 """Time between two looks at what people are led to."""
@@ -83,9 +90,12 @@ class WebActor:
         self._follower = PageFollower(self._pinned, self._state, actor.now, self._took)
         self._logins = Logins(self._pinned, self._client, actor.now, actor.wall_ns)
         self._site = PageSite(self, self._addresses, self._logins)
+        callers = Callers(self, self._addresses)
+        self._rest = Rest(self, self._state, callers)
+        machines = Machines(self, self._pinned, self._state, callers)
         config = uvicorn.Config(
-            self._site.app,
-            http="httptools",
+            machines.before(self._site.app, self._rest.routes),
+            http=BoundedHttp,
             ws="websockets-sansio",
             ws_max_size=WORD_BYTES_MAX,
             ws_per_message_deflate=False,
@@ -143,7 +153,7 @@ class WebActor:
     def alive(self, rate_hz: float) -> Alive:
         index, since_ms = self._leads
         return Alive(
-            at_ms=self._now_ms(),
+            at_ms=self.now_ms(),
             newest_ms=self._state.newest_ms,
             silent_since_ms=self._silent_since_ms,
             leads="" if index is None else self._places()[index],
@@ -152,7 +162,7 @@ class WebActor:
         )
 
     def view(self, wanted: tuple[str, ...], tick: int) -> tuple[bytes, int]:
-        return self._state.since(wanted, tick, self._now_ms()), self._state.tick
+        return self._state.since(wanted, tick, self.now_ms()), self._state.tick
 
     async def person(self, token: str) -> PagePerson | None:
         return await self._logins.person(token)
@@ -166,6 +176,17 @@ class WebActor:
     async def next_tick(self) -> None:
         await self._ticked.wait()
 
+    # What programs need.
+
+    def facts(self) -> Facts:
+        return Facts(
+            node=self._place.node,
+            place=self._places()[self._own],
+            is_heard=self._follower.is_live and not self._silent_since_ms,
+            pages=len(self._site.pages),
+            watches=len(self._rest.watches),
+        )
+
     # The work.
 
     def _took(self) -> None:
@@ -174,17 +195,17 @@ class WebActor:
         if self._follower.is_live:
             self._silent_since_ms = 0
         elif not self._silent_since_ms:
-            self._silent_since_ms = self._now_ms()
+            self._silent_since_ms = self.now_ms()
         leads = self._client.acting
         if leads != self._leads[0]:
-            self._leads = (leads, self._now_ms())
+            self._leads = (leads, self.now_ms())
 
     async def _look(self) -> None:
         """Look what people are led to, which views pages have, and whose logins go on."""
         while True:
             with contextlib.suppress(ClientError):
                 self._navigation = await self._pinned.ask_kind(NAVIGATION, Nothing())
-            self._state.keep({one.wanted for one in self._site.pages})
+            self._state.keep({one.wanted for one in self._site.pages} | {one.wanted for one in self._rest.watches})
             for page in list(self._site.pages) if self._follower.is_live else ():
                 with contextlib.suppress(ClientError):
                     await page.look()
@@ -217,13 +238,14 @@ class WebActor:
         urls = list(self._addresses.urls)
         return [*urls, *[""] * len(self._places())][: len(self._places())]
 
-    def _now_ms(self) -> int:
+    def now_ms(self) -> int:
         return ms(self._actor.wall_ns())
 
     def _listening(self, host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TAKES_NOTHING_MS)
         try:
             listener.bind((host, port))
         except OSError as error:

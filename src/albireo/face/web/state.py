@@ -6,15 +6,17 @@ The time of this is the tick: one for each time that changes are taken.
 """
 
 import fnmatch
+import heapq
+import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from albireo.client.live import Changes
 from albireo.face.web.plain import ms, shown
-from albireo.face.web.words import Shown, ShownCase, ShownItem, View
+from albireo.face.web.words import ChangesTold, Shown, ShownCase, ShownItem, View
 from albireo.model.case import ItemCase, LifecycleStatus
 from albireo.model.item import AlarmSettings, Condition, KnownItem, Reading
 
@@ -27,7 +29,9 @@ Wanted = tuple[str, ...]
 """Patterns of a view."""
 
 
-class _Row(msgspec.Struct, gc=False):
+class Row(msgspec.Struct, gc=False):
+    """An item, and its latest value: key, value, quality, time of the source in ms."""
+
     shown: ShownItem
     name: str
     value: tuple[int, Shown, int, int] | None = None
@@ -50,6 +54,8 @@ class _Seen:
         """Number of rows that were looked at."""
         self.encoded: dict[int, bytes] = {}
         """Words of this tick, by the tick that a page was told last."""
+        self.named: dict[int, bytes] = {}
+        """Likewise for programs."""
 
 
 class PlantState:
@@ -60,7 +66,7 @@ class PlantState:
         self.whole_tick = 0
         """Tick from which on pages have to be told everything anew."""
         self.newest_ms = 0
-        self._rows: list[_Row] = []
+        self._rows: list[Row] = []
         self._by_name: dict[str, int] = {}
         self._changed: deque[tuple[int, set[int]]] = deque(maxlen=TICKS_KEPT)
         self._cases: dict[tuple[str, int], _CaseRow] = {}
@@ -92,6 +98,7 @@ class PlantState:
         self._forced = self._forced if forced == self._forced[1] else (self.tick, forced)
         for seen in self._seen.values():
             seen.encoded.clear()
+            seen.named.clear()
 
     def since(self, wanted: Wanted, tick: int, at_ms: int) -> bytes:
         """The `View` for a page that was told all up to `tick`, encoded; b"": nothing has changed for it."""
@@ -101,6 +108,55 @@ class PlantState:
             is_empty = view.number == tick or not (view.is_whole or _says(view))
             seen.encoded[tick] = b"" if is_empty else msgspec.json.encode(view)
         return seen.encoded[tick]
+
+    def told_since(self, wanted: Wanted, tick: int, at_ms: int) -> bytes:
+        """As `since`, for programs: with names in the place of keys, and of the cases those of these items."""
+        seen = self._seen.setdefault(wanted, _Seen(wanted))
+        if tick not in seen.named:
+            view = self._view(seen, tick, at_ms)
+            names = {self._rows[key].name for key in seen.keys}
+            told = ChangesTold(
+                at_ms=view.at_ms,
+                is_whole=view.is_whole,
+                items=view.items,
+                values=tuple((self._rows[one[0]].name, *one[1:]) for one in view.values),
+                cases=tuple(one for one in view.cases if one.item in names),
+                stale=view.stale,
+                forced=view.forced,
+            )
+            is_empty = view.number == tick or not (view.is_whole or _says(told))
+            seen.named[tick] = b"" if is_empty else msgspec.json.encode(told)
+        return seen.named[tick]
+
+    def matching(self, pattern: str, after: str = "", limit: int = 1) -> "list[Row]":
+        """Items of which nothing is retired, by full name: the first ones behind `after` that a pattern means."""
+        meant = re.compile(fnmatch.translate(pattern)).match
+        found = (one for one in self._rows if one.name > after and not one.shown.is_retired and meant(one.name))
+        return heapq.nsmallest(limit, found, key=lambda one: one.name)
+
+    def row_of(self, name: str) -> "Row | None":
+        """An item by its full name; None: there is none."""
+        key = self._by_name.get(name)
+        return None if key is None else self._rows[key]
+
+    @property
+    def rows(self) -> "Sequence[Row]":
+        return self._rows
+
+    @property
+    def cases(self) -> list[ShownCase]:
+        """Cases, and closed ones that some page was not told yet."""
+        return [one.shown for one in self._cases.values()]
+
+    @property
+    def stale(self) -> Mapping[str, int]:
+        """Nodes that are not heard, with the time since when, in ms; 0: never."""
+        return self._stale[1]
+
+    @property
+    def forced(self) -> tuple[str, ...]:
+        """Full names of all forced items."""
+        return self._forced[1]
 
     def keep(self, wanted: Iterable[Wanted]) -> None:
         """Forget views that nobody looks at any more."""
@@ -119,7 +175,7 @@ class PlantState:
         key = self._by_name.get(name)
         if key is None:
             key = self._by_name[name] = len(self._rows)
-            self._rows.append(_Row(ShownItem(key=key, node=known.node, item=known.item), name))
+            self._rows.append(Row(ShownItem(key=key, node=known.node, item=known.item), name))
         row = self._rows[key]
         row.shown = ShownItem(key=key, node=known.node, item=known.item, is_retired=known.is_retired)
         row.item_tick = self.tick
@@ -193,7 +249,7 @@ class PlantState:
         return sorted(touched & seen.keys)
 
 
-def _says(view: View) -> bool:
+def _says(view: View | ChangesTold) -> bool:
     return bool(view.items or view.values or view.cases) or view.stale is not None or view.forced is not None
 
 

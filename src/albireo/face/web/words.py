@@ -142,6 +142,19 @@ class View(PageSpoken, frozen=True, tag="view", omit_defaults=True):
     """Full names of all forced items; None: as before."""
 
 
+class ChangesTold(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Changes, as a program that watches is told them: a `View` with names in the place of keys."""
+
+    at_ms: int
+    is_whole: bool = False
+    items: tuple[ShownItem, ...] = ()
+    values: tuple[tuple[str, Shown, int, int], ...] = ()
+    """Full name, value, quality, time of the source."""
+    cases: tuple[ShownCase, ...] = ()
+    stale: dict[str, int] | None = None
+    forced: tuple[str, ...] | None = None
+
+
 class Alive(PageSpoken, frozen=True, tag="alive"):
     """The face is there, and what it knows of its node."""
 
