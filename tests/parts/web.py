@@ -10,7 +10,7 @@ from typing import Any
 
 import websockets
 
-from albireo.client import aconnect
+from albireo.client import connect
 from albireo.face.kinds import FacePlace
 from albireo.face.web.actor import WebActor
 from albireo.face.web.settings import WebSettings
@@ -20,7 +20,7 @@ from albireo.runtime import running
 from albireo.runtime.link.lines import LineTo
 from tests.parts.core_actor import ARGUMENTS
 from tests.parts.port import free_port
-from tests.parts.waiting import PATIENCE_S, PAUSE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 
 CORE = {**ARGUMENTS, "faces": ["page"]}
 PASSWORD = "correct horse battery"
@@ -119,6 +119,11 @@ class Served:
             yield page
 
 
+def is_somebody_on_record(data: Path) -> bool:
+    with connect(data, timeout_s=PATIENCE_S) as client:
+        return bool(client.people())
+
+
 @contextlib.asynccontextmanager
 async def served(directory: Path, **settings: Any) -> AsyncIterator[Served]:
     """CORE and history of a lone node, and its page."""
@@ -128,8 +133,6 @@ async def served(directory: Path, **settings: Any) -> AsyncIterator[Served]:
     historian = Historian(HistoryArguments(node="root"))
     async with running(create(CORE), directory), running(historian, directory), running(face, directory):
         file = directory / "web" / "page.first-login"
-        async with await aconnect(directory) as client:
-            while not await client.people():
-                await asyncio.sleep(PAUSE_S)  # Nothing else tells.
-        password = file.read_text().split()[2]
+        await asyncio.to_thread(awaited, lambda: is_somebody_on_record(directory))
+        password = (await asyncio.to_thread(file.read_text)).split()[2]
         yield Served(directory, port, password)

@@ -213,9 +213,7 @@ class WebActor:
 
     async def _first_admin(self, data: Path) -> None:
         """Have somebody who can log in, and say where the password is."""
-        directory = data / "web"
-        directory.mkdir(mode=0o700, exist_ok=True)
-        file = directory / f"{self._place.name}.first-login"
+        file = data / "web" / f"{self._place.name}.first-login"
         if await self._logins.make_first_admin(file, self._urls()[self._own] or self._urls()[0]):
             self._actor.log.info("first_login", name=ADMIN, password_in=str(file))
 

@@ -42,7 +42,7 @@ ACCESS_NS: Final = SECOND
 """Time for which roles are shown as they were: what may be done is judged by the node."""
 
 
-class LoginAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PageLogin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of POST /login."""
 
     name: str
@@ -117,7 +117,7 @@ class Logins:
         self._access: list[AccessRow] = []
         self._look_at = Instant(0)
 
-    async def log_in(self, asked: LoginAsked, address: str) -> LoginGiven:
+    async def log_in(self, asked: PageLogin, address: str) -> LoginGiven:
         """Check a password, and put the login on record.
 
         Raises:
@@ -166,9 +166,7 @@ class Logins:
         """Have an admin on record if nobody is; its password for one login stands in the file, which is kept if so."""
         password = secrets.token_urlsafe(12)
         words = await asyncio.to_thread(password_words, password)
-        file.touch(mode=0o600)
-        file.chmod(0o600)
-        file.write_text(f"{url}\n{ADMIN}\n{password}\n")
+        await asyncio.to_thread(_keep_secret, file, f"{url}\n{ADMIN}\n{password}\n")
         while True:
             try:
                 told = await self._client.first_admin(words)
@@ -178,10 +176,10 @@ class Logins:
                 continue
             is_ours = told.is_made or (known is not None and known.password == words)  # Its answer may have been lost.
             if not is_ours:
-                file.unlink(missing_ok=True)
+                await asyncio.to_thread(file.unlink, missing_ok=True)
             return is_ours
 
-    async def _proven(self, asked: LoginAsked, address: str) -> Person:
+    async def _proven(self, asked: PageLogin, address: str) -> Person:
         person = await self._client.credentials(asked.name) if asked.name.isprintable() else None
         words = person.password if person is not None and person.is_enabled else ""
         async with self._hashing:
@@ -194,7 +192,7 @@ class Logins:
             raise LoginRefused(401, refusal)
         return person
 
-    async def _change(self, asked: LoginAsked) -> None:
+    async def _change(self, asked: PageLogin) -> None:
         """Take the password that the person chose."""
         if not asked.new_password or asked.new_password == asked.password:
             cause = "this password is for one login"
@@ -226,3 +224,11 @@ class Logins:
     async def _signed(self, text: str) -> str:
         self._key = self._key or await self._client.cookie_key()
         return hmac.new(self._key, text.encode(), "sha256").hexdigest()
+
+
+def _keep_secret(file: Path, text: str) -> None:
+    """Write what the user of the node alone may read."""
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    file.touch(mode=0o600)
+    file.chmod(0o600)
+    file.write_text(text)

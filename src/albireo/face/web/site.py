@@ -22,7 +22,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from albireo.client import ClientError
-from albireo.face.web.logins import LoginAsked, LoginRefused, Logins
+from albireo.face.web.logins import LoginRefused, Logins, PageLogin
 from albireo.face.web.pages import Page, PageHost
 from albireo.face.web.settings import url_parts
 from albireo.model.refusal import Refusal, RefusalCode
@@ -43,7 +43,7 @@ TOO_MANY: Final = 4029
 STRANGE: Final = 4003
 
 
-class LogoutAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PageLogout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of POST /logout."""
 
     token: str
@@ -144,10 +144,10 @@ class PageSite:
         return self._answer(file.read_bytes(), TYPES[file.suffix])
 
     async def _login(self, request: Request) -> Response:
-        return await self._posted(request, LoginAsked, lambda asked: self._logins.log_in(asked, _address(request)))
+        return await self._posted(request, PageLogin, lambda asked: self._logins.log_in(asked, _address(request)))
 
     async def _logout(self, request: Request) -> Response:
-        return await self._posted(request, LogoutAsked, lambda asked: self._logins.log_out(asked.token))
+        return await self._posted(request, PageLogout, lambda asked: self._logins.log_out(asked.token))
 
     async def _posted(
         self, request: Request, shape: type[AskedT], answer: Callable[[AskedT], Awaitable[object]]
