@@ -165,6 +165,17 @@ class DemoTree:
         told = "\n".join(self._processes.tail(name) for name in self._places())
         raise Failure(f"the nodes were not ready within {START_S:.0f} s:\n{told}", f"see {self._data}/*/{LOG}")
 
+    def page(self) -> str:
+        """Where the page of the root is, and how to log in there, for people."""
+        ends = time.monotonic() + ANSWER_S
+        while time.monotonic() < ends:
+            for directory in self.root.places.values():
+                for file in (directory / "web").glob("*.first-login"):
+                    url, name, password = file.read_text().split()
+                    return f"the page is at {url}; log in as {name} with {password}, once"
+            time.sleep(PAUSE_S)
+        return f"the page is at {self.pages[0]}"
+
     def _are_sites_heard(self) -> bool:
         rows = self.rows()
         return bool(rows) and all(one.stale_since_ns is None and one.complete_to_ns for one in rows.values())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from albireo import __version__
 from albireo.client import AsyncClient, ClientError, aconnect
@@ -93,21 +94,7 @@ class WebActor:
         callers = Callers(self, self._addresses)
         self._rest = Rest(self, self._state, callers)
         machines = Machines(self, self._pinned, self._state, callers)
-        config = uvicorn.Config(
-            machines.before(self._site.app, self._rest.routes),
-            http=BoundedHttp,
-            ws="websockets-sansio",
-            ws_max_size=WORD_BYTES_MAX,
-            ws_per_message_deflate=False,
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            limit_concurrency=CONNECTIONS_MAX,
-            timeout_graceful_shutdown=1,
-            timeout_keep_alive=30,
-        )
-        config.load()
+        config = _config(machines.before(self._site.app, self._rest.routes))
         config.ssl = context
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._server = _Server(config)
@@ -263,6 +250,25 @@ class WebActor:
             return secured(file, None)
         except (OSError, ValueError) as error:
             raise ConfigurationRefused(f"face {self._place.name}: its certificate: {error}") from error
+
+
+def _config(app: ASGIApp) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app,
+        http=BoundedHttp,
+        ws="websockets-sansio",
+        ws_max_size=WORD_BYTES_MAX,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_graceful_shutdown=1,
+        timeout_keep_alive=30,
+    )
+    config.load()
+    return config
 
 
 def _build() -> str:

@@ -25,7 +25,7 @@ from albireo.face.web.words import PagePerson
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant, WallTime
 from albireo.model.person import Person
-from albireo.model.principal import PERSON_PREFIX
+from albireo.model.principal import PERSON_PREFIX, is_person_name
 from albireo.model.refusal import Refusal, RefusalCode
 
 ADMIN: Final = "admin"
@@ -180,7 +180,7 @@ class Logins:
             return is_ours
 
     async def _proven(self, asked: PageLogin, address: str) -> Person:
-        person = await self._client.credentials(asked.name) if asked.name.isprintable() else None
+        person = await self._client.credentials(asked.name) if is_person_name(asked.name) else None
         words = person.password if person is not None and person.is_enabled else ""
         async with self._hashing:
             fits = await asyncio.to_thread(password_fits, asked.password, words)
@@ -206,7 +206,7 @@ class Logins:
     async def _program(self, token: str) -> PagePerson | None:
         """Who a program speaks for that shows a token."""
         name = token_name(token)
-        person = await self._pinned.credentials(name) if name else None
+        person = await self._pinned.credentials(name) if is_person_name(name) else None
         found = token_of(person, token, self._wall())
         if person is None or found is None:
             return None
