@@ -31,9 +31,10 @@ def not_heard_text(since_ns: int | None) -> str:
     return f"  (not heard since {time_text(since_ns)})" if since_ns else "  (not heard in this run)"
 
 
-def who_text(user: str, principal: str) -> str:
-    """The name that somebody gave, and behind it the principal that the link has proven."""
-    return f"{user} ({principal})" if principal else user
+def who_text(user: str, principal: str, speaker: str = "") -> str:
+    """The name that somebody gave, behind it the principal that the link has proven, or a person and who spoke."""
+    behind = f"{principal} by {speaker}" if speaker else principal
+    return f"{user} ({behind})" if behind else user
 
 
 def role_text(role: str = "", node: str = "") -> str:

@@ -128,7 +128,7 @@ class PeopleClient(AnyClient):
     @conversed
     def login(self, session_id: int) -> Conversation[SessionRow | None]:
         """A login that goes on; None: it is over, or the session is none."""
-        return asks(q.LOGIN, q.LoginAsked(session_id=session_id))
+        return asks(q.LOGIN, q.LoginShown(session_id=session_id))
 
     @conversed
     def ticket(self, door: str) -> Conversation[TicketGiven]:

@@ -130,6 +130,7 @@ EVENTS: Final = _schema(
     _required("action", pa.string()),
     _required("user", pa.string()),
     _required("principal", pa.string()),
+    _required("speaker", pa.string()),
     _required("subject", pa.string()),
     _required("detail", pa.string()),
     _optional("case_id", pa.int64()),
@@ -155,8 +156,8 @@ EVENTS: Final = _schema(
 """The event journal: one row per record, sorted by sequence.
 
 `kind` is `case` (action = cause of the transition; the case as it stands after it), `audit` (action, user, principal,
-subject, detail of the entry) or `control` (`epoch_granted`, `node_stopped`). The columns from case_id to value_str are
-null but for cases. `detail` of a case is the operator's comment, or the node's message where it became active."""
+speaker, subject, detail of the entry) or `control` (`epoch_granted`, `node_stopped`). The columns from case_id to
+value_str are null but for cases. `detail` of a case is the operator's comment, or the node's message where it became active."""
 
 ITEMS: Final = _schema(
     _required("item_id", pa.int64()),

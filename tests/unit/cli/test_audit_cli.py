@@ -24,7 +24,13 @@ pytestmark = [pytest.mark.slow]
 
 
 def node_with(
-    data: Path, users: list[str], stored: int | None = None, epoch: int = 1, shared: int = 0, principal: str = ""
+    data: Path,
+    users: list[str],
+    stored: int | None = None,
+    epoch: int = 1,
+    shared: int = 0,
+    principal: str = "",
+    speaker: str = "",
 ) -> None:
     """Files of a node that was stopped: log, snapshot, and the first `stored` records in its history.
 
@@ -36,7 +42,7 @@ def node_with(
         if epoch > 1 and number == shared + 1:
             log.grant(EpochEntry(epoch, number, epoch))
         at_ns = DAY_ZERO + number
-        audited = Audited(at_ns=at_ns, user=user, action="ack", subject="root:co", principal=principal)
+        audited = Audited(at_ns=at_ns, user=user, action="ack", subject="root:co", principal=principal, speaker=speaker)
         body = encode_records(0, 0, [audited])
         entry = Entry(Stream.AUDIT, Kind.RECORDS, 1, body, body_crc(body))
         log.append([entry], elapsed_ms=1, node_ns=DAY_ZERO + number * SECOND)
@@ -83,6 +89,16 @@ def test_the_principal_stands_beside_the_user_that_was_claimed(tmp_path: Path) -
     assert (row["user"], row["principal"]) == ("boss", "mes-1")
     node_with(tmp_path / "b", ["boss"])
     assert "principal" not in exported(tmp_path / "b").read_text()
+
+
+def test_the_speaker_stands_beside_the_person(tmp_path: Path) -> None:
+    data = tmp_path / "a"
+    node_with(data, ["anna"], principal="person:anna", speaker="local:0")
+    line = json.loads(exported(data).read_text().splitlines()[1])
+    assert (line["entry"]["principal"], line["entry"]["speaker"]) == ("person:anna", "local:0")
+    assert asked("verify", data.with_suffix(".jsonl")).exit_code == 0
+    shown = ["--from", "2000-01-01", "--to", "2100-01-01", "--data", str(data)]
+    assert "anna (person:anna by local:0)" in CliRunner().invoke(events, shown).stdout
 
 
 def test_an_export_is_whole_and_ends_with_the_head_of_the_node(tmp_path: Path) -> None:

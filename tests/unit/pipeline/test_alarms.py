@@ -28,7 +28,7 @@ def event(at_s: float, case_id: int, *, item_id: int = 1, condition: str = "hi",
     at_ns = DAY0 + int(at_s * SECOND)
     plain: Row = dict.fromkeys(stored.EVENTS.names)
     plain |= {"at_ns": at_ns, "kind": "case", "action": "", "user": "", "detail": "", "case_id": case_id}
-    plain |= {"principal": "", "subject": ""}
+    plain |= {"principal": "", "speaker": "", "subject": ""}
     plain |= {"item_id": item_id, "condition": condition, "severity": 500, "lifecycle_status": "updated"}
     plain |= {"is_active": True, "is_acked": False, "is_latched": False, "shelving": "unshelved", "activations": 1}
     plain |= {"is_suppressed": False, "is_out_of_service": False, "is_chattering": False, "raised_ns": at_ns}

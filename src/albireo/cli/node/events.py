@@ -107,7 +107,13 @@ def _told(rows: _Rows, names: Mapping[int, str]) -> _Rows:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return moment_text(row["at_ns"]), row["kind"], _what(row), who_text(row["user"], row["principal"]), _detail(row)
+    return (
+        moment_text(row["at_ns"]),
+        row["kind"],
+        _what(row),
+        who_text(row["user"], row["principal"], row["speaker"]),
+        _detail(row),
+    )
 
 
 def _what(row: dict[str, Any]) -> str:

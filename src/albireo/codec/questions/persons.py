@@ -68,7 +68,7 @@ class LoginBegin(PersonAsked, frozen=True, kw_only=True):
     for_s: Annotated[int, Meta(ge=1, le=LOGIN_S_MAX)] = LOGIN_S
 
 
-class LoginAsked(Asked, frozen=True, kw_only=True):
+class LoginShown(Asked, frozen=True, kw_only=True):
     """Arguments of `login`."""
 
     session_id: Count
@@ -172,8 +172,8 @@ LOGIN_BEGIN: Final[QuestionKind[LoginBegin, SessionRow]] = _changing(
     "the session, once committed; `session_end` ends it",
     is_for_persons=False,
 )
-LOGIN: Final[QuestionKind[LoginAsked, SessionRow | None]] = _reading(
-    "login", LoginAsked, SessionRow | None, "by a face: whether a login goes on", "its session; null: it is over"
+LOGIN: Final[QuestionKind[LoginShown, SessionRow | None]] = _reading(
+    "login", LoginShown, SessionRow | None, "by a face: whether a login goes on", "its session; null: it is over"
 )
 
 KINDS: Final = (PEOPLE, CREDENTIALS, PERSON_SET, PERSON_FIRST, COOKIE_KEY, LOGIN_BEGIN, LOGIN)

@@ -149,7 +149,7 @@ class PersonAnswers:
         row = session_row(begun, self._root.config.node)
         self._root.after(turn.end, question.sender, answer_to(question.request_id, row), turn)
 
-    def _login(self, question: Question, asked: questions.LoginAsked, turn: Turn) -> None:
+    def _login(self, question: Question, asked: questions.LoginShown, turn: Turn) -> None:
         found = self._root.folds.of(SessionFold).find(asked.session_id)
         goes_on = found is not None and found.until_ms and self._root.sessions.goes_on(asked.session_id)
         turn.answer(question, session_row(found, self._root.config.node) if found is not None and goes_on else None)

@@ -56,6 +56,7 @@ def event(header: FrameHeader, index: int, *, kind: str, action: str, **more: ob
         "action": action,
         "user": "",
         "principal": "",
+        "speaker": "",
         "subject": "",
         "detail": "",
     }
@@ -69,6 +70,7 @@ def act_row(header: FrameHeader, index: int, record: Audited | EpochGranted | No
                 "at_ns": at_ns,
                 "user": user,
                 "principal": record.principal,
+                "speaker": record.speaker,
                 "subject": subject,
                 "detail": detail,
             }

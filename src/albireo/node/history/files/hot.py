@@ -274,7 +274,7 @@ class HotTail:
     def fork(self, position: Position) -> None:
         """Record that the log went another way after `position`, and take later records from there."""
         detail = f"records after {position} up to {self.position} are here, and no longer in the log"
-        told = dict.fromkeys(("user", "principal", "subject"), "")
+        told = dict.fromkeys(("user", "principal", "speaker", "subject"), "")
         row: Row = {"at_ns": self.complete_to_ns, "kind": "control", "action": "log_forked", **told}
         place: Row = {"detail": detail, "node_ns": self.complete_to_ns, "epoch": self.position.epoch}
         fork = position.sequence
