@@ -11,6 +11,7 @@ import msgspec
 from albireo.face.web.words import FaceWord, PageWord
 
 HEAD = "// Made by page/schema.py from albireo.face.web.words: change them there.\n"
+LINE_MAX = 120
 SIMPLE = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
@@ -47,10 +48,13 @@ def interface(name: str, schema: dict[str, Any], is_whole: bool) -> str:
     if "properties" not in schema:
         return f"export type {name} = {type_text(schema)};\n"
     required = set(schema["properties"]) if is_whole else set(schema.get("required", ()))
-    lines = [
-        f"  {field}{'' if field in required else '?'}: {type_text(one)};" for field, one in schema["properties"].items()
+    fields = [
+        f"{field}{'' if field in required else '?'}: {type_text(one)};" for field, one in schema["properties"].items()
     ]
-    return "\n".join([f"export interface {name} {{", *lines, "}\n"])
+    short = f"export interface {name} {{ {' '.join(fields)} }}\n"
+    if len(short) <= LINE_MAX:
+        return short
+    return "\n".join([f"export interface {name} {{", *(f"  {one}" for one in fields), "}\n"])
 
 
 def main() -> None:
@@ -62,8 +66,8 @@ def main() -> None:
         struct = known.get(name)
         is_whole = name in names and struct is not None and not struct.__struct_config__.omit_defaults
         parts.append(interface(name, schema, is_whole))
-    parts.append(f"export type PageWord = {type_text(said[0])};\n\nexport type FaceWord = {type_text(heard[0])};\n")
-    sys.stdout.write("\n".join(parts))
+    parts.append(f"export type PageWord = {type_text(said[0])};\nexport type FaceWord = {type_text(heard[0])};\n")
+    sys.stdout.write("".join(parts))
 
 
 if __name__ == "__main__":

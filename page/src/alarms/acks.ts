@@ -4,6 +4,7 @@ import { station } from "../wire/station";
 import { caseKey, nodeOf } from "../wire/fold";
 import { Refused } from "../wire/link";
 import type { ShownCase } from "../wire/words";
+import { offFor } from "../truth/off";
 import { asks } from "./order";
 
 class Acks {
@@ -21,14 +22,7 @@ class Acks {
 
   /** Why none of these may be acted on by whoever is here; empty: they may. */
   reasonAgainst(cases: ShownCase[], role = "operate"): string {
-    if (station.silence.ms) return t("off.silence");
-    for (const one of cases) {
-      const node = nodeOf(one.item);
-      if (station.isNotHeard(node)) return t("off.unheard", { node });
-      if (!station.person) return t("off.nobody");
-      if (!station.may(role, node)) return t("off.role", { role, node, have: station.roleAt(node) });
-    }
-    return "";
+    return cases.map((one) => offFor(role, nodeOf(one.item))).find((one) => one) ?? "";
   }
 
   async ack(cases: ShownCase[], comment = ""): Promise<void> {

@@ -20,6 +20,8 @@ const TABS = ["active", "shelved", "out", "history", "load"] as const;
 type Tab = (typeof TABS)[number];
 type Column = "worst" | "since" | "site" | "what";
 const ROWS_MAX = 500;
+/** From so many on, the list is drawn once a second. */
+const MANY = 50;
 const PRESETS: [Key, number | null][] = [
   ["shelve.15min", 900], ["shelve.30min", 1_800], ["shelve.1h", 3_600], ["shelve.4h", 14_400], ["shelve.8h", 28_800],
   ["shelve.12h", 43_200], ["shelve.until_gone", null],
@@ -55,6 +57,7 @@ class Alarms extends View {
     const cases = [...station.sight.cases.values()];
     for (const one of this.chosen) if (!station.sight.cases.has(one)) this.chosen.delete(one);
     this.look(cases);
+    this.paceMs = cases.length > MANY ? 1_000 : 200;
     const count = (shelf: string): number => cases.filter((one) => shelfOf(one) === shelf).length;
     const { tab } = this;
     return html`<div class="head"><h1>${t("page.alarms")}</h1>

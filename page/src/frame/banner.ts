@@ -41,7 +41,7 @@ export function banner(isOff: boolean): TemplateResult {
   const first = inBanner();
   const isAsking = first !== null && asks(first);
   return html`<section class="banner" aria-label=${t("banner.label")}>
-    <div class="what" role="status">${first ? told(first, now) : html`<span class="m">${none(now)}</span>`}</div>
+    <div class="what">${first ? told(first, now) : html`<span class="m">${none(now)}</span>`}</div>
     <div class="counts" role="group" aria-label=${t("banner.counts")}>
       ${PRIORITIES.map((one) => {
         const { [one]: unacked } = counts.unacked;

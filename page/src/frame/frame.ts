@@ -5,6 +5,7 @@ import { rich, t, type Key } from "../words/words";
 import { station } from "../wire/station";
 import { Keys, type Deed, type Place } from "../keys/keys";
 import { ageText, clockText, dayText, zoneName } from "../truth/format";
+import { announcer } from "./announcer";
 import { acknowledgeBanner, banner, horn } from "./banner";
 import { go, here, hrefOf, type Route } from "./route";
 import { change, isWall, settings } from "./settings";
@@ -67,7 +68,7 @@ class Frame extends View {
     document.title = `${t(`page.${this.route.view}` as Key)} · Albireo`;
     return html`${this.notices(silence.ms, silence.isOfCore)}${this.truth()}${banner(isSilent)}
       ${isWall ? nothing : this.navigation()}
-      <main id="main" tabindex="-1">${keyed(this.visit, this.shown())}</main>${help()}`;
+      <main id="main" tabindex="-1">${keyed(this.visit, this.shown())}</main>${help()}${announcer()}`;
   }
 
   private shown(): TemplateResult {

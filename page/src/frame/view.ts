@@ -6,8 +6,21 @@ import type { Deed } from "../keys/keys";
 export type Act = Extract<Deed, { kind: "act" }>["name"];
 
 export abstract class View extends LitElement {
-  private readonly due = (): void => this.requestUpdate();
+  /** Least time between two drawings for the sake of what is heard; what a person does is drawn at once. */
+  protected paceMs = 100;
+  private drawnMono = 0;
+  private waits = 0;
   private timer = 0;
+
+  private readonly due = (): void => {
+    if (this.waits) return;
+    const left = this.paceMs - (performance.now() - this.drawnMono);
+    this.waits = window.setTimeout(() => {
+      this.waits = 0;
+      this.drawnMono = performance.now();
+      this.requestUpdate();
+    }, Math.max(0, left));
+  };
 
   protected override createRenderRoot(): this {
     return this;
@@ -23,6 +36,8 @@ export abstract class View extends LitElement {
     super.disconnectedCallback();
     station.removeEventListener("changed", this.due);
     window.clearInterval(this.timer);
+    window.clearTimeout(this.waits);
+    this.waits = 0;
     station.want(this, null);
   }
 

@@ -6,6 +6,7 @@ import { localOf, type Entry } from "../wire/fold";
 import { View, type Act } from "../frame/view";
 import { hrefOf } from "../frame/route";
 import { bar, caseMark, quality, spark, troubleOf } from "../marks/marks";
+import { offFor, refused } from "../truth/off";
 import { ageText, exactText, timeText, valueText } from "../truth/format";
 import { sentence, stateText } from "../alarms/sentence";
 import { actives } from "../alarms/lookup";
@@ -103,14 +104,11 @@ class Item extends View {
 
   private forced(entry: Entry): TemplateResult | typeof nothing {
     const isForced = station.sight.forced.has(entry.name);
-    const off = station.silence.ms ? t("off.silence") : station.isNotHeard(entry.node) ? t("off.unheard", { node: entry.node })
-      : !station.person ? t("off.nobody") : station.may("operate", entry.node) ? ""
-      : t("off.role", { role: "operate", node: entry.node, have: station.roleAt(entry.node) });
-    const refused = this.refusal ? html`<div class="no" role="alert"><b>${this.refusal.cause}</b><p class="s">${this.refusal.remedy}</p></div>` : nothing;
+    const off = offFor("operate", entry.node);
     if (isForced) {
       const { force } = this;
       const now = station.nowMs;
-      return html`<section class="card"><header><h2>${t("quality.forced")}</h2></header><div class="pad grid">${refused}
+      return html`<section class="card"><header><h2>${t("quality.forced")}</h2></header><div class="pad grid">${refused(this.refusal)}
         ${force ? html`<p>${t("force.to", { value: `${valueText(force.value, 1)} ${force.unit}`, measured: `${valueText(force.measured.value, Math.max(1, entry.places))} ${force.unit}` })}</p>
         <p>${force.user}${force.reason ? `: ${force.reason}` : ""} · ${t("force.ends", { time: timeText(force.since_ms, station.zone, now), age: ageText(force.left_ms - (now - this.askedMs)) })}</p>` : nothing}
         <div class="row"><button ?disabled=${off !== ""} title=${off} @click=${() => this.did("release", { item: entry.name })}>${t("force.end")}</button></div></div></section>`;
@@ -120,7 +118,7 @@ class Item extends View {
         <a class="btn sm" href=${hrefOf("trends", { pens: entry.name })}>${t("page.trends")}</a></div>`;
     }
     const type = entry.item.value_type;
-    return html`<section class="card"><header><h2>${t("force.begin")}</h2></header><form class="pad grid" @submit=${this.submitted}>${refused}<p class="s">${t("force.what")}</p>
+    return html`<section class="card"><header><h2>${t("force.begin")}</h2></header><form class="pad grid" @submit=${this.submitted}>${refused(this.refusal)}<p class="s">${t("force.what")}</p>
       <div><label for="fv">${t("order.value")} <span class="m plain">${entry.item.unit}</span></label>${type === 3
         ? html`<select id="fv" name="value"><option>false</option><option>true</option></select>`
         : html`<input id="fv" name="value" required type=${type === 4 ? "text" : "number"} step=${type === 2 ? "1" : "any"} autocomplete="off">`}</div>

@@ -4,6 +4,7 @@ import { rich, t, type Key } from "../words/words";
 import { station } from "../wire/station";
 import type { Entry, Shown } from "../wire/fold";
 import { View, type Act } from "../frame/view";
+import { offFor, refused } from "../truth/off";
 import { ageText, exactText, valueText } from "../truth/format";
 import { orders, outcomeOf, PROMISES, SELECT_S, type Order } from "./orders";
 
@@ -26,15 +27,7 @@ class OrderPanel extends View {
 
   /** Why nobody here can order it now; empty: it can be ordered. */
   private get off(): string {
-    const { entry } = this;
-    if (!entry) return t("wait.first");
-    if (station.silence.ms) return t("off.silence");
-    if (station.isNotHeard(entry.node)) return t("off.unheard", { node: entry.node });
-    if (!station.person) return t("off.nobody");
-    if (!station.may("operate", entry.node)) {
-      return t("off.role", { role: "operate", node: entry.node, have: station.roleAt(entry.node) });
-    }
-    return "";
+    return this.entry ? offFor("operate", this.entry.node) : t("wait.first");
   }
 
   /** What a person would order next: a switch the other way, anything else as it is. */
@@ -82,18 +75,13 @@ class OrderPanel extends View {
       <i aria-hidden="true">→</i><div class="new"><span class="m s">${t(label)}</span><b>${valueText(this.proposal, places)}</b><span>${unit}</span></div></div>`;
   }
 
-  private refused(order: Order): TemplateResult | typeof nothing {
-    const { refusal } = order;
-    return refusal ? html`<div class="no" role="alert"><b>${refusal.cause}</b><p>${refusal.remedy}</p></div>` : nothing;
-  }
-
   private idle(entry: Entry, order: Order): TemplateResult {
     const { off } = this;
     const isAsking = order.phase === "selecting";
     const main = this.isSelected ? html`<button class="go" ?disabled=${off !== "" || isAsking} @click=${this.begin}>
         ${t(isAsking ? "ack.asking" : "order.select")} <kbd>w</kbd></button>`
       : html`<button class="go" ?disabled=${off !== ""} @click=${this.begin}>${t("order.begin")} <kbd>w</kbd></button>`;
-    return html`<div class="pad ob">${this.steps(0)}${off ? html`<div class="no"><b>${off}</b></div>` : this.refused(order)}
+    return html`<div class="pad ob">${this.steps(0)}${off ? html`<div class="no"><b>${off}</b></div>` : refused(order.refusal)}
       <p>${t(this.isSelected ? "order.select_first" : "order.direct")}</p>${this.change(entry, order, "order.could_be")}
       ${this.isSelected ? html`<p class="m s">${t("order.select_ends", { seconds: SELECT_S })}</p>` : nothing}</div>
       <footer>${main}<span class="m s">${t("order.nothing_yet")}</span></footer>`;

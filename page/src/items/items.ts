@@ -8,6 +8,7 @@ import { View, type Act } from "../frame/view";
 import { go, here, hrefOf, note } from "../frame/route";
 import { bar, caseMark, quality, spark, troubleOf } from "../marks/marks";
 import { actives } from "../alarms/lookup";
+import { offFor } from "../truth/off";
 import { ageText, timeText, valueText } from "../truth/format";
 import { FILTERS, belongs, byName, finder, type ItemFilter, type ItemState } from "./find";
 import { refreshMs, type ForcedRow } from "./forced";
@@ -140,7 +141,7 @@ class Items extends View {
 
   private write(one: Entry): TemplateResult | typeof nothing {
     if (!one.item.is_writable) return nothing;
-    const off = station.silence.ms ? t("off.silence") : station.isNotHeard(one.node) ? t("off.unheard", { node: one.node }) : "";
+    const off = offFor("operate", one.node);
     return off ? html`<button class="sm" disabled title=${off}>${t("items.write")}</button>`
       : html`<a class="btn sm" href=${hrefOf("item", { name: one.name })}>${t("items.write")}</a>`;
   }

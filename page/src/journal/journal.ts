@@ -5,6 +5,7 @@ import { station } from "../wire/station";
 import { View } from "../frame/view";
 import { here, note } from "../frame/route";
 import { mark } from "../marks/marks";
+import { refused } from "../truth/off";
 import { exactText, numberText } from "../truth/format";
 import { priorityOf } from "../alarms/order";
 import { refusalOf } from "../item/orders";
@@ -91,7 +92,7 @@ class Journal extends View {
       ${station.nodes.map((one) => html`<option value=${one === station.hello?.node ? "" : one} .selected=${one === this.node}>${station.labelOf(one)}</option>`)}</select>
       <select aria-label=${t("journal.kind")} @change=${(event: Event) => this.again({ kind: (event.target as HTMLSelectElement).value })}><option value="">${t("journal.all")}</option>
       ${kinds.map((one) => html`<option .selected=${one === this.kind}>${one}</option>`)}</select></div>
-      ${this.refusal ? html`<div class="no" role="alert"><b>${this.refusal.cause}</b><p class="s">${this.refusal.remedy}</p></div>` : nothing}
+      ${refused(this.refusal)}
       ${this.isCut ? html`<div class="no" role="status">${t("journal.cut", { count: LIMIT })}</div>` : nothing}
       <section class="card" tabindex="0" aria-label=${t("alarms.what_happened")}><header><h2>${t("alarms.what_happened")}</h2><span class="sp"></span><span class="m s">${this.isAsking ? t("ack.asking") : t("journal.newest", { count: rows.length })}</span></header>
       ${rows.length ? html`<table class="evt"><tbody>${rows.map((one) => this.row(one))}</tbody></table>` : html`<p class="pad">${this.isAsking ? t("ack.asking") : t("journal.none")}</p>`}</section>`;

@@ -5,6 +5,7 @@ import { station } from "../wire/station";
 import { Refused } from "../wire/link";
 import { View } from "../frame/view";
 import { go } from "../frame/route";
+import { refused } from "../truth/off";
 import { PRIORITIES, count } from "../alarms/order";
 import { mark } from "../marks/marks";
 import type { Refusal } from "../wire/words";
@@ -25,8 +26,7 @@ class Login extends View {
       <h1>Albireo</h1>
       <p>${hello ? station.labelOf(hello.node) : ""} <span class="id m">${hello?.node}</span></p>
       ${alive?.leads ? html`<p class="s m">${t("login.leads", { member: alive.leads })}</p>` : nothing}
-      ${this.refusal ? html`<div class="no" role="alert"><b>${this.refusal.cause}</b>
-        <p class="s">${this.refusal.remedy}</p></div>` : nothing}
+      ${refused(this.refusal)}
       <div><label for="name">${t("login.name")}</label><input id="name" name="name" autocomplete="username" required></div>
       <div><label for="password">${t("login.password")}</label>
         <input id="password" name="password" type="password" autocomplete="current-password" required></div>

@@ -3,6 +3,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { t } from "../words/words";
 import { station } from "../wire/station";
 import { View, type Act } from "../frame/view";
+import { offFor, refused } from "../truth/off";
 import { ageText, timeText } from "../truth/format";
 import { refusalOf } from "../item/orders";
 import type { Refusal } from "../wire/words";
@@ -55,7 +56,7 @@ class People extends View {
     const { person } = station;
     const now = station.nowMs;
     return html`<div class="head"><h1>${t("page.people")}</h1></div><div class="grid">
-      ${this.refusal ? html`<div class="no" role="alert"><b>${this.refusal.cause}</b><p class="s">${this.refusal.remedy}</p></div>` : nothing}
+      ${refused(this.refusal)}
       <section class="card"><header><h2>${t("people.you")}</h2></header><div class="pad grid">${person ? html`<p><b>${person.name}</b></p>
         <ul class="eff">${Object.entries(person.roles).map(([node, role]) => html`<li>${t("people.role", { role, node: node || t("people.everywhere") })}</li>`)}</ul>
         <div class="row"><button @click=${() => station.logout()}>${t("people.logout")}</button></div>`
@@ -71,8 +72,7 @@ class People extends View {
   }
 
   private button(one: SessionRow): TemplateResult {
-    const off = station.silence.ms ? t("off.silence") : station.isNotHeard(one.node) ? t("off.unheard", { node: one.node })
-      : station.may("admin", one.node) ? "" : t("off.role", { role: "admin", node: one.node, have: station.roleAt(one.node) });
+    const off = offFor("admin", one.node);
     return html`<button class="sm" ?disabled=${off !== ""} title=${off} @click=${() => { this.ending = one; this.requestUpdate(); }}>${t("people.end")}</button>`;
   }
 

@@ -5,6 +5,7 @@ import { station } from "../wire/station";
 import { nodeOf, localOf } from "../wire/fold";
 import { View, type Act } from "../frame/view";
 import { tag } from "../marks/marks";
+import { offFor, refused } from "../truth/off";
 import { ageText, timeText, numberText } from "../truth/format";
 import { shelfOf } from "../alarms/order";
 import { sentence } from "../alarms/sentence";
@@ -100,7 +101,7 @@ class Plant extends View {
   private treeCard(status: NodeStatus): TemplateResult {
     const { pair, node } = status;
     const children = station.nodes.filter((one) => one !== node);
-    const off = this.offFor("engineer", node);
+    const off = offFor("engineer", node);
     return html`<section class="card"><header><h2>${t("plant.tree")}</h2><span class="sp"></span>${pair ? html`
       <button class="sm" ?disabled=${off !== ""} title=${off} @click=${() => this.open("switchover")}>${t("plant.switchover")}</button>
       <button class="sm" ?disabled=${off !== ""} title=${off} @click=${() => this.open("maintenance")}>${t("plant.maintenance")}</button>` : nothing}</header>
@@ -190,12 +191,6 @@ class Plant extends View {
       </tbody></table></section>`;
   }
 
-  private offFor(role: string, node: string): string {
-    if (station.silence.ms) return t("off.silence");
-    if (!station.person) return t("off.nobody");
-    return station.may(role, node) ? "" : t("off.role", { role, node, have: station.roleAt(node) });
-  }
-
   private open(panel: "" | "switchover" | "maintenance"): void {
     this.panel = this.panel === panel ? "" : panel;
     this.refusal = null;
@@ -210,11 +205,11 @@ class Plant extends View {
     const isOn = pair.maintenance_since_ms > 0;
     const answers = Object.values(pair.voters_seen).filter((one) => (one.answered_ms ?? Infinity) <= 3_000).length;
     const isReady = pair.set.includes(pair.other.place);
-    const off = this.offFor("engineer", node) || (isSwitch && !isReady ? t("switch.not_ready", { other: pair.other.place }) : "");
+    const off = offFor("engineer", node) || (isSwitch && !isReady ? t("switch.not_ready", { other: pair.other.place }) : "");
     const short = (place: string): string => place.replace(/^.*\[(.*)\]$/, "$1");
     return html`<form class="card so" role="dialog" aria-label=${t(isSwitch ? "plant.switchover" : "plant.maintenance")} @submit=${this.submitted}><header>
       <h2>${t(isSwitch ? "switch.title" : isOn ? "maintenance.end" : "maintenance.title", { node })}</h2></header><div class="pad ob">
-      ${this.refusal ? html`<div class="no" role="alert"><b>${this.refusal.cause}</b><p class="s">${this.refusal.remedy}</p></div>` : nothing}
+      ${refused(this.refusal)}
       ${isSwitch ? html`<div class="chg"><div><span class="m s">${t("switch.now")}</span><b>${short(pair.place)}</b></div><i aria-hidden="true">→</i>
         <div class="new"><span class="m s">${t("switch.then")}</span><b>${short(pair.other.place)}</b></div></div>
         <ul class="ck"><li>${rich(isReady ? "switch.ready" : "switch.not_ready", { other: html`<b>${pair.other.place}</b>` })}</li>

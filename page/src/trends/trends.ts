@@ -37,7 +37,7 @@ class Trends extends View {
   private isAdding = false;
   private lanes = new Map<string, { lane: Lane; host: HTMLElement }>();
   private shown: Drawn = { times: [], pens: new Map(), completeMs: 0, hasBand: false };
-  private drawnMono = 0;
+  private redrawnMono = 0;
   private timesOpen = false;
 
   override connectedCallback(): void {
@@ -99,7 +99,7 @@ class Trends extends View {
       this.answer = null;
     }
     this.isAsking = false;
-    this.drawnMono = 0;
+    this.redrawnMono = 0;
     this.requestUpdate();
   }
 
@@ -109,9 +109,9 @@ class Trends extends View {
     const { zone } = station;
     const { fromMs, toMs } = this;
     const mono = performance.now();
-    if (mono - this.drawnMono > REDRAW_MS || !this.shown.times.length) {
+    if (mono - this.redrawnMono > REDRAW_MS || !this.shown.times.length) {
       this.shown = drawn(this.pens, this.answer, (name) => station.pasts.of(name), fromMs, toMs);
-      this.drawnMono = mono;
+      this.redrawnMono = mono;
     }
     const units = this.units();
     const range = this.spanS < 86_400 ? `${timeText(fromMs, zone, now)} … ${timeText(toMs, zone, now)}`
@@ -195,7 +195,7 @@ class Trends extends View {
   private ranged(spanS: number, endMs: number | null): void {
     this.spanS = Math.max(10, spanS);
     this.endMs = endMs === null || endMs > station.nowMs - 1_000 ? null : endMs;
-    this.drawnMono = 0;
+    this.redrawnMono = 0;
     this.keep();
     this.requestUpdate();
   }
@@ -288,7 +288,7 @@ class Trends extends View {
   }
 
   private pensChanged(): void {
-    this.drawnMono = 0;
+    this.redrawnMono = 0;
     this.looked();
     this.keep();
     this.requestUpdate();

@@ -1,5 +1,4 @@
 // Made by page/schema.py from albireo.face.web.words: change them there.
-
 export interface AlarmSettings {
   hi_hi?: number | null;
   hi?: number | null;
@@ -17,7 +16,6 @@ export interface AlarmSettings {
   is_latched?: boolean;
   suppressed_by?: string;
 }
-
 export interface Alive {
   kind: "alive";
   at_ms: number;
@@ -27,11 +25,8 @@ export interface Alive {
   leads_since_ms: number;
   rate_hz: number;
 }
-
 export type Condition = "device_lost" | "frozen" | "hi" | "hi_hi" | "lo" | "lo_lo" | "off_normal" | "rate" | "stale";
-
 export type Control = "direct" | "select";
-
 export interface DataItem {
   name: string;
   value_type: ValueType;
@@ -46,7 +41,6 @@ export interface DataItem {
   alarm?: AlarmSettings | null;
   was?: string;
 }
-
 export interface Hello {
   kind: "hello";
   node: string;
@@ -60,9 +54,7 @@ export interface Hello {
   groups: PlantGroup[];
   qualities: Record<string, string>;
 }
-
 export type LifecycleStatus = "closed" | "new" | "updated";
-
 export interface PageAnswered {
   kind: "answered";
   id: number;
@@ -70,57 +62,15 @@ export interface PageAnswered {
   refusal: Refusal | null;
   is_unknown: boolean;
 }
-
-export interface PageAsked {
-  kind: "asked";
-  id: number;
-  method: string;
-  arguments?: Record<string, unknown>;
-}
-
-export interface PageBegin {
-  kind: "begin";
-  token?: string;
-  patterns?: string[];
-}
-
-export interface PageLook {
-  kind: "look";
-  patterns: string[];
-}
-
-export interface PageMember {
-  place: string;
-  url: string;
-}
-
-export interface Person {
-  name: string;
-  roles: Record<string, string>;
-}
-
-export interface PlantGroup {
-  label: string;
-  description: string;
-  members: string[];
-}
-
-export interface PlantObject {
-  node: string;
-  name: string;
-  label: string;
-  description: string;
-  items: string[];
-}
-
-export interface Refusal {
-  code: string;
-  cause: string;
-  remedy: string;
-}
-
+export interface PageAsked { kind: "asked"; id: number; method: string; arguments?: Record<string, unknown>; }
+export interface PageBegin { kind: "begin"; token?: string; patterns?: string[]; }
+export interface PageLook { kind: "look"; patterns: string[]; }
+export interface PageMember { place: string; url: string; }
+export interface Person { name: string; roles: Record<string, string>; }
+export interface PlantGroup { label: string; description: string; members: string[]; }
+export interface PlantObject { node: string; name: string; label: string; description: string; items: string[]; }
+export interface Refusal { code: string; cause: string; remedy: string; }
 export type Shelving = "one_shot" | "timed" | "unshelved";
-
 export interface ShownCase {
   case_id: number;
   item_id: number;
@@ -152,16 +102,8 @@ export interface ShownCase {
   unit: string;
   limit: number | null;
 }
-
-export interface ShownItem {
-  key: number;
-  node: string;
-  item: DataItem;
-  is_retired?: boolean;
-}
-
+export interface ShownItem { key: number; node: string; item: DataItem; is_retired?: boolean; }
 export type ValueType = 1 | 2 | 3 | 4;
-
 export interface View {
   kind: "view";
   number: number;
@@ -173,7 +115,5 @@ export interface View {
   stale?: Record<string, number> | null;
   forced?: string[] | null;
 }
-
 export type PageWord = PageBegin | PageLook | PageAsked;
-
 export type FaceWord = Hello | View | Alive | PageAnswered;

@@ -1,0 +1,17 @@
+/** Why something can't be done now, in words beside the dashed button. */
+import { html, nothing, type TemplateResult } from "lit";
+import { t } from "../words/words";
+import { station } from "../wire/station";
+import type { Refusal } from "../wire/words";
+
+/** Why whoever is here may not do at this node what needs the role; empty: it may be asked for. */
+export function offFor(role: string, node: string): string {
+  if (station.silence.ms) return t("off.silence");
+  if (station.isNotHeard(node)) return t("off.unheard", { node });
+  if (!station.person) return t("off.nobody");
+  return station.may(role, node) ? "" : t("off.role", { role, node, have: station.roleAt(node) });
+}
+
+/** What was refused, and what can be done about it. */
+export const refused = (one: Refusal | null): TemplateResult | typeof nothing =>
+  one ? html`<div class="no" role="alert"><b>${one.cause}</b><p class="s">${one.remedy}</p></div>` : nothing;
