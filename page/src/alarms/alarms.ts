@@ -19,7 +19,7 @@ import type { ShownCase } from "../wire/words";
 const TABS = ["active", "shelved", "out", "history", "load"] as const;
 type Tab = (typeof TABS)[number];
 type Column = "worst" | "since" | "site" | "what";
-const ROWS_MAX = 500;
+const ROWS_MAX = 200;
 /** From so many on, the list is drawn once a second. */
 const MANY = 50;
 const PRESETS: [Key, number | null][] = [

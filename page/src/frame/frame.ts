@@ -22,6 +22,7 @@ import "../journal/journal";
 import "../people/people";
 
 const TAKEOVER_SHOWN_MS = 60_000;
+const FLASH_MS = 500;
 
 interface Page {
   view: string;
@@ -53,6 +54,7 @@ class Frame extends View {
       void this.updateComplete.then(() => window.scrollTo(0, 0));
     });
     window.addEventListener("keydown", (event) => this.pressed(event));
+    setInterval(() => document.documentElement.toggleAttribute("data-dim"), FLASH_MS);
     station.addEventListener("greeted", () => this.requestUpdate());
   }
 
