@@ -157,7 +157,8 @@ EVENTS: Final = _schema(
 
 `kind` is `case` (action = cause of the transition; the case as it stands after it), `audit` (action, user, principal,
 speaker, subject, detail of the entry) or `control` (`epoch_granted`, `node_stopped`). The columns from case_id to
-value_str are null but for cases. `detail` of a case is the operator's comment, or the node's message where it became active."""
+value_str are null but for cases. `detail` of a case is the operator's comment, or the node's message where it became
+active."""
 
 ITEMS: Final = _schema(
     _required("item_id", pa.int64()),

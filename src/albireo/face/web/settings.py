@@ -46,7 +46,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError("certificate and certificate_key go together: name both files, or none of them")
         try:
             ZoneInfo(self.zone)
-        except (ValueError, OSError) as error:
+        except (ValueError, KeyError, OSError) as error:
             raise ValueError(f"zone {self.zone!r} is not known: write one such as Europe/Vienna") from error
 
     @property
