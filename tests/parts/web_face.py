@@ -6,11 +6,13 @@ import http.client
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
+from albireo.client import connect
 from albireo.face.kinds import FacePlace
 from albireo.face.web.actor import WebActor
 from albireo.face.web.settings import WebSettings
@@ -26,8 +28,6 @@ from tests.parts.port import free_ports
 from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S, awaited
 from tests.parts.web import PASSWORD
-
-T = TypeVar("T")
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -51,7 +51,6 @@ class WebNode:
 
     def __init__(self, home: Path, **settings: Any) -> None:
         self.lone = LoneNode(home, faces=frozenset({"page"}))
-        self.password = ""
         self.port = free_ports(1)[0]
         self.settings = msgspec.convert({"bind": f"http://127.0.0.1:{self.port}", **settings}, WebSettings)
         place = FacePlace(name="page", node=NODE, doors=(LineTo(""),))
@@ -79,25 +78,17 @@ class WebNode:
             producer.offer([_batch(len(items), value)])
             assert producer.wait(PATIENCE_S)
 
-    @property
+    @cached_property
     def token(self) -> str:
-        """Token of the admin, who chooses a password at the first login."""
-        told = awaited(self._logged_in, lambda one: one is not None and one.status == 200)
-        assert told is not None
+        """Token of the admin, who chooses a password. For a thread of its own."""
+        with connect(self.lone.data, timeout_s=PATIENCE_S) as client:
+            awaited(client.people)
+        words = (self.lone.data / "web" / "page.first-login").read_text().splitlines()
+        form = {"name": "admin", "password": words[2], "new_password": PASSWORD}
+        told = self.request("POST", "/login", form, {"Origin": self.url})
+        assert told.status == 200, told.text
         token: str = told.json["token"]
         return token
-
-    def _logged_in(self) -> "Answered | None":
-        asked = {"name": "admin", "password": PASSWORD}
-        if not self.password:
-            try:
-                words = (self.lone.data / "web" / "page.first-login").read_text().splitlines()
-            except OSError:
-                return None
-            asked = {"name": "admin", "password": words[2], "new_password": PASSWORD}
-        told = self.request("POST", "/login", asked, {"Origin": self.url})
-        self.password = PASSWORD if told.status == 200 else self.password
-        return told
 
     @property
     def url(self) -> str:

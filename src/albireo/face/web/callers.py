@@ -1,11 +1,13 @@
 """Callers: programs that ask over HTTP without a page. A bearer token says who they are, and never a cookie."""
 
+import asyncio
 from typing import Final, Protocol
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from albireo.client import ClientError
 from albireo.face.web.metrics import Facts
 from albireo.face.web.pages import PageHost
 from albireo.face.web.site import Addresses
@@ -13,6 +15,11 @@ from albireo.face.web.words import PagePerson
 from albireo.model.refusal import Refusal, RefusalCode
 
 TOKEN_CHARS_MAX: Final = 2_000
+KNOWN_S: Final = 2.0
+"""Time for which it is known who has a token."""
+PERSONS_MAX: Final = 1_000
+ASKING_MAX: Final = 4
+"""Tokens of which the node is asked at once."""
 AGAIN: Final = frozenset({429, 503})
 """Statuses behind which the same may be asked again a little later."""
 
@@ -58,6 +65,8 @@ class Callers:
     def __init__(self, host: PageHost, addresses: Addresses) -> None:
         self._host = host
         self._addresses = addresses
+        self._persons: dict[str, tuple[PagePerson | None, float]] = {}
+        self._asking = asyncio.Semaphore(ASKING_MAX)
 
     async def person(self, request: Request) -> PagePerson | None:
         """Who has the token of a request; None: it has none.
@@ -76,10 +85,25 @@ class Callers:
             return None
         scheme, _, token = headers["authorization"].partition(" ")
         is_one = scheme.lower() == "bearer" and len(token) <= TOKEN_CHARS_MAX
-        person = await self._host.person(token.strip()) if is_one else None
+        person = await self._known(token.strip()) if is_one else None
         if person is None:
             cause = "the token is none that is good here, or it is over"
             raise CallerRefused(401, Refusal(RefusalCode.ACCESS, cause, "Authorization: Bearer TOKEN"))
+        return person
+
+    async def _known(self, token: str) -> PagePerson | None:
+        """Who has a token, as the node said a moment ago."""
+        person, until_s = self._persons.get(token, (None, 0.0))
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= until_s:
+            try:
+                async with self._asking:
+                    person = await self._host.person(token)
+            except ClientError as error:
+                raise CallerRefused(503, Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy)) from error
+            if len(self._persons) >= PERSONS_MAX:
+                self._persons.clear()
+            self._persons[token] = person, now_s + KNOWN_S
         return person
 
     async def looking(self, request: Request, *, is_near_enough: bool = False) -> PagePerson | None:

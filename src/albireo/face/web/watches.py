@@ -78,7 +78,7 @@ class Watch(Response):
                 said = _event("alive", msgspec.json.encode(self._host.alive(TICK_HZ)))
             if loop.time() >= judged_at:
                 judged_at = loop.time() + JUDGED_S
-                await self._may()
+                await self._judge()
             text = self._state.told_since(self.wanted, tick, self._host.now_ms())
             tick = self._state.tick
             if text:
@@ -87,6 +87,14 @@ class Watch(Response):
                 async with asyncio.timeout(STUCK_S):
                     await send({"type": "http.response.body", "body": said, "more_body": True})
             await self._host.next_tick()
+
+    async def _judge(self) -> None:
+        """Raises CallerRefused: its reader may look no more. While nobody can say that it goes on."""
+        try:
+            await self._may()
+        except CallerRefused as error:
+            if error.status == 401:
+                raise
 
 
 async def _gone(receive: Receive) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from albireo.cli import cli
 from albireo.client.errors import ClientBusy, NodeRefused, NodeUnreachable, OutcomeUnknown
-from albireo.face.web import actor, watches
+from albireo.face.web import actor, callers, watches
 from albireo.face.web.operations import OPERATIONS
 from albireo.face.web.rest import _STATUS, BODY_BYTES_MAX, WATCHES_MAX, refusal_of
 from albireo.model.refusal import REGISTRY, Refusal
@@ -96,6 +98,28 @@ def test_a_person_acknowledges_a_case_and_the_journal_tells_it(tmp_path: Path) -
             assert (refused.status, refused.json["code"]) == (409, "not_writable")
             gone = await node.get("/api/v1/command?command_id=nowhere", token)
             assert (gone.status, gone.json["code"]) == (404, "unknown_name"), gone.text
+
+    asyncio.run(main())
+
+
+def test_the_token_of_a_program_may_what_it_says_and_no_more(tmp_path: Path) -> None:
+    def given(node: WebNode) -> str:
+        assert node.token, "the admin is on record"
+        command = ["people", "token", "admin", "--role", "view", "--data", str(node.lone.data), "--json"]
+        told = CliRunner().invoke(cli, command)
+        assert told.exit_code == 0, told.output
+        token: str = json.loads(told.stdout)["token"]
+        return token
+
+    async def main() -> None:
+        node = WebNode(tmp_path, open=False)
+        async with node.up():
+            token = await asyncio.to_thread(given, node)
+            assert (await node.get("/api/v1/items", token)).status == 200
+            assert (await node.get("/api/v1/status", token)).status == 200
+            order = {"item": "a1", "value": 3.0, "command_id": "0123456789abcdef"}
+            refused = await node.post("/api/v1/write", order, token)
+            assert (refused.status, refused.json["code"]) == (403, "access")
 
     asyncio.run(main())
 
@@ -278,6 +302,7 @@ def test_a_watch_that_takes_nothing_is_ended_and_its_connection_too(
 
 def test_a_watch_ends_with_the_login_of_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watches, "JUDGED_S", 0.2)
+    monkeypatch.setattr(callers, "KNOWN_S", 0.1)
 
     def look(node: WebNode) -> None:
         events = watched(node, "/api/v1/watch?pattern=*", node.token)
