@@ -139,6 +139,9 @@ class Frame extends View {
         <span class="wide">${text} ${t("takeover.kept")}</span>
         <button class="wide" @click=${this.understood}>${t("takeover.understood")}</button>${clock}</div>`;
     }
+    if (station.endedBecause && !station.person) {
+      return html`<div class="notice" role="alert"><b>${station.endedBecause}</b><a class="btn" href="#login">${t("login.do")}</a>${clock}</div>`;
+    }
     if (station.isOutdated) {
       return html`<div class="notice" role="status"><b>${t("build.other")}</b><span class="wide">${t("build.load")}</span>
         <button @click=${() => location.reload()}>${t("build.do")}</button>${clock}</div>`;

@@ -59,10 +59,7 @@ export function quality(sight: Sight, entry: Entry, nowMs: number, names: Record
   }
 }
 
-export interface Scale {
-  from: number;
-  to: number;
-}
+type Scale = { from: number; to: number };
 
 const nice = (span: number): number => {
   const power = 10 ** Math.floor(Math.log10(span || 1));

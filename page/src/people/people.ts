@@ -63,7 +63,7 @@ class People extends View {
         : html`<p>${t("people.nobody")}</p><div class="row"><a class="btn" href="#login">${t("login.do")}</a></div>`}</div></section>
       <section class="card"><header><h2>${t("people.sessions")}</h2><span class="m s">${t("people.sessions_what")}</span></header>
       ${this.sessions.length ? html`<table><thead><tr><th>${t("people.who")}</th><th>${t("people.from")}</th><th>${t("people.at")}</th><th>${t("people.has")}</th><th>${t("alarms.since")}</th><td></td></tr></thead>
-        <tbody>${this.sessions.map((one) => html`<tr class=${station.isNotHeard(one.node) ? "old" : ""}><td><b>${one.principal}</b></td><td>${one.address}</td><td class="id">${one.node}</td><td>${one.role}</td>
+        <tbody>${this.sessions.map((one) => html`<tr class=${station.isNotHeard(one.node) ? "old" : ""}><td><b>${one.principal}</b> ${person?.session_id === one.session_id && one.node === station.hello?.node ? html`<span class="m">${t("people.this")}</span>` : nothing}</td><td>${one.address}</td><td class="id">${one.node}</td><td>${one.role}</td>
         <td class="nb">${timeText(one.since_ms, station.zone, now)} <span class="m">${ageText(now - one.since_ms)}</span></td>
         <td class="num">${this.button(one)}</td></tr>`)}</tbody></table>` : html`<p class="pad m">${person ? t("people.none") : t("off.nobody")}</p>`}</section>
       ${this.ending ? this.endForm(this.ending) : nothing}

@@ -86,11 +86,7 @@ export function gapsOf(times: readonly number[], pens: readonly Pen[], fromMs: n
   return gaps.filter(([a, b]) => b - a > 2 * step);
 }
 
-export interface Statistics {
-  least: number | null;
-  most: number | null;
-  mean: number | null;
-}
+export type Statistics = Record<"least" | "most" | "mean", number | null>;
 
 export function statistics(pen: Pen): Statistics {
   let least: number | null = null;

@@ -38,6 +38,7 @@ export class Link {
     private readonly opened: () => PageWord,
     private readonly heard: (word: FaceWord) => void,
     private readonly ticked: () => void,
+    private readonly closed: (code: number, reason: string) => void,
   ) {
     this.mover = begin(url);
     setInterval(() => {
@@ -89,16 +90,20 @@ export class Link {
     this.drop();
     const socket = new WebSocket(`${url.replace(/^http/, "ws")}/ws`);
     this.socket = socket;
+    let isGreeted = false;
     socket.onopen = () => socket.send(JSON.stringify(this.opened()));
     socket.onmessage = (event) => {
       const word = JSON.parse(event.data as string) as FaceWord;
       if (word.kind === "answered") this.answered(word);
       else this.heard(word);
-      if (word.kind === "hello") this.putAgain();
+      // Another greeting on the same line tells of other roles, and nothing that was asked is lost.
+      if (word.kind === "hello" && !isGreeted) this.putAgain();
+      isGreeted ||= word.kind === "hello";
     };
-    socket.onclose = () => {
+    socket.onclose = (event) => {
       if (this.socket !== socket) return;
       this.drop();
+      this.closed(event.code, event.reason);
       this.told({ kind: "closed" });
     };
   }

@@ -4,31 +4,21 @@ import { silence, type Silence } from "../truth/silence";
 import { emptySight, fold, isNotHeard, type Entry, type Sight } from "./fold";
 import { Link, Refused } from "./link";
 import { PAST_MS, Pasts } from "./past";
-import type { Alive, FaceWord, Hello, Person, PlantObject } from "./words";
+import type { Alive, FaceWord, Hello, PagePerson, PlantObject } from "./words";
 
 const TOKEN = "albireo.token";
 const LOOK_MS = 150;
+/** Close codes of the face: the login is over; a foreign origin; too many pages. */
+const [OVER, STRANGE, TOO_MANY] = [4001, 4003, 4029];
 const ROLES = ["view", "operate", "engineer", "admin"];
 export const PATTERNS_MAX = 200;
 
-export interface Band {
-  min: (number | null)[];
-  max: (number | null)[];
-  first: (number | null)[];
-  last: (number | null)[];
-  mean: (number | null)[];
-  quality: (number | null)[];
-}
+export type Band = Record<"min" | "max" | "first" | "last" | "mean" | "quality", (number | null)[]>;
 
 export interface TrendAnswer {
   times_ms: number[];
   pens: Record<string, Band>;
   complete_to_ms: number;
-}
-
-export interface Takeover {
-  member: string;
-  atMs: number;
 }
 
 export class Station extends EventTarget {
@@ -37,7 +27,9 @@ export class Station extends EventTarget {
   readonly pasts = new Pasts();
   hello: Hello | null = null;
   alive: Alive | null = null;
-  takeover: Takeover | null = null;
+  takeover: { member: string; atMs: number } | null = null;
+  /** Why the face ended the login, or does not want this page; empty: it does. */
+  endedBecause = "";
   /** The page has to be loaded anew: the face serves another build than at the start. */
   isOutdated = false;
   private build = "";
@@ -58,6 +50,7 @@ export class Station extends EventTarget {
       },
       (word) => this.heard(word),
       () => this.ticked(),
+      (code, reason) => this.closed(code, reason),
     );
   }
 
@@ -69,7 +62,7 @@ export class Station extends EventTarget {
     return this.hello?.zone ?? "UTC";
   }
 
-  get person(): Person | null {
+  get person(): PagePerson | null {
     return this.hello?.person ?? null;
   }
 
@@ -138,10 +131,12 @@ export class Station extends EventTarget {
     return this.link!.ask<Result>(method, values);
   }
 
-  async login(name: string, password: string): Promise<void> {
-    const answer = await this.post("/login", { name, password });
+  /** `newPassword`: in the place of one that is good for one login. */
+  async login(name: string, password: string, newPassword = ""): Promise<void> {
+    const answer = await this.post("/login", { name, password, ...(newPassword ? { new_password: newPassword } : {}) });
     const told = (await answer.json()) as { token: string };
     sessionStorage.setItem(TOKEN, told.token);
+    this.endedBecause = "";
     this.link!.again();
   }
 
@@ -192,6 +187,12 @@ export class Station extends EventTarget {
       throw new Refused(refusal);
     }
     return answer;
+  }
+
+  private closed(code: number, reason: string): void {
+    if (code === OVER) sessionStorage.removeItem(TOKEN);
+    if (code === OVER || code === STRANGE || code === TOO_MANY) this.endedBecause = reason;
+    this.changed();
   }
 
   private look(): void {

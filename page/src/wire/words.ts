@@ -47,7 +47,7 @@ export interface Hello {
   member: string;
   members: PageMember[];
   build: string;
-  person: Person | null;
+  person: PagePerson | null;
   may_look: boolean;
   zone: string;
   objects: PlantObject[];
@@ -66,7 +66,7 @@ export interface PageAsked { kind: "asked"; id: number; method: string; argument
 export interface PageBegin { kind: "begin"; token?: string; patterns?: string[]; }
 export interface PageLook { kind: "look"; patterns: string[]; }
 export interface PageMember { place: string; url: string; }
-export interface Person { name: string; roles: Record<string, string>; }
+export interface PagePerson { name: string; roles: Record<string, string>; session_id: number; }
 export interface PlantGroup { label: string; description: string; members: string[]; }
 export interface PlantObject { node: string; name: string; label: string; description: string; items: string[]; }
 export interface Refusal { code: string; cause: string; remedy: string; }
