@@ -73,6 +73,7 @@ def played(story: list[tuple[str, bool]]) -> Life:
 
 
 @example([("force", True), ("release", False), ("measure", False), ("restart", False)])  # All at one instant.
+@example([("measure", True), ("force", True), ("release", False), ("measure", False), ("restart", False)])
 @given(steps)
 @settings(max_examples=150, deadline=None)
 @pytest.mark.slow

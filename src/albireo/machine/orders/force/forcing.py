@@ -287,8 +287,12 @@ class Forcing(RootPart):
 
     def _is_alike(self, item_id: int, measured_id: int) -> bool:
         """True: nothing of the item has come since it went on from its measured series."""
-        live, rows = self._dim.live, [self._dim.row_of[item_id], self._dim.row_of[measured_id]]
-        return all(len({*one[rows].tolist()}) == 1 for one in (live.source_ns, live.node_ns, live.quality))
+        own, measured = (self._dim.index_of(one) for one in (item_id, measured_id))
+        if own is None or measured is None:
+            return False
+        first, second = self._dim.reading_at(own), self._dim.reading_at(measured)
+        told = ("source_ns", "node_ns", "quality", "value")  # One instant may have two values.
+        return all(getattr(first, one) == getattr(second, one) for one in told)
 
     def _copy(self, source_of: Mapping[int, int]) -> None:
         """Take the live samples of sources, as they are now, for the items that go on from them."""
