@@ -10,11 +10,17 @@ from albireo.model.bounded import Name, Text
 from albireo.model.position import Position
 
 
-class MaintenanceAsked(Asked, frozen=True, kw_only=True):
+class SwitchoverAsked(UserAsked, frozen=True, kw_only=True):
+    """Arguments of `switchover`."""
+
+    reason: Text = ""
+
+
+class MaintenanceAsked(UserAsked, frozen=True, kw_only=True):
     """Arguments of `maintenance`."""
 
     is_on: bool = True
-    user: Text = ""
+    reason: Text = ""
 
 
 class StopNowAsked(Asked, frozen=True, kw_only=True):
@@ -36,7 +42,7 @@ class ResetAsked(Asked, frozen=True, kw_only=True):
 
 SWITCHOVER: Final = QuestionKind(
     name="switchover",
-    shape=UserAsked,
+    shape=SwitchoverAsked,
     answer=object,
     answerer=Answerer.MEMBER,
     role=AccessRole.ENGINEER,

@@ -12,9 +12,8 @@ from msgspec import Meta
 from albireo.client import AsyncClient
 from albireo.client.errors import NodeRefused
 from albireo.codec.questions.cases import CASE_ACTION, CaseActionAsked
-from albireo.codec.questions.kind import UserAsked
 from albireo.codec.questions.orders import WRITE, WriteAsked
-from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, MaintenanceAsked
+from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, MaintenanceAsked, SwitchoverAsked
 from albireo.face.web.plain import plain
 from albireo.face.web.trends import TrendArguments, Trends
 from albireo.model.bounded import Text
@@ -126,9 +125,12 @@ class SessionArguments(Arguments, frozen=True):
     reason: Text = ""
 
 
-class MaintenanceArguments(Arguments, frozen=True):
-    begin: bool
+class ReasonArguments(Arguments, frozen=True, kw_only=True):
     reason: Text = ""
+
+
+class MaintenanceArguments(ReasonArguments, frozen=True, kw_only=True):
+    begin: bool
 
 
 class NoArguments(Arguments, frozen=True):
@@ -181,12 +183,15 @@ async def _events(client: AsyncClient, asked: EventsArguments) -> object:
     return table.to_pylist()
 
 
-async def _switchover(client: AsyncClient, _: NoArguments) -> object:
-    return await client.ask_kind(SWITCHOVER, UserAsked(user=client.user), member=client.acting)
+async def _switchover(client: AsyncClient, asked: ReasonArguments) -> object:
+    order = SwitchoverAsked(user=client.user, reason=asked.reason)
+    return await client.ask_kind(SWITCHOVER, order, member=client.acting)
 
 
 async def _maintenance(client: AsyncClient, asked: MaintenanceArguments) -> object:
-    return await client.ask_kind(MAINTENANCE, MaintenanceAsked(is_on=asked.begin, user=client.user))
+    return await client.ask_kind(
+        MAINTENANCE, MaintenanceAsked(is_on=asked.begin, user=client.user, reason=asked.reason)
+    )
 
 
 async def _deselect(client: AsyncClient, asked: ItemArguments) -> object:
@@ -280,7 +285,7 @@ METHODS: Final[dict[str, Method[Any]]] = {
         Method(
             name="sessions",
             arguments=NoArguments,
-            run=lambda client, _: client.sessions("*:*"),
+            run=lambda client, _: client.sessions(),
             meaning="who is present",
             is_reading=True,
         ),
@@ -291,7 +296,17 @@ METHODS: Final[dict[str, Method[Any]]] = {
             meaning="end a session",
         ),
         Method(
-            name="switchover", arguments=NoArguments, run=_switchover, meaning="let the other member of the pair lead"
+            name="people",
+            arguments=NoArguments,
+            run=lambda client, _: client.people(),
+            meaning="persons on record, without what lets them in",
+            is_reading=True,
+        ),
+        Method(
+            name="switchover",
+            arguments=ReasonArguments,
+            run=_switchover,
+            meaning="let the other member of the pair lead",
         ),
         Method(
             name="maintenance",

@@ -106,8 +106,11 @@ class PageSite:
             routes=[
                 Route("/", self._index),
                 Route("/static/{name}", self._static),
+                Route("/favicon.ico", self._nothing),
                 Route("/login", self._login, methods=["POST"]),
+                Route("/login", self._asked_before, methods=["OPTIONS"]),
                 Route("/logout", self._logout, methods=["POST"]),
+                Route("/logout", self._asked_before, methods=["OPTIONS"]),
                 WebSocketRoute("/ws", self._line),
             ]
         )
@@ -143,6 +146,19 @@ class PageSite:
             return PlainTextResponse("there is no such file\n", 404)
         return self._answer(file.read_bytes(), TYPES[file.suffix])
 
+    async def _nothing(self, _: Request) -> Response:
+        return self._answer(b"", "image/x-icon", 204)
+
+    async def _asked_before(self, request: Request) -> Response:
+        """Let a page of the other member post here: it asks before (Fetch standard, CORS preflight)."""
+        allowed = {"access-control-allow-methods": "POST", "access-control-allow-headers": "content-type"}
+        return Response(status_code=204, headers={**self._shared(request), **allowed})
+
+    def _shared(self, request: Request) -> dict[str, str]:
+        """Headers that let a page of the other member read an answer."""
+        origin = request.headers.get("origin", "")
+        return {"access-control-allow-origin": origin, "vary": "origin"} if origin in self._addresses.urls else {}
+
     async def _login(self, request: Request) -> Response:
         return await self._posted(request, PageLogin, lambda asked: self._logins.log_in(asked, _address(request)))
 
@@ -158,13 +174,15 @@ class PageSite:
             return self._refused(403, Refusal(RefusalCode.ACCESS, f"no page of {origin[:200]!r} may log in here"))
         try:
             asked = msgspec.json.decode(await _body(request), type=shape)
-            return self._answer(msgspec.json.encode(await answer(asked)), "application/json")
+            answered = self._answer(msgspec.json.encode(await answer(asked)), "application/json")
         except LoginRefused as refused:
-            return self._refused(refused.status, refused.refusal)
+            answered = self._refused(refused.status, refused.refusal)
         except (msgspec.DecodeError, UnicodeError) as error:
-            return self._refused(400, Refusal(RefusalCode.MALFORMED, str(error)))
+            answered = self._refused(400, Refusal(RefusalCode.MALFORMED, str(error)))
         except ClientError as error:
-            return self._refused(503, Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy))
+            answered = self._refused(503, Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy))
+        answered.headers.update(self._shared(request))
+        return answered
 
     def _refused(self, status: int, refusal: Refusal) -> Response:
         return self._answer(msgspec.json.encode(refusal), "application/json", status)

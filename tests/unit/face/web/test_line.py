@@ -288,3 +288,32 @@ def test_a_trend_tells_what_the_history_has_and_null_where_nothing_is_known(tmp_
                 assert told["refusal"], wrong
 
     asyncio.run(story())
+
+
+def test_a_page_of_the_other_member_may_log_in_here(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path, urls=("https://a.plant:8443", "https://b.plant:8443")) as at:
+            for origin, is_known in (("https://b.plant:8443", True), ("https://evil.example:8443", False)):
+                _, headers, _ = await asyncio.to_thread(at.request, "OPTIONS", "/login", Origin=origin)
+                assert (headers.get("access-control-allow-origin") == origin) is is_known
+                asked = {"name": "admin", "password": "wrong password"}
+                status, headers, _ = await asyncio.to_thread(at.request, "POST", "/login", asked, Origin=origin)
+                assert (status, headers.get("access-control-allow-origin")) == (
+                    (401, origin) if is_known else (403, None)
+                )
+            status, _, _ = await asyncio.to_thread(at.request, "GET", "/favicon.ico")
+            assert status == 204
+
+    asyncio.run(story())
+
+
+def test_who_is_present_and_on_record_is_told_to_an_admin(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at, at.page(await at.token()) as page:
+            sessions = (await page.asked(1, "sessions"))["result"]
+            assert "person:admin" in {one["principal"] for one in sessions}
+            (admin,) = (await page.asked(2, "people"))["result"]
+            assert (admin["name"], admin["has_password"], admin["is_one_time"]) == ("admin", True, False)
+            assert not {"password", "key"} & admin.keys()
+
+    asyncio.run(story())
