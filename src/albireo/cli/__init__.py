@@ -51,6 +51,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "events": ("albireo.cli.node.events", "Journal of cases and audit entries."),
     "audit": ("albireo.cli.node.audit", "Prove the audit records: export them, check an export."),
     "cases": ("albireo.cli.node.cases", "Alarm cases: list, acknowledge, shelve."),
+    "notify": ("albireo.cli.site.notify", "Rules by which people are told of alarms: check, test."),
     "keys": ("albireo.cli.site.keys", "Keys of the TCP links: make, list, trust, rotate, revoke."),
     "people": ("albireo.cli.site.people", "Who may log in at a face: add, passwd, token, disable, enable, list."),
     "access": ("albireo.cli.site.access", "Who may do what: list, grant, revoke."),

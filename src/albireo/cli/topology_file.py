@@ -7,29 +7,13 @@ import msgspec
 
 from albireo.cli.output import ExitCode, Failure, say
 from albireo.codec.topology.mistakes import Mistake
-from albireo.codec.topology.topology import FILE_CHARS_MAX, LoadedTopology, load_topology
+from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.face.kinds import settings_of_kinds
 from albireo.field.offered import KnownKinds
+from albireo.runtime.text_reader import TextReader
 
 SHOWN_MAX: Final = 50
 """Mistakes on the screen; `--json` gives them all."""
-
-
-class TextReader:
-    """Text of a file below a directory, bounded before it is read."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-
-    def __call__(self, name: str) -> str:
-        """The text. Raises OSError, UnicodeDecodeError, or ValueError for what is too long to be meant."""
-        path = self._directory / name
-        if not path.is_file():
-            # A directory, a pipe or a device named by mistake must not be read to its end.
-            raise FileNotFoundError(2, "no such file" if not path.exists() else "not a regular file", name)
-        if path.stat().st_size > 4 * FILE_CHARS_MAX:
-            raise ValueError(f"longer than {FILE_CHARS_MAX} characters")
-        return path.read_bytes().decode("utf-8")
 
 
 def load_again(path: Path) -> LoadedTopology | list[Mistake]:

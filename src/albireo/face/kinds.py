@@ -23,6 +23,7 @@ ENTRY_POINTS: Final = "albireo.faces"
 """Group under which another distribution offers faces of its own: `kind = "module:KIND"`."""
 _OWN: Final = {
     "chp": "albireo.face.chp.kind:KIND",
+    "notify": "albireo.face.notify.kind:KIND",
     "pubsub": "albireo.face.pubsub.kind:KIND",
     "web": "albireo.face.web.kind:KIND",
 }

@@ -16,12 +16,13 @@ from albireo.cli.findings import Finding
 from albireo.cli.site.checkup import disk, ports, sync_latency
 from albireo.cli.site.device_look import devices
 from albireo.cli.site.survey import rows_of, write_files
-from albireo.cli.topology_file import TextReader, read_topology
+from albireo.cli.topology_file import read_topology
 from albireo.codec.topology.topology import LoadedTopology, load_topology
 from albireo.field.modbus.guessing import Guess
 from albireo.field.modbus.items import TableKind
 from albireo.field.modbus.survey import Survey
 from albireo.field.offered import KnownKinds
+from albireo.runtime.text_reader import TextReader
 from tests.parts.port import free_port
 
 TOPOLOGY = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"

@@ -11,7 +11,7 @@ import click
 
 from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import FILE
-from albireo.cli.topology_file import TextReader, refusal
+from albireo.cli.topology_file import refusal
 from albireo.codec.errors import DecodeError
 from albireo.codec.hexabus.house import House, HouseDevice, HouseEndpoint, HouseMachine, decode_house, encode_house
 from albireo.codec.hexabus.journal import HOUSE_BYTES_MAX
@@ -23,6 +23,7 @@ from albireo.machine.hexabus.compiler import compiled
 from albireo.machine.hexabus.meaning import CompileError
 from albireo.machine.hexabus.silent import SilentMachine
 from albireo.model.instant import Instant
+from albireo.runtime.text_reader import TextReader
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -109,12 +109,12 @@ class _Loading:
 
     def topology(self) -> Topology | None:
         """The topology file on its own; None when it has a mistake that hides the rest."""
-        text = _text_of(
+        text = text_of(
             self._found.file, self._read, self._found, (), "Name another, or write one: albireo topology new"
         )
         if text is None:
             return None
-        table = _parsed(text, self._found)
+        table = parsed(text, self._found)
         if table is None:
             return None
         variants: Variants = {AdapterConfig: self._settings_of}
@@ -189,7 +189,7 @@ class _Loading:
             return []
         if file not in self._tables:
             self._tables[file] = Findings(file)
-            text = _text_of(file, self._read, self._found, path, "Paths are relative to the topology file")
+            text = text_of(file, self._read, self._found, path, "Paths are relative to the topology file")
             self._table_rows[file] = read_rows(text, self._tables[file]) if text is not None else []
         return self._table_rows[file]
 
@@ -245,7 +245,7 @@ def _full(adapter: AdapterConfig) -> dict[str, Any]:
     return {field: getattr(adapter, field) for field in fields}
 
 
-def _text_of(file: str, read: Read, found: Findings, path: KeyPath, remedy: str) -> str | None:
+def text_of(file: str, read: Read, found: Findings, path: KeyPath, remedy: str) -> str | None:
     try:
         text = read(file)
     except UnicodeDecodeError as error:
@@ -261,7 +261,7 @@ def _text_of(file: str, read: Read, found: Findings, path: KeyPath, remedy: str)
     return text
 
 
-def _parsed(text: str, found: Findings) -> dict[str, Any] | None:
+def parsed(text: str, found: Findings) -> dict[str, Any] | None:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except RecursionError:

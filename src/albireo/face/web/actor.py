@@ -20,11 +20,11 @@ from albireo import __version__
 from albireo.client import AsyncClient, ClientError, aconnect
 from albireo.codec.questions.boot import NAVIGATION
 from albireo.codec.questions.kind import Nothing
+from albireo.face.follower import PlantFollower
 from albireo.face.kinds import FacePlace
 from albireo.face.web.arrivals import BoundedHttp
 from albireo.face.web.callers import Callers
 from albireo.face.web.certificate import fingerprint_of, own_certificate, secured
-from albireo.face.web.follower import PageFollower
 from albireo.face.web.logins import ADMIN, Logins
 from albireo.face.web.machines import Machines
 from albireo.face.web.metrics import Facts
@@ -88,7 +88,7 @@ class WebActor:
         keys = self._place.keys or None
         self._pinned = await aconnect(own, name="page", waits=False, is_pinned=True)
         self._client = await aconnect(self._place.target(actor.data), keys=keys, name="page", waits=False)
-        self._follower = PageFollower(self._pinned, self._state, actor.now, self._took)
+        self._follower = PlantFollower(self._pinned, self._state.take, actor.now, self._took)
         self._logins = Logins(self._pinned, self._client, actor.now, actor.wall_ns)
         self._site = PageSite(self, self._addresses, self._logins)
         callers = Callers(self, self._addresses)

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Final
 from urllib.parse import SplitResult, urlsplit
-from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta
 
+from albireo.face.zone import zone_named
 from albireo.runtime.errors import EndpointRefused
 from albireo.runtime.link.curve import is_loopback
 
@@ -44,10 +44,7 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             url_parts(one)
         if bool(self.certificate) != bool(self.certificate_key):
             raise ValueError("certificate and certificate_key go together: name both files, or none of them")
-        try:
-            ZoneInfo(self.zone)
-        except (ValueError, KeyError, OSError) as error:
-            raise ValueError(f"zone {self.zone!r} is not known: write one such as Europe/Vienna") from error
+        zone_named(self.zone)
 
     @property
     def is_secure(self) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from albireo.cli.topology_file import TextReader
 from albireo.codec.questions.declared import QUESTIONS, SUBJECTS, AnyKind, asked_of, questions_table
 from albireo.codec.questions.kind import Answerer, Handled, arguments_of, by_name
 from albireo.codec.questions.messages import MessageAsked
@@ -22,6 +21,7 @@ from albireo.node.apply import TopologyInUse
 from albireo.node.boot import specs_of
 from albireo.node.member.admin_actions import AdminActions
 from albireo.runtime.actor.supervisor import Supervisor
+from albireo.runtime.text_reader import TextReader
 from tests.parts.lone import LoneNode
 from tests.parts.pair import Table
 from tests.parts.root import World

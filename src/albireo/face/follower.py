@@ -1,6 +1,6 @@
-"""PageFollower: what the member beside the face knows, taken into the state of the page as it comes.
+"""PlantFollower: what the member beside a face knows, taken into the state of the face as it comes.
 
-The client is pinned to that member, acting or not: so the page of the passive one shows the same, and says so.
+The client is pinned to that member, acting or not: so the face of the passive one knows the same.
 """
 
 import asyncio
@@ -9,7 +9,6 @@ from typing import Final
 
 from albireo.client import AsyncClient, ClientClosed, ClientError
 from albireo.client.live import Changes
-from albireo.face.web.state import PlantState
 from albireo.model.instant import SECOND, Instant
 
 TICK_S: Final = 0.05
@@ -22,15 +21,23 @@ AGAIN_S: Final = 0.3
 EVERYTHING: Final = "*:*"
 
 
-class PageFollower:
+class PlantFollower:
     """Follows until it is cancelled."""
 
     def __init__(
-        self, pinned: AsyncClient, state: PlantState, now: Callable[[], Instant], told: Callable[[], object]
+        self,
+        pinned: AsyncClient,
+        take: Callable[[Changes], object],
+        now: Callable[[], Instant],
+        told: Callable[[], object],
     ) -> None:
-        """`told`: is called after each change of the state, and each time that nothing came."""
+        """
+        Args:
+            take: takes what changed, perhaps nothing.
+            told: is called after that, and when nobody is heard any more.
+        """
         self._pinned = pinned
-        self._state = state
+        self._take_changes = take
         self._now = now
         self._told = told
         self.is_live = False
@@ -68,7 +75,7 @@ class PageFollower:
 
     def _take(self, changes: Changes) -> None:
         self.is_live = changes.is_live
-        self._state.take(changes)
+        self._take_changes(changes)
         self._told()
 
     async def _nodes(self) -> frozenset[str]:

@@ -1,0 +1,260 @@
+"""The machine of notification: who is told, when, and what becomes of a notice."""
+
+import msgspec
+import pytest
+
+from albireo.face.notify.machine import NOTICES_MAX, RETRY_NS, TRIES, SendNotice
+from albireo.face.notify.notice import SendOutcome
+from albireo.model.case import ItemCase, LifecycleStatus, Shelving
+from albireo.model.instant import SECOND, Instant
+from tests.parts.notify import MINUTE, Faces, case_of, duty, rules_of
+
+ANNA, BOB, CEM = duty("anna", 1), duty("bob", 2), duty("cem", 3)
+
+
+def changed(case: ItemCase, **fields: object) -> ItemCase:
+    return msgspec.structs.replace(case, **fields)
+
+
+def faces(**settings: object) -> Faces:
+    return Faces(rules_of(ANNA, BOB, CEM, **settings))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"is_acked": True},
+        {"is_active": False},
+        {"is_suppressed": True},
+        {"is_unasked": True},
+        {"is_out_of_service": True},
+        {"shelving": Shelving.TIMED},
+        {"lifecycle_status": LifecycleStatus.CLOSED},
+        {"item": "root:notify/unreached"},
+    ],
+)
+def test_a_case_that_asks_nobody_is_told_nobody(fields: dict[str, object]) -> None:
+    world = faces()
+    world.hear(changed(case_of(1), **fields))
+    world.passes(2 * MINUTE)
+    assert world.sends == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "node", "severity", "is_told"),
+    [
+        ({"priorities": ("critical",)}, "root", 800, True),
+        ({"priorities": ("critical",)}, "root", 799, False),
+        ({"priorities": ("high",)}, "root", 600, True),
+        ({"priorities": ("high",)}, "root", 599, False),
+        ({"priorities": ("low",)}, "root", 599, True),
+        ({"sites": ("root/north*",)}, "root/north", 500, True),
+        ({"sites": ("root/north*",)}, "root", 500, False),
+        ({"items": ("co_*",)}, "root", 500, True),
+        ({"items": ("fan_*",)}, "root", 500, False),
+    ],
+)
+def test_a_rule_takes_cases_by_priority_site_and_item(
+    settings: dict[str, object], node: str, severity: int, is_told: bool
+) -> None:
+    world = faces(**settings)
+    world.hear(case_of(1, node, severity=severity))
+    world.run()
+    assert bool(world.sends) == is_told
+
+
+def test_who_does_not_acknowledge_is_followed_by_the_next_one() -> None:
+    world = faces(escalate_min=10)
+    world.hear(case_of(1))
+    world.run()
+    assert world.told() == ["anna"]
+    world.passes(9 * MINUTE, MINUTE)
+    assert world.told() == ["anna"]
+    world.passes(MINUTE)
+    assert world.told() == ["anna", "bob"]
+    world.passes(60 * MINUTE, MINUTE)
+    assert world.told() == ["anna", "bob", "cem"], "and nobody twice"
+    assert world.unreached.count == 0
+    assert len({number for number, _, _ in world.sends}) == 1
+
+
+@pytest.mark.parametrize("fields", [{"is_acked": True}, {"is_active": False}, {"shelving": Shelving.ONE_SHOT}])
+def test_an_end_of_the_asking_ends_the_escalation_and_the_record(fields: dict[str, object]) -> None:
+    world = faces()
+    world.hear(case_of(1))
+    world.run()
+    world.hear(changed(case_of(1), **fields))
+    world.passes(60 * MINUTE, MINUTE)
+    assert (world.told(), world.store) == (["anna"], {})
+    world.hear(changed(case_of(1), activations=2))
+    world.run()
+    assert world.told() == ["anna", "anna"], "the next activation asks again"
+
+
+def test_an_acknowledgement_between_record_and_send_sends_nothing() -> None:
+    world = faces()
+    world.hear(case_of(1))
+    world.machine.heard([changed(case_of(1), is_acked=True)], (), is_whole=False, is_live=True)
+    world.run()
+    assert (world.sends, world.store) == ([], {})
+
+
+def test_who_refuses_is_followed_at_once_and_who_is_not_reached_after_some_tries() -> None:
+    world = faces()
+    by = {"anna": SendOutcome.REFUSED, "bob": SendOutcome.LATER, "cem": SendOutcome.SENT}
+
+    def answers(effect: SendNotice) -> SendOutcome:
+        return by[effect.to.name]
+
+    world.answers = answers
+    world.hear(case_of(1))
+    world.run()
+    assert sorted((one.name, one.outcome) for one in world.machine.notices[0].tried) == [
+        ("anna", SendOutcome.REFUSED),
+        ("bob", SendOutcome.LATER),
+    ]
+    world.passes((TRIES - 1) * RETRY_NS)
+    assert world.told() == ["cem"]
+    assert world.machine.notices[0].tried[1].attempt == TRIES
+
+
+def test_nobody_reached_is_told_and_tried_again_until_somebody_is() -> None:
+    world = faces()
+    world.answers = lambda _: SendOutcome.REFUSED
+    world.hear(case_of(1), case_of(2))
+    world.run()
+    assert (world.unreached.count, world.unreached.why) == (2, "so it is")
+    world.answers = lambda _: SendOutcome.SENT
+    world.passes(2 * MINUTE)
+    assert world.unreached.count == 0
+    assert world.told() == ["anna", "anna"]
+
+
+def test_nobody_on_duty_is_told_and_whoever_begins_is_told_then() -> None:
+    world = Faces(rules_of(duty("anna", 1, weekly="wed 00:00-24:00")))  # It is a Tuesday, 22:13.
+    world.hear(case_of(1))
+    world.passes(MINUTE)
+    assert (world.unreached.count, world.unreached.why) == (1, "nobody is on duty")
+    world.passes(60 * MINUTE, 10 * SECOND)
+    assert world.store == {}, "nothing is to be known of it"
+    world.passes(120 * MINUTE, MINUTE)
+    assert (world.told(), world.unreached.count) == (["anna"], 0)
+
+
+def test_a_notice_that_nobody_got_ends_with_its_case() -> None:
+    world = Faces(rules_of(duty("anna", 1, weekly="wed 00:00-24:00")))
+    world.hear(case_of(1))
+    world.passes(MINUTE)
+    world.hear(changed(case_of(1), is_acked=True))
+    world.run()
+    assert (world.machine.notices, world.unreached.count) == ([], 0)
+
+
+def test_outside_the_hours_of_a_rule_a_case_waits_and_is_told_if_it_still_asks() -> None:
+    world = faces(hours="wed 00:00-06:00", escalate_min=0)
+    world.hear(case_of(1), case_of(2))
+    world.passes(60 * MINUTE, MINUTE)
+    assert world.sends == []
+    world.hear(changed(case_of(2), is_active=False))
+    world.passes(60 * MINUTE, MINUTE)
+    assert len(world.sends) == 1
+
+
+def test_many_cases_at_once_are_one_message() -> None:
+    world = faces(most=3, within_s=30)
+    world.hear(*[case_of(number, severity=1 + number % 999) for number in range(1, 5_001)])
+    world.passes(MINUTE)
+    assert len(world.sends) == 5, "of 1,000 cases each"
+    notices = [notice for notice, _ in world.store.values()]
+    assert len({key for notice in notices for key in notice.cases}) == 5_000
+    worst = max(notices, key=lambda one: one.severity)
+    assert worst.subject.startswith("[critical] root:co_") and worst.subject.endswith("hi and 999 more")
+    assert len(worst.body) < 20_000
+
+
+def test_few_cases_have_a_message_each_until_there_are_too_many() -> None:
+    world = faces(most=3, within_s=30)
+    for number in range(1, 21):
+        world.hear(case_of(number))
+        world.passes(SECOND)
+    world.passes(40 * SECOND)
+    sizes = sorted(len(notice.cases) for notice, _ in world.store.values())
+    assert sizes == [1, 1, 1, 17]
+
+
+def test_a_hanging_mail_server_does_not_hold_up_webhooks() -> None:
+    world = Faces(rules_of(duty("anna", 1), duty("pager", 2, "webhook"), most=20))
+    world.hear(*[case_of(number) for number in range(1, 11)])
+    while world.step() if not world.leave() else False:
+        pass
+    assert len([one for one in world.work if isinstance(one, SendNotice)]) == 4, "slots of mail"
+    assert sum(1 for one in world.machine.notices if not one.tried) == 6
+
+
+def test_letters_are_bounded_and_what_finds_no_room_waits() -> None:
+    world = faces(most=100, within_s=1, escalate_min=0)
+    for at in range(0, NOTICES_MAX + 100, 100):
+        world.hear(*[case_of(number) for number in range(at + 1, at + 101)])
+        world.passes(2 * SECOND)
+    assert len(world.machine.notices) == len(world.sends) == NOTICES_MAX
+    world.hear(*[changed(case_of(number), is_acked=True) for number in range(1, 51)])
+    world.passes(2 * SECOND)
+    told = {key[1] for notice in world.machine.notices for key in notice.cases}
+    assert told == set(range(51, NOTICES_MAX + 101))
+
+
+@pytest.mark.parametrize("jump", [-(10**6) * SECOND, 0, 10**6 * SECOND])
+def test_a_clock_that_is_set_neither_escalates_at_once_nor_never(jump: int) -> None:
+    world = faces(escalate_min=10)
+    world.hear(case_of(1))
+    world.run()
+    world.wall_ns += jump
+    world.passes(9 * MINUTE, MINUTE)
+    assert world.told() == ["anna"]
+    world.passes(MINUTE)
+    assert world.told() == ["anna", "bob"]
+
+
+def test_after_a_takeover_with_a_clock_far_back_the_escalation_takes_its_time_once_more() -> None:
+    world = faces(escalate_min=10)
+    world.hear(case_of(1))
+    world.run()
+    world.wall_ns -= 10**6 * SECOND
+    world.begin()
+    world.passes(9 * MINUTE, MINUTE)
+    assert world.told() == ["anna"]
+    world.passes(MINUTE)
+    assert world.told() == ["anna", "bob"]
+
+
+def test_a_case_of_a_node_that_is_not_heard_after_a_takeover_is_not_told_again() -> None:
+    world = faces()
+    world.hear(case_of(1, "root/north"))
+    world.run()
+    known = world.cases.pop(1)
+    world.silent = ("root/north",)
+    world.begin()
+    world.passes(5 * MINUTE, MINUTE)
+    assert (world.told(), len(world.store)) == (["anna"], 1)
+    world.silent = ()
+    world.hear(known)
+    world.run()
+    assert world.told() == ["anna"]
+
+
+def test_nothing_new_is_told_while_nobody_who_acts_is_heard() -> None:
+    world = faces()
+    world.machine.heard([case_of(1)], (), is_whole=False, is_live=False)
+    assert world.machine.passed(Instant(world.now + MINUTE), world.wall_ns) == []
+
+
+def test_an_outcome_is_recorded_though_another_member_leads_by_then() -> None:
+    world = faces()
+    world.hear(case_of(1))
+    while (effect := world.leave()) is None:
+        world.step()
+    world.machine.lost()
+    world.answer(effect)
+    world.run()
+    assert next(iter(world.store.values()))[0].tried[-1].outcome is SendOutcome.SENT
+    assert world.machine.notices == []
