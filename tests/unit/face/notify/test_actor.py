@@ -168,6 +168,8 @@ def test_a_face_that_was_overtaken_goes_on_with_what_is_on_record(
                 await alarms.set([50.0, 60.0])  # Its turn comes once the first one is done with.
                 await until(count_of(mails.mails), lambda count: count == 2)
                 await until(partial_notices(client), lambda one: len(one) == 2 and all(map(is_sent, one)))
+                await client.ack_all("seen")
+                await until(partial_notices(client), lambda one: not one)
             assert mails.mails[1]["Subject"] == "[low] root:co_1 hi"
 
     asyncio.run(run())
