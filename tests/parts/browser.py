@@ -1,14 +1,21 @@
 """A real browser for tests: Debian's chromium, driven by Playwright, which brings none of its own."""
 
 import contextlib
+import json
+import re
 import shutil
 from collections.abc import Iterator
+from typing import Final
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.parts.waiting import PATIENCE_S
+from tests.parts.web import PASSWORD, Served
 
 CHROMIUM = shutil.which("chromium")
 MISSING = "" if CHROMIUM else "the Debian package chromium is missing (make peers)"
 SIZE = {"width": 1440, "height": 900}
+PATIENCE_MS: Final = PATIENCE_S * 1000
 
 
 @contextlib.contextmanager
@@ -32,3 +39,20 @@ def opened_page(of: Browser, url: str) -> Page:
 
 def _failed(error: Exception) -> None:
     raise AssertionError(f"a script of the page failed: {error}")
+
+
+def logged_in(of: Browser, at: Served, name: str, place: str = "") -> Page:
+    """As `opened_page`, by somebody who has the password of all tests and has logged in before."""
+    status, _, body = at.request("POST", "/login", {"name": name, "password": PASSWORD})
+    assert status == 200, body
+    page = of.new_page(viewport=SIZE)  # type: ignore[arg-type]  # As above.
+    page.on("pageerror", _failed)
+    page.add_init_script(f"sessionStorage.setItem('albireo.token', {json.dumps(json.loads(body)['token'])})")
+    page.goto(f"{at.url}/{place}")
+    expect(page.get_by_role("banner").get_by_role("link", name=name)).to_be_visible(timeout=PATIENCE_MS)
+    return page
+
+
+def shows(page: Page, text: str | re.Pattern[str]) -> None:
+    """Wait until a text is seen."""
+    expect(page.get_by_text(text).first).to_be_visible(timeout=PATIENCE_MS)

@@ -15,7 +15,7 @@ from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from albireo.runtime.clock import wall_ns
-from tests.parts.browser import MISSING, browser, opened_page
+from tests.parts.browser import MISSING, opened_page
 from tests.parts.port import free_ports
 from tests.parts.process_pair import MEMBERS, VOTERS, Pair, until
 from tests.parts.waiting import PATIENCE_S
@@ -82,12 +82,6 @@ def say(client: Client, *values: float) -> None:
         )
         producer.offer([row])
         assert producer.flush(PATIENCE_S)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as opened:
-        yield opened
 
 
 @pytest.fixture
