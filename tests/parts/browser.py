@@ -41,13 +41,14 @@ def _failed(error: Exception) -> None:
     raise AssertionError(f"a script of the page failed: {error}")
 
 
-def logged_in(of: Browser, at: Served, name: str, place: str = "") -> Page:
-    """As `opened_page`, by somebody who has the password of all tests and has logged in before."""
+def logged_in(of: Browser, at: Served, name: str, place: str = "", script: str = "") -> Page:
+    """As `opened_page`, by somebody who has the password of all tests; `script` runs before those of the page."""
     status, _, body = at.request("POST", "/login", {"name": name, "password": PASSWORD})
     assert status == 200, body
     page = of.new_page(viewport=SIZE)  # type: ignore[arg-type]  # As above.
     page.on("pageerror", _failed)
     page.add_init_script(f"sessionStorage.setItem('albireo.token', {json.dumps(json.loads(body)['token'])})")
+    page.add_init_script(script)
     page.goto(f"{at.url}/{place}")
     expect(page.get_by_role("banner").get_by_role("link", name=name)).to_be_visible(timeout=PATIENCE_MS)
     return page

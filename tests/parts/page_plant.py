@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -132,10 +132,10 @@ def page_plant(directory: Path, *, has_plc: bool = False, **settings: Any) -> It
 
     with ThreadPoolExecutor(1, "page plant") as threads:
         running_plant = threads.submit(asyncio.run, story())
-        wait((begun, running_plant), PATIENCE_S, FIRST_COMPLETED)
+        awaited(lambda: begun.done() or running_plant.done())
         if not begun.done():
-            running_plant.result(0)
-        plant, is_over = begun.result(0)
+            running_plant.result()
+        plant, is_over = begun.result()
         try:
             if has_plc:
                 with plant.client() as client:

@@ -1,0 +1,119 @@
+"""A page that hears nothing: grey within 2.1 s, nothing to be done, nothing moved, and live again by itself."""
+
+import io
+import re
+from collections.abc import Iterator
+from itertools import cycle
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, Page, expect
+
+from albireo.drill.relay import Relay
+from tests.parts.browser import MISSING, PATIENCE_MS, logged_in, shows
+from tests.parts.page_plant import CO, PagePlant, page_plant
+from tests.parts.port import free_port
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+LISTENING = """
+const Heard = WebSocket;
+window.WebSocket = class extends Heard {
+  constructor(...given) {
+    super(...given);
+    this.addEventListener("message", () => { window.heardAt = performance.now(); window.stalledMs = 0; });
+  }
+};
+let ranAt = performance.now();
+setInterval(() => {
+  const now = performance.now();
+  window.stalledMs += Math.max(0, now - ranAt - 40);
+  ranAt = now;
+}, 20);
+new MutationObserver(() => {
+  if (document.documentElement.hasAttribute("data-silent")) {
+    window.greyAfter ??= performance.now() - window.heardAt - window.stalledMs;
+  } else delete window.greyAfter;
+}).observe(document, { attributes: true, subtree: true, attributeFilter: ["data-silent"] });
+"""
+"""Notes how long after the last word the page went grey, less the time in which the machine let no script run."""
+BOXES = """[...document.querySelectorAll(
+  "header.top, .banner, nav a, main :is(section, tr, [role=row], button, input, a, h1, h2)"
+)].map((one) => { const box = one.getBoundingClientRect(); return [box.x, box.y, box.height].map(Math.round); })"""
+ABLE = """[...document.querySelectorAll("button")].filter((one) => one.checkVisibility() && !one.disabled)
+  .map((one) => one.innerText)"""
+ACTS = re.compile("Acknowledge|Silence horn|Shelve …|Comment|Reset|Take|Write|Select|Force …|Operate|Go on|End|Switch")
+PLACES = (
+    "overview",
+    "alarms",
+    "items",
+    "item?name=root%3Afan_speed",
+    "item?name=root%3Aco_8",
+    "trends?pens=root%3Aco_8",
+    "plant",
+    "people",
+)
+GREY_MS = 2_100
+FRAMES_MS = 34
+"""Of a display of 60 Hz: one until it is drawn, and one that was just missed."""
+HUE = 30
+"""Between the channels of a pixel: more is a hue. Ink and ground differ by 15 at most."""
+
+
+class CabledPlant(NamedTuple):
+    """A plant whose page is reached by a cable."""
+
+    plant: PagePlant
+    cable: Relay
+
+
+@pytest.fixture(scope="module")
+def cabled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CabledPlant]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with page_plant(tmp_path_factory.mktemp("plant"), has_plc=True, urls=(url,)) as plant:
+        cable = Relay(port, plant.at.port)
+        cable.begin()
+        plant.at.url = url
+        plant.add_person("anna", "admin")
+        plant.say({CO: 46.8})
+        yield CabledPlant(plant, cable)
+        cable.end()
+
+
+def hue(page: Page) -> int:
+    """Largest distance between two channels of a pixel."""
+    with Image.open(io.BytesIO(page.screenshot())) as image:
+        pixels = np.asarray(image.convert("RGB")).astype(int)
+    return int((pixels.max(axis=2) - pixels.min(axis=2)).max())
+
+
+@pytest.mark.parametrize(("place", "theme"), list(zip(PLACES, cycle(["", "dark"]), strict=False)))
+def test_a_page_that_hears_nothing_is_grey_and_does_nothing(
+    cabled: CabledPlant, chromium: Browser, place: str, theme: str
+) -> None:
+    plant, cable = cabled
+    page = logged_in(chromium, plant.at, "anna", f"?theme={theme}#{place}", LISTENING)
+    root, clock = page.locator("html"), page.locator(".notice .clock")
+    shows(page, "Carbon monoxide in section 8")
+    assert hue(page) > HUE, "an alarm has a hue while the page is live"
+    cable.carry_out(cable.cut())
+    try:
+        before = page.evaluate(BOXES)
+        expect(root).to_have_attribute("data-silent", "", timeout=PATIENCE_MS)
+        assert page.evaluate("window.greyAfter") <= GREY_MS + FRAMES_MS
+        shows(page, "Nothing heard for")
+        assert page.evaluate(BOXES) == before, "something moved"
+        assert hue(page) <= HUE
+        assert not [one for one in page.evaluate(ABLE) if ACTS.search(one)]
+        page.keyboard.press("a")
+        told = clock.inner_text()
+        expect(clock).not_to_have_text(told, timeout=PATIENCE_MS)  # Its own goes on.
+    finally:
+        cable.carry_out(cable.mend())
+    expect(root).not_to_have_attribute("data-silent", "", timeout=PATIENCE_MS)
+    expect(page.locator(".livew")).to_have_text("Live")
+    with plant.client() as client:
+        assert not any(one.is_acked for one in client.cases())
+    page.close()
