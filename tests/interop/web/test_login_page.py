@@ -27,6 +27,28 @@ def enter(page: Page, name: str, password: str) -> None:
     page.keyboard.press("Enter")
 
 
+def test_the_first_admin_chooses_a_password_of_its_own(plant: PagePlant, chromium: Browser) -> None:
+    page = opened_page(chromium, f"{plant.url}/#login")
+    enter(page, "admin", plant.at.password)
+    shows(page, "this password is for one login")
+    for new, again in (("one that I chose", "another one"), ("one that I chose", "one that I chose")):
+        page.get_by_label("New password, 8").fill(new)
+        page.get_by_label("New password once more").fill(again)
+        page.keyboard.press("Enter")
+        if new != again:
+            shows(page, "differ")
+    link = page.get_by_role("banner").get_by_role("link", name="admin")
+    expect(link).to_be_visible(timeout=PATIENCE_MS)
+    page.get_by_role("banner").get_by_role("link", name="admin").click()
+    page.get_by_role("button", name="Log out").click()
+    shows(page, "view only: log in")
+    page.goto(f"{plant.url}/#login")
+    enter(page, "admin", plant.at.password)
+    shows(page, "name or password is wrong")
+    enter(page, "admin", "one that I chose")
+    expect(link).to_be_visible(timeout=PATIENCE_MS)
+
+
 def test_a_wrong_password_is_told_and_the_right_one_logs_in_until_the_logout(
     plant: PagePlant, chromium: Browser
 ) -> None:
@@ -57,9 +79,12 @@ def test_a_login_that_is_ended_ends_at_the_page_within_seconds(plant: PagePlant,
     with plant.client() as client:
         login = next(one for one in client.sessions() if one.principal == "person:anna")
         client.end_session(login.session_id, "she went home")
-    shows(page, "view only: log in")
+    notice = page.get_by_role("alert")
+    expect(notice).to_contain_text("the login is over", timeout=PATIENCE_MS)
     expect(button).to_be_disabled()
     shows(page, "46.8")
+    notice.get_by_role("link", name="Log in").click()
+    expect(page.get_by_label("Name")).to_be_focused(timeout=PATIENCE_MS)
 
 
 def test_a_page_that_is_closed_to_strangers_shows_them_a_login_alone(tmp_path: Path, chromium: Browser) -> None:
