@@ -1,0 +1,211 @@
+"""Markup in every text that comes from outside: it is shown as it is, nothing is made of it, and no script runs."""
+
+import contextlib
+import csv
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from albireo.client import Client, ClientError, NodeRefused, connect
+from albireo.client.conversation import asks
+from albireo.client.credentials import password_words
+from albireo.codec.questions.people import ACCESS_GRANT, GrantAsked
+from albireo.model.case import Action
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.value import ValueType
+from tests.parts.browser import MISSING, PATIENCE_MS, logged_in
+from tests.parts.page_plant import say
+from tests.parts.port import free_port
+from tests.parts.process_pair import ALBIREO, ENVIRONMENT
+from tests.parts.waiting import PATIENCE_S, awaited
+from tests.parts.web import PASSWORD, Served
+
+pytestmark = [pytest.mark.drill, pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+HOSTILE = (
+    '<img src=x onerror="window.hit=1">',
+    "<script>window.hit=1</script>",
+    '"><svg onload=window.hit=1>',
+    "' autofocus onfocus='window.hit=1' x='",
+    "</td></textarea></style><iframe srcdoc='<script>parent.hit=1</script>'></iframe>",
+    "javascript:window.hit=1",
+    "${window.hit=1}{{window.hit=1}}",
+    "<!--<b>&lt;i&gt;",
+)
+ALL = " ".join(HOSTILE)
+IMAGE, _, SVG, *_ = HOSTILE
+MADE = """[...document.querySelectorAll("body *")].filter((one) =>
+  one.matches("img, script:not([src]), iframe, object, embed, base, meta, style, link")
+  || [...one.attributes].some((its) => its.name.startsWith("on")
+    || ["href", "src", "action"].includes(its.name) && its.value.trim().startsWith("javascript:"))
+).map((one) => one.outerHTML)"""
+"""Elements that no view has."""
+WATCHING = """
+window.hit = 0;
+window.forbidden = [];
+document.addEventListener("securitypolicyviolation", (event) => window.forbidden.push(event.violatedDirective));
+"""
+ITEMS = (
+    DataItem(
+        name="co_8",
+        value_type=ValueType.FLOAT64,
+        unit=IMAGE,
+        description=ALL,
+        alarm=AlarmSettings(hi=40.0, severity=900),
+    ),
+    DataItem(name="note", value_type=ValueType.STRING, unit=SVG, description=f"Note {IMAGE}"),
+)
+NAMED = [DataItem(name=one, value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=40.0)) for one in HOSTILE]
+"""Programs may give any name."""
+TOPOLOGY = """
+cluster = "3f0c1c7a-1c1e-4c59-9f0e-0d6f2a9be002"
+[[node]]
+id = "root"
+label = {label}
+description = {text}
+[[node.face]]
+name = "page"
+kind = "web"
+bind = "http://127.0.0.1:{port}"
+[[node.adapter]]
+name = "p1"
+kind = "modbus"
+label = {label}
+description = {text}
+url = "tcp://127.0.0.1:{dead}"
+items = "p1.csv"
+[[node.object]]
+name = "thing"
+label = {label}
+description = {text}
+items = ["fan"]
+[[group]]
+label = {label}
+description = {text}
+members = ["root", "root:thing"]
+"""
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A node of a process of its own, since its topology speaks too."""
+    home = tmp_path_factory.mktemp("hostile")
+    port = free_port()
+    with (home / "p1.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["name", "kind", "address", "type", "writable", "unit", "description"])
+        table.writerow(["fan", "holding", "1", "int16", "true", SVG, ALL])
+    file = home / "plant.toml"
+    file.write_text(
+        TOPOLOGY.format(text=json.dumps(ALL), label=json.dumps(f"{IMAGE} {SVG}"), port=port, dead=free_port())
+    )
+    data = home / "data"
+    command = [*ALBIREO, "node", "run", "--topology", str(file), "--id", "root", "--data", str(data)]
+    with (home / "node.log").open("wb") as log:
+        process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log, start_new_session=True)
+    try:
+        first = data / "web" / "page.first-login"
+        awaited(lambda: process.poll() is not None or first.exists())
+        assert process.poll() is None, (home / "node.log").read_text()
+        with connect(data, timeout_s=PATIENCE_S, name=IMAGE) as client:
+            awaited(lambda: client.people())
+            speak(client)
+        yield Served(data, port, PASSWORD)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait(PATIENCE_S)
+
+
+def speak(client: Client) -> None:
+    """Say what is hostile wherever a program or a person may say anything."""
+    for name in HOSTILE:
+        with pytest.raises((NodeRefused, ClientError)):
+            client.add_person(name, password_words(PASSWORD))
+    client.add_person("anna", password_words(PASSWORD))
+    client.converse(asks(ACCESS_GRANT, GrantAsked(principal="person:anna", role="admin")))
+    say(client, dict(zip(ITEMS, (46.8, ALL), strict=True)))
+    say(client, dict.fromkeys(NAMED, 46.8), "named")
+    case = awaited(lambda: [one for one in client.cases() if one.item == "root:co_8"])[0]
+    client.act(Action.COMMENT, case.case_id, ALL)
+    client.force("root:note", ALL, ALL, for_s=600)
+    with contextlib.suppress(ClientError):
+        client.write("root:fan", 1, ALL, expires_s=1.0)
+
+
+def places() -> list[str]:
+    said = quote(ALL)
+    return [
+        "overview",
+        "alarms",
+        "alarms?tab=history",
+        f"alarms?node={said}",
+        "items",
+        f"items?find={said}&node={said}",
+        "item?name=root%3Aco_8",
+        "item?name=root%3Anote",
+        "item?name=root%3Afan",
+        f"item?name={said}",
+        f"trends?pens=root%3Aco_8,{said}",
+        "plant",
+        "journal",
+        "people",
+        said,
+    ]
+
+
+def is_harmless(page: Page) -> None:
+    assert page.evaluate(MADE) == []
+    assert page.evaluate("window.hit") == 0
+    assert page.evaluate("window.forbidden") == [], "the policy of the site had to help"
+
+
+def test_hostile_texts_are_shown_as_they_are(hostile: Served, chromium: Browser) -> None:
+    dialogs: list[str] = []
+    page = logged_in(chromium, hostile, "anna", "", WATCHING)
+    page.on("dialog", lambda one: dialogs.append(one.message))
+    for place in places():
+        page.goto(f"{hostile.url}/#{place}")
+        for one in HOSTILE:  # Of the banner at the least.
+            expect(page.locator("body")).to_contain_text(one, timeout=PATIENCE_MS)
+        page.wait_for_timeout(300)  # Whatever a script would do, it has begun.
+        is_harmless(page)
+    for key in ("?", "D"):
+        page.keyboard.press(key)
+    is_harmless(page)
+    assert not dialogs
+
+
+def test_the_texts_of_what_people_did_are_shown_as_they_are(hostile: Served, chromium: Browser) -> None:
+    page = logged_in(chromium, hostile, "anna", "#alarms", WATCHING)
+    row = page.locator("tr[data-key]").filter(has_text="co_8")
+    expect(row.locator(".by")).to_contain_text(IMAGE, timeout=PATIENCE_MS)
+    page.goto(f"{hostile.url}/#item?name=root%3Anote")
+    for one in HOSTILE:
+        expect(page.locator("main .val").first).to_contain_text(one, timeout=PATIENCE_MS)
+    page.get_by_role("button", name="End it: show what is measured").click()
+    page.get_by_role("button", name="Force …").click(timeout=PATIENCE_MS)
+    page.get_by_label("Value").fill(SVG)
+    page.get_by_label("Why").fill(ALL)
+    page.get_by_role("button", name="Force it").click()
+    expect(page.locator("main .val").first).to_contain_text(SVG, timeout=PATIENCE_MS)
+    page.goto(f"{hostile.url}/#item?name=root%3Afan")
+    expect(page.locator(".oh")).to_contain_text(IMAGE, timeout=PATIENCE_MS)
+    is_harmless(page)
+
+
+def test_the_policy_of_the_site_stands(hostile: Served) -> None:
+    for path in ("/", "/static/page.js", "/static/page.css", "/login"):
+        status, headers, _ = hostile.request(
+            "POST" if path == "/login" else "GET", path, {} if path == "/login" else None
+        )
+        policy = headers["content-security-policy"]
+        assert status in (200, 400)
+        for one in ("default-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"):
+            assert one in policy
+        assert "unsafe" not in policy and headers["x-content-type-options"] == "nosniff"
