@@ -96,8 +96,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A node of a process of its own, since its topology speaks too."""
     home = tmp_path_factory.mktemp("hostile")
     port = free_port()
-    with (home / "p1.csv").open("w", newline="") as file:
-        table = csv.writer(file)
+    with (home / "p1.csv").open("w", newline="") as rows:
+        table = csv.writer(rows)
         table.writerow(["name", "kind", "address", "type", "writable", "unit", "description"])
         table.writerow(["fan", "holding", "1", "int16", "true", SVG, ALL])
     file = home / "plant.toml"
