@@ -45,7 +45,7 @@ def sample(sequence: int, item_id: int, value: float, at_ns: int = BEGAN, qualit
 
 def event(sequence: int, action: str, at_ns: int = BEGAN) -> dict[str, Any]:
     columns = dict.fromkeys(SCHEMAS[FileKind.EVENTS].names)
-    told = {"kind": "case", "action": action, "user": "", "principal": "", "subject": "", "detail": ""}
+    told = {"kind": "case", "action": action, "user": "", "principal": "", "speaker": "", "subject": "", "detail": ""}
     return {**columns, **told, "at_ns": at_ns, "node_ns": at_ns, "epoch": 1, "sequence": sequence}
 
 

@@ -38,7 +38,7 @@ HOSTILE = (
     "<!--<b>&lt;i&gt;",
 )
 ALL = " ".join(HOSTILE)
-IMAGE, _, SVG, *_ = HOSTILE
+IMAGE, SVG = HOSTILE[0], HOSTILE[2]
 MADE = """[...document.querySelectorAll("body *")].filter((one) =>
   one.matches("img, script:not([src]), iframe, object, embed, base, meta, style, link")
   || [...one.attributes].some((its) => its.name.startsWith("on")
