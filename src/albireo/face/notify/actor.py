@@ -141,7 +141,8 @@ class NotifyActor:
 
     async def _lead(self) -> None:
         while True:
-            leads = self._client.acting == self._own and self._rules_are_there()
+            is_acting = self._client.acting == self._own
+            leads = is_acting and self._rules is not None
             try:
                 if leads and not self._is_leading:
                     notices = await self._loaded()
@@ -150,16 +151,13 @@ class NotifyActor:
                     self._actor.log.info("notify_leads", notices=len(notices))
                 elif self._is_leading and not leads:
                     self._lose()
-                await self._tell(is_acting=self._client.acting == self._own)
+                await self._tell(is_acting=is_acting)
             except FOR_GOOD:
                 raise
             except ClientError as error:
                 self._actor.log.limited("not_on_record", type(error).__name__, why=str(error))
             self._look()
             await asyncio.sleep(LOOK_NS / SECOND)
-
-    def _rules_are_there(self) -> bool:
-        return self._rules is not None
 
     def _lose(self) -> None:
         self._is_leading = False
