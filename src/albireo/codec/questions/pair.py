@@ -10,7 +10,7 @@ from albireo.model.bounded import Name, Text
 from albireo.model.position import Position
 
 
-class SwitchoverAsked(UserAsked, frozen=True, kw_only=True):
+class LeadHandover(UserAsked, frozen=True, kw_only=True):
     """Arguments of `switchover`."""
 
     reason: Text = ""
@@ -42,7 +42,7 @@ class ResetAsked(Asked, frozen=True, kw_only=True):
 
 SWITCHOVER: Final = QuestionKind(
     name="switchover",
-    shape=SwitchoverAsked,
+    shape=LeadHandover,
     answer=object,
     answerer=Answerer.MEMBER,
     role=AccessRole.ENGINEER,

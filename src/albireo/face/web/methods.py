@@ -13,7 +13,7 @@ from albireo.client import AsyncClient
 from albireo.client.errors import NodeRefused
 from albireo.codec.questions.cases import CASE_ACTION, CaseActionAsked
 from albireo.codec.questions.orders import WRITE, WriteAsked
-from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, MaintenanceAsked, SwitchoverAsked
+from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, LeadHandover, MaintenanceAsked
 from albireo.face.web.plain import plain
 from albireo.face.web.trends import TrendArguments, Trends
 from albireo.model.bounded import Text
@@ -184,7 +184,7 @@ async def _events(client: AsyncClient, asked: EventsArguments) -> object:
 
 
 async def _switchover(client: AsyncClient, asked: ReasonArguments) -> object:
-    order = SwitchoverAsked(user=client.user, reason=asked.reason)
+    order = LeadHandover(user=client.user, reason=asked.reason)
     return await client.ask_kind(SWITCHOVER, order, member=client.acting)
 
 
