@@ -73,9 +73,14 @@ class PagePlant:
     def add_person(self, name: str, role: str = "", node: str = "") -> None:
         """A person with the password of all tests; no role: may look."""
         with self.client() as client:
-            client.add_person(name, password_words(PASSWORD))
-            if role:
-                client.converse(asks(ACCESS_GRANT, GrantAsked(principal=f"person:{name}", role=role, node=node)))
+            add_person(client, name, role, node)
+
+
+def add_person(client: Client, name: str, role: str = "", node: str = "") -> None:
+    """A person with the password of all tests; no role: may look."""
+    client.add_person(name, password_words(PASSWORD))
+    if role:
+        client.converse(asks(ACCESS_GRANT, GrantAsked(principal=f"person:{name}", role=role, node=node)))
 
 
 def say(client: Client, values: Mapping[DataItem, Value], program: str = "sensor", at_ns: int = 0) -> None:

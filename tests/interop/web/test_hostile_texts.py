@@ -13,14 +13,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from albireo.client import Client, ClientError, NodeRefused, connect
-from albireo.client.conversation import asks
 from albireo.client.credentials import password_words
-from albireo.codec.questions.people import ACCESS_GRANT, GrantAsked
 from albireo.model.case import Action
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
 from tests.parts.browser import MISSING, PATIENCE_MS, logged_in
-from tests.parts.page_plant import say
+from tests.parts.page_plant import add_person, say
 from tests.parts.port import free_port
 from tests.parts.process_pair import ALBIREO, ENVIRONMENT
 from tests.parts.waiting import PATIENCE_S, awaited
@@ -127,8 +125,7 @@ def speak(client: Client) -> None:
     for name in HOSTILE:
         with pytest.raises((NodeRefused, ClientError)):
             client.add_person(name, password_words(PASSWORD))
-    client.add_person("anna", password_words(PASSWORD))
-    client.converse(asks(ACCESS_GRANT, GrantAsked(principal="person:anna", role="admin")))
+    add_person(client, "anna", "admin")
     say(client, dict(zip(ITEMS, (46.8, ALL), strict=True)))
     say(client, dict.fromkeys(NAMED, 46.8), "named")
     case = awaited(lambda: [one for one in client.cases() if one.item == "root:co_8"])[0]

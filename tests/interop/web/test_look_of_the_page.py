@@ -1,0 +1,91 @@
+"""What a machine can say of the look: axe-core, contrast, size of the type, and what is cut off; in both themes."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.parts.browser import MISSING, PATIENCE_MS, logged_in
+from tests.parts.page_plant import CO, PagePlant, page_plant
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+AXE = Path(__file__).with_name("axe") / "axe.min.js"
+"""axe-core 4.14.1, as it is published; Mozilla Public License 2.0 (axe/LICENSE)."""
+RULES = {
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    "rules": {"landmark-unique": {"enabled": False}},
+}
+"""All but one that the overview of a lone node breaks: the node is a card of its own, and its own only site."""
+SHOTS = os.environ.get("ALBIREO_PAGE_SHOTS", "")
+"""Directory in which screenshots are kept; empty: none are."""
+SIZES = {"desk": (1440, 900), "small": (1024, 768), "phone": (390, 844)}
+VIEWS = {
+    "overview": "overview",
+    "alarms": "alarms",
+    "shelved": "alarms?tab=shelved",
+    "history": "alarms?tab=history",
+    "load": "alarms?tab=load",
+    "items": "items",
+    "item": "item?name=root%3Afan_speed",
+    "item_in_alarm": "item?name=root%3Aco_8",
+    "trends": "trends?pens=root%3Aco_8,root%3Afan_speed&span=3600",
+    "plant": "plant",
+    "journal": "journal",
+    "people": "people",
+}
+SMALL = """[...document.querySelectorAll("body *")].filter((one) => one.checkVisibility({ visibilityProperty: true })
+  && [...one.childNodes].some((text) => text.nodeType === 3 && text.textContent.trim())
+  && parseFloat(getComputedStyle(one).fontSize) < 12 && !one.closest("symbol, .mk")
+).map((one) => [one.tagName, one.getAttribute("class"), one.textContent.trim().slice(0, 30)])"""
+WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagePlant]:
+    with page_plant(tmp_path_factory.mktemp("plant"), has_plc=True) as made:
+        made.add_person("anna", "admin")
+        made.say({CO: 11.2})
+        made.say({CO: 46.8})
+        with made.client() as client:
+            client.write("root:fan_speed", 700, "test")
+            client.force("root:barrier", True, "under repair", for_s=3_600)
+        yield made
+
+
+@pytest.fixture(scope="module", params=["", "dark"], ids=["grey", "dark"])
+def page(request: pytest.FixtureRequest, plant: PagePlant, chromium: Browser) -> Iterator[Page]:
+    opened = logged_in(chromium, plant.at, "anna", f"?theme={request.param}")
+    opened.evaluate(AXE.read_text())
+    yield opened
+    opened.close()
+
+
+def look(page: Page, view: str, size: str) -> None:
+    width, height = SIZES[size]
+    page.set_viewport_size({"width": width, "height": height})
+    page.evaluate(f"location.hash = {VIEWS[view]!r}")
+    expect(page.locator("main h1")).to_be_visible(timeout=PATIENCE_MS)
+    page.wait_for_timeout(700)
+    if SHOTS:
+        theme = page.evaluate("document.documentElement.dataset.theme") or "grey"
+        page.screenshot(path=Path(SHOTS) / f"{view}_{size}_{theme}.png")
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_axe_finds_nothing(page: Page, view: str) -> None:
+    look(page, view, "desk")
+    found: list[dict[str, Any]] = page.evaluate(
+        "(options) => axe.run(document, options).then((told) => told.violations)", RULES
+    )
+    assert [(one["id"], one["help"], [node["html"][:200] for node in one["nodes"]]) for one in found] == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_text_is_too_small_or_outside(page: Page, view: str, size: str) -> None:
+    look(page, view, size)
+    assert page.evaluate(SMALL) == []
+    assert page.evaluate(WIDE) <= 0
