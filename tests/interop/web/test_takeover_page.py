@@ -111,9 +111,10 @@ def paged(tmp_path: Path) -> Iterator[PagedPair]:
 
 
 def test_a_page_goes_on_with_the_other_member_when_its_own_is_killed(paged: PagedPair, chromium: Browser) -> None:
-    page = opened_page(chromium, paged.urls[0])
-    shows(page, "speaking with")
     with paged.client() as client:
+        say(client, {CO: 11.2})
+        page = opened_page(chromium, paged.urls[0])
+        shows(page, "11.2")
         say(client, {CO: 46.8})
         shows(page, "Carbon monoxide in section 8")
         shows(page, "46.8")
