@@ -24,6 +24,7 @@ const SITES_WITH_ROWS = 12;
 class Overview extends View {
   private rows = new Map<string, Row[]>();
   private catalogue = -1;
+  private known = 0;
   private group = "";
 
   override connectedCallback(): void {
@@ -50,6 +51,12 @@ class Overview extends View {
   /** Chooses the rows anew if the set of items changed, and looks at no more than they need. */
   private choose(): void {
     const { sight, hello } = station;
+    const known = station.alive?.items ?? this.known;
+    if (known !== this.known) {
+      this.known = known;
+      station.want(this, ["*"]);
+      return;
+    }
     if (this.catalogue === sight.catalogue) return;
     this.catalogue = sight.catalogue;
     const byNode = new Map<string, Entry[]>();

@@ -39,8 +39,9 @@ export const emptySight = (): Sight => ({
   catalogue: 0, lastClosedMs: 0, isKnown: false,
 });
 
-export const nodeOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf(":")));
-export const localOf = (name: string): string => name.slice(name.lastIndexOf(":") + 1);
+/** The id of a node has no colon; the name of an item may have one. */
+export const nodeOf = (name: string): string => name.slice(0, Math.max(0, name.indexOf(":")));
+export const localOf = (name: string): string => name.slice(name.indexOf(":") + 1);
 export const caseKey = (one: ShownCase): string => `${nodeOf(one.item)}#${one.case_id}`;
 
 const PLACES_MAX = 3;

@@ -23,6 +23,7 @@ export interface Alive {
   silent_since_ms: number;
   leads: string;
   leads_since_ms: number;
+  items: number;
   rate_hz: number;
 }
 export type Condition = "device_lost" | "frozen" | "hi" | "hi_hi" | "lo" | "lo_lo" | "off_normal" | "rate" | "stale";

@@ -140,4 +140,5 @@ class ItemCase(Case, frozen=True, kw_only=True, gc=False):
     @property
     def node(self) -> str:
         """Node that has the case; empty: its item is not known."""
-        return self.item.rpartition(":")[0]
+        node, colon, _ = self.item.partition(":")
+        return node if colon else ""

@@ -206,3 +206,11 @@ def test_the_policy_of_the_site_stands(hostile: Served) -> None:
         for one in ("default-src 'self'", "object-src 'none'", "base-uri 'none'", "frame-ancestors 'none'"):
             assert one in policy
         assert "unsafe" not in policy and headers["x-content-type-options"] == "nosniff"
+
+
+def test_alarms_of_items_of_any_name_are_acknowledged(hostile: Served, chromium: Browser) -> None:
+    page = logged_in(chromium, hostile, "anna", "#alarms", WATCHING)
+    expect(page.locator("tr[data-key]")).to_have_count(len(NAMED) + 2, timeout=PATIENCE_MS)
+    page.keyboard.press("Control+a")
+    page.keyboard.press("a")
+    expect(page.locator("tr[data-key].un")).to_have_count(0, timeout=PATIENCE_MS)

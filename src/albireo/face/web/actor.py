@@ -145,6 +145,7 @@ class WebActor:
             silent_since_ms=self._silent_since_ms,
             leads="" if index is None else self._places()[index],
             leads_since_ms=since_ms,
+            items=self._state.items,
             rate_hz=rate_hz,
         )
 

@@ -158,6 +158,11 @@ class PlantState:
         """Full names of all forced items."""
         return self._forced[1]
 
+    @property
+    def items(self) -> int:
+        """Number of items that are known."""
+        return len(self._rows)
+
     def keep(self, wanted: Iterable[Wanted]) -> None:
         """Forget views that nobody looks at any more."""
         self._seen = {one: self._seen[one] for one in wanted if one in self._seen}
@@ -233,7 +238,7 @@ class PlantState:
     def _look(self, seen: _Seen) -> None:
         """Find the items of a view among those that came since it was looked at."""
         for row in self._rows[seen.looked :]:
-            if any(fnmatch.fnmatchcase(row.name, one) for one in seen.wanted):
+            if any(fnmatch.fnmatchcase(row.name, one.replace("[", "[[]")) for one in seen.wanted):
                 seen.keys.add(row.shown.key)
         seen.looked = len(self._rows)
 

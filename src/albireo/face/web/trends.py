@@ -85,7 +85,7 @@ class Trends:
         complete_ms = asked.end_ms
         by_node: defaultdict[str, list[str]] = defaultdict(list)
         for name in dict.fromkeys(asked.names):
-            by_node[name.rpartition(":")[0]].append(name)
+            by_node[name.partition(":")[0]].append(name)
         for names, blocks, known_ms in await asyncio.gather(
             *(self._blocks(client, names, every_ms, wanted, now) for names in by_node.values())
         ):

@@ -167,6 +167,8 @@ class Alive(PageSpoken, frozen=True, tag="alive"):
     """Place that leads; empty: nobody does."""
     leads_since_ms: int = 0
     """Time since which that one leads, or nobody does; 0: since this page is there."""
+    items: int = 0
+    """Number of items that the face knows; another one than before: there may be new ones to look at."""
     rate_hz: float = 10.0
     """Rate at which this page is told; lower: it takes too slowly."""
 
