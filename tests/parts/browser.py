@@ -16,6 +16,7 @@ CHROMIUM = shutil.which("chromium")
 MISSING = "" if CHROMIUM else "the Debian package chromium is missing (make peers)"
 SIZE = {"width": 1440, "height": 900}
 PATIENCE_MS: Final = PATIENCE_S * 1000
+expect.set_options(timeout=PATIENCE_MS)  # A busy machine may need longer than Playwright's five seconds.
 
 
 @contextlib.contextmanager

@@ -33,6 +33,7 @@ sender = "scada@plant.example"
 [[rule]]
 name = "all"
 roster = "roster.csv"
+items = ["co_*"]
 """
 ITEMS = [DataItem(name=f"co_{n}", value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=40.0)) for n in range(2)]
 

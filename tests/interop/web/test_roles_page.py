@@ -93,7 +93,7 @@ def test_an_operator_does_all_but_what_needs_an_engineer(plant: PagePlant, chrom
     expect(page.get_by_role("button", name="Write …")).to_be_enabled(timeout=PATIENCE_MS)
     with plant.client() as client:
         (case,) = client.cases()
-        login = next(one for one in client.sessions() if one.principal == "person:vera")
+        login = client.begin_login("vera", "10.0.0.9")
     acts = {"action": "out_of_service", "case_id": case.case_id, "node": "root", "comment": "wrong"}
     for method, values in (("act", acts), ("end_session", {"session_id": login.session_id, "node": "root"})):
         told = page.evaluate(ASKED, [method, values])
