@@ -9,9 +9,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
-from albireo.client import AsyncClient
-from albireo.client.errors import NodeRefused
-from albireo.codec.questions.cases import CASE_ACTION, CaseActionAsked
+from albireo.client import AsyncClient, CaseMeant
 from albireo.codec.questions.orders import WRITE, WriteAsked
 from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, LeadHandover, MaintenanceAsked
 from albireo.face.web.plain import plain
@@ -143,22 +141,10 @@ TRENDS: Final = Trends()
 
 async def _ack(client: AsyncClient, asked: AckArguments) -> object:
     """Acknowledge each; tells of each case why not, or nothing."""
-    told = []
-    for one in asked.cases:
-        action = CaseActionAsked(
-            action=Action.ACK,
-            user=client.user,
-            comment=asked.comment,
-            case_id=one.case_id,
-            activation=one.activation,
-            node=one.node,
-        )
-        try:
-            await client.ask_kind(CASE_ACTION, action)
-            told.append("")
-        except NodeRefused as error:
-            told.append(str(error))
-    return told
+    meant = [CaseMeant(node=one.node, case_id=one.case_id, activation=one.activation) for one in asked.cases]
+    became = await client.act_on(Action.ACK, meant, asked.comment)
+    told = ["" if one.error is None else str(one.error) for one in became]
+    return told + told[-1:] * (len(meant) - len(told))  # Nobody answered the last one, so the others were not asked.
 
 
 async def _act(client: AsyncClient, asked: ActArguments) -> object:

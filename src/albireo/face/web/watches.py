@@ -1,6 +1,6 @@
 """Watches: what changes, as server-sent events. A reader who is slow gets the latest of each item.
 
-    event: changes      `ChangesTold`: all of it at first, then what changed, ten times a second at most
+    event: changes      `ChangesTold`: all of it at first, then what changed, 20 times a second at most
     event: alive        `Alive`, once a second
 
 Spec: WHATWG HTML, 9.2 (server-sent events).

@@ -1,7 +1,7 @@
 """Words between a page and its face: JSON texts on one WebSocket, tagged by `kind`.
 
     page --PageBegin--> face --Hello--> page          once; then, in any order:
-    face --View--> page                               changes, ten times a second at most; everything at first
+    face --View--> page                               changes, 20 times a second at most; everything at first
     face --Alive--> page                              each half second: who leads, how old the newest value is
     page --PageLook--> face                           other items, please: everything of these comes next
     page --PageAsked--> face --PageAnswered--> page   a method of the face (methods.py), by its name

@@ -1,4 +1,4 @@
-"""Trends: a real history behind a pair of processes would prove the same; here blocks, lengths and what is kept."""
+"""Lengths of the intervals of a trend. What a trend tells of a real history is in test_line.py."""
 
 import pytest
 
