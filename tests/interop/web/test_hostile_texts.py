@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -89,27 +90,26 @@ members = ["root", "root:thing"]
 """
 
 
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+@pytest.fixture
+def hostile(tmp_path: Path) -> Iterator[Served]:
     """A node of a process of its own, since its topology speaks too."""
-    home = tmp_path_factory.mktemp("hostile")
     port = free_port()
-    with (home / "p1.csv").open("w", newline="") as rows:
+    with (tmp_path / "p1.csv").open("w", newline="") as rows:
         table = csv.writer(rows)
         table.writerow(["name", "kind", "address", "type", "writable", "unit", "description"])
         table.writerow(["fan", "holding", "1", "int16", "true", SVG, ALL])
-    file = home / "plant.toml"
+    file = tmp_path / "plant.toml"
     file.write_text(
         TOPOLOGY.format(text=json.dumps(ALL), label=json.dumps(f"{IMAGE} {SVG}"), port=port, dead=free_port())
     )
-    data = home / "data"
+    data = tmp_path / "data"
     command = [*ALBIREO, "node", "run", "--topology", str(file), "--id", "root", "--data", str(data)]
-    with (home / "node.log").open("wb") as log:
+    with (tmp_path / "node.log").open("wb") as log:
         process = subprocess.Popen(command, env=ENVIRONMENT, stdout=log, stderr=log, start_new_session=True)
     try:
         first = data / "web" / "page.first-login"
         awaited(lambda: process.poll() is not None or first.exists())
-        assert process.poll() is None, (home / "node.log").read_text()
+        assert process.poll() is None, (tmp_path / "node.log").read_text()
         with connect(data, timeout_s=PATIENCE_S, name=IMAGE) as client:
             awaited(lambda: client.people())
             speak(client)
