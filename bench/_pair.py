@@ -93,15 +93,15 @@ class Pair(msgspec.Struct):
 
 
 @contextlib.contextmanager
-def running_pair(directory: Path) -> Iterator[Pair]:
-    """Ends with both members in the set. Nobody else gets their ports meanwhile."""
+def running_pair(directory: Path, more: str = "") -> Iterator[Pair]:
+    """Ends with both members in the set. Nobody else gets their ports meanwhile. `more`: further lines of the node."""
     with KeptPorts(7) as kept:
-        yield from _running_pair(directory, [f"tcp://127.0.0.1:{port}" for port in kept.numbers])
+        yield from _running_pair(directory, [f"tcp://127.0.0.1:{port}" for port in kept.numbers], more)
 
 
-def _running_pair(directory: Path, endpoints: list[str]) -> Iterator[Pair]:
+def _running_pair(directory: Path, endpoints: list[str], more: str) -> Iterator[Pair]:
     topology, clients = _topology(endpoints)
-    (directory / "topology.toml").write_text(topology)
+    (directory / "topology.toml").write_text(topology + more)
     rings = {}
     for name in (*MEMBERS, *WITNESSES, CLIENT):
         known_as = f"root[{name}]" if name in MEMBERS else f"witness:{name}" if name in WITNESSES else name

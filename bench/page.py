@@ -1,13 +1,12 @@
 """The page: how old a change is when a page has it, and what many pages cost the face and CORE.
 
 A real node with its face, a producer of 200 items that change ten times a second, and pages as WebSockets in a process
-of their own: one, then 200 that look at the same. All share the machine. The browser's part is not measured here.
+of their own: one, then 200 that look at the same; then real browsers (`_browser.py`). All share the machine.
 """
 
 import asyncio
 import contextlib
 import json
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,10 +19,12 @@ import numpy as np
 import psutil
 
 from albireo.client import Client, connect
+from albireo.drill.ports import KeptPorts
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch
 from albireo.model.value import ValueType
 from bench import Case, Progress, Result, case, result
+from bench._browser import cases as browser_cases
 from bench._node import family, running_node
 
 ITEMS: Final = 200
@@ -44,14 +45,16 @@ CHANGING: Final = "import sys; from bench.page import change; change(*sys.argv[1
 
 
 def run(progress: Progress) -> Result:
-    url = f"http://127.0.0.1:{_free_port()}"
-    with tempfile.TemporaryDirectory() as scratch:
+    with KeptPorts(1) as kept, tempfile.TemporaryDirectory() as scratch:
+        url = f"http://127.0.0.1:{kept.numbers[0]}"
         topology, data = Path(scratch) / "plant.toml", Path(scratch) / "data"
         topology.write_text(TOPOLOGY.format(url=url))
         with running_node(topology, data) as node, _child(CHANGING, str(data)), connect(data, timeout_s=60.0) as client:
             parts = {one.cmdline()[-1]: one for one in family(node) if len(one.cmdline()) > 2}
             face, core = parts["face.page"], parts["core"]
-            return result("page", _measured(client, url, face, core, progress))
+            found = _measured(client, url, face, core, progress)
+    with tempfile.TemporaryDirectory() as scratch:
+        return result("page", [*found, *browser_cases(Path(scratch), progress)])
 
 
 def _measured(client: Client, url: str, face: psutil.Process, core: psutil.Process, progress: Progress) -> list[Case]:
@@ -195,10 +198,3 @@ def _until_said(child: "subprocess.Popen[str]", what: str) -> str:
     if not said:
         raise RuntimeError(f"the pages ended before they said {what}")
     return said
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -158,8 +158,8 @@ class WebActor:
     def may_look(self, person: PagePerson | None) -> bool:
         return self._settings.open or person is not None
 
-    def client_of(self, person: PagePerson) -> AsyncClient:
-        return self._client.speaking_for(person.name)
+    def client_of(self, person: PagePerson | None) -> AsyncClient:
+        return self._client if person is None else self._client.speaking_for(person.name)
 
     async def next_tick(self) -> None:
         await self._ticked.wait()

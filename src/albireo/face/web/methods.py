@@ -41,6 +41,8 @@ class Method(msgspec.Struct, Generic[ArgumentsT], frozen=True, kw_only=True):
     meaning: str
     """Words for people: what it gives or does."""
     is_reading: bool = False
+    is_for_lookers: bool = False
+    """Whoever may look may ask for it without a login: it tells of the plant, and not what people did."""
 
 
 class SeenCase(Arguments, frozen=True):
@@ -196,6 +198,7 @@ METHODS: Final[dict[str, Method[Any]]] = {
             run=lambda client, _: client.status(),
             meaning="the node as the acting member tells it",
             is_reading=True,
+            is_for_lookers=True,
         ),
         Method(
             name="tree",
@@ -203,6 +206,7 @@ METHODS: Final[dict[str, Method[Any]]] = {
             run=lambda client, _: client.tree(),
             meaning="the other nodes",
             is_reading=True,
+            is_for_lookers=True,
         ),
         Method(
             name="cases",
@@ -210,6 +214,7 @@ METHODS: Final[dict[str, Method[Any]]] = {
             run=lambda client, asked: client.cases(include_closed=asked.include_closed, node=asked.node),
             meaning="cases, the most severe first",
             is_reading=True,
+            is_for_lookers=True,
         ),
         Method(name="ack", arguments=AckArguments, run=_ack, meaning="acknowledge activations of cases"),
         Method(name="act", arguments=ActArguments, run=_act, meaning="act on a case"),
@@ -239,6 +244,7 @@ METHODS: Final[dict[str, Method[Any]]] = {
             run=lambda client, _: client.forces(),
             meaning="forced items",
             is_reading=True,
+            is_for_lookers=True,
         ),
         Method(
             name="command",
@@ -266,6 +272,7 @@ METHODS: Final[dict[str, Method[Any]]] = {
             run=lambda client, asked: TRENDS.trend(client, asked, boot_ns()),
             meaning="bands of some items: minimum, maximum, first, last, mean of each interval",
             is_reading=True,
+            is_for_lookers=True,
         ),
         Method(name="events", arguments=EventsArguments, run=_events, meaning="the journal", is_reading=True),
         Method(

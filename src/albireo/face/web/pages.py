@@ -11,7 +11,7 @@ import msgspec
 
 from albireo.client import AsyncClient
 from albireo.client.errors import ClientError, NodeRefused, OutcomeUnknown
-from albireo.face.web.methods import answered
+from albireo.face.web.methods import METHODS, answered
 from albireo.face.web.words import Alive, Hello, PageAnswered, PageAsked, PageBegin, PageLook, PagePerson, PageWord
 from albireo.model.refusal import Refusal, RefusalCode
 
@@ -62,8 +62,8 @@ class PageHost(Protocol):
 
     def may_look(self, person: PagePerson | None) -> bool: ...
 
-    def client_of(self, person: PagePerson) -> AsyncClient:
-        """A client that speaks for the person."""
+    def client_of(self, person: PagePerson | None) -> AsyncClient:
+        """A client that speaks for the person; None: for the face itself."""
 
     async def next_tick(self) -> None: ...
 
@@ -129,16 +129,22 @@ class Page:
                     return
 
     async def _take(self, asked: PageAsked) -> None:
-        if self.person is None:
+        client = self._host.client_of(self.person) if self._may_ask(asked.method) else None
+        if client is None:
             cause = "nobody is logged in at this page"
             await self._refuse(asked.id, Refusal(RefusalCode.ACCESS, cause, "log in"))
         elif len(self._asked) >= ASKED_MAX:
             cause = f"{ASKED_MAX} questions of this page wait for their answers"
             await self._refuse(asked.id, Refusal(RefusalCode.FULL, cause, "wait for some of them"))
         else:
-            task = asyncio.ensure_future(self._answer(asked, self._host.client_of(self.person)))
+            task = asyncio.ensure_future(self._answer(asked, client))
             self._asked.add(task)
             task.add_done_callback(self._asked.discard)
+
+    def _may_ask(self, name: str) -> bool:
+        method = METHODS.get(name)
+        is_open = method is not None and method.is_for_lookers and self._host.may_look(None)
+        return self.person is not None or is_open
 
     async def _refuse(self, asked_id: int, refusal: Refusal) -> None:
         await self._send(PageAnswered(id=asked_id, refusal=refusal))

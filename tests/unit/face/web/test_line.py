@@ -81,8 +81,9 @@ def test_whoever_is_not_logged_in_looks_and_does_nothing(tmp_path: Path) -> None
         async with served(tmp_path) as at:
             for token in ("", "admin.00", "nobody", "\u2603" * 9):
                 async with at.page(token) as page:
-                    told = await page.asked(1, "status")
-                    assert told["refusal"]["code"] == "access"
+                    told = [await page.asked(*one) for one in enumerate(("events", "sessions", "people", "switchover"))]
+                    assert {one["refusal"]["code"] for one in told} == {"access"}
+                    assert (await page.asked(9, "status"))["result"]["node"] == "root"
                     assert page.hello.get("person") is None and page.hello["may_look"]
 
     asyncio.run(story())
@@ -92,7 +93,7 @@ def test_a_closed_page_shows_nothing_before_the_login(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path, open=False) as at:
             async with at.page() as page:
-                await page.asked(1, "status")
+                assert (await page.asked(1, "status"))["refusal"]["code"] == "access"
                 assert not page.hello["may_look"] and not page.views and not page.alive
             async with at.page(await at.token()) as page:
                 await page.until(lambda one: one.views)
