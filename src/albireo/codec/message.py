@@ -28,6 +28,7 @@ from albireo.model.command import Receipt
 from albireo.model.item import DataItem, KnownItem
 from albireo.model.position import Epochs, Position
 from albireo.model.refusal import Refusal
+from albireo.model.status import FaceAddress
 from albireo.model.value import Value
 
 ENDS_MAX: Final = 256
@@ -43,6 +44,7 @@ class Started(Message, frozen=True, tag="started"):
 
     actor: bounded.Name
     pid: bounded.Count
+    address: FaceAddress = FaceAddress()
 
 
 class AliveAsked(Message, frozen=True, tag="dead?"):

@@ -6,6 +6,7 @@ never happened. None means that nobody knows.
 
 import msgspec
 
+from albireo.model.bounded import Text
 from albireo.model.name_status import NameStatus
 
 
@@ -228,11 +229,23 @@ class AdapterStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Why one of the topology does not run; empty: it does."""
 
 
+class FaceAddress(msgspec.Struct, frozen=True):
+    """Where programs that know nothing of Albireo find an actor, as it said when it was ready; empty: nowhere."""
+
+    url: Text = ""
+    fingerprint: Text = ""
+    """SHA-256 of the certificate that it shows there, as browsers write it: AB:CD:..."""
+
+    def __str__(self) -> str:
+        return f"{self.url}, certificate SHA-256 {self.fingerprint}" if self.fingerprint else self.url
+
+
 class FaceStatus(msgspec.Struct, frozen=True):
-    """A face, and why it does not run."""
+    """A face, why it does not run, and where it is found."""
 
     name: str
     trouble: str
+    address: FaceAddress = FaceAddress()
 
 
 class ProducerLife(msgspec.Struct, frozen=True):

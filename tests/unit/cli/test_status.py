@@ -20,6 +20,8 @@ from albireo.model.status import (
     AdapterStatus,
     CatchingUp,
     DoorStatus,
+    FaceAddress,
+    FaceStatus,
     HandedOn,
     NodeStatus,
     PairStatus,
@@ -85,6 +87,19 @@ def test_a_node_that_is_well_takes_four_lines() -> None:
         "12 items, 0 bad (albireo items); 0 open alarms, 0 not acknowledged (albireo cases list)",
         "Nothing is wrong.",
     ]
+
+
+def test_pages_of_both_members_are_told_with_their_certificates() -> None:
+    """The fingerprint that a browser shows on the first visit is compared with this one."""
+    own = FaceStatus("page_primary", "", FaceAddress("https://a.plant:8443", "AB:CD"))
+    other = FaceStatus("page_backup", "", FaceAddress("https://b.plant:8443", "EF:01"))
+    silent = FaceStatus("night", "")
+    status = replace(node_status(), faces=(own, silent))
+    assert page_of(answer(status, other_faces=(other,))).lines()[3:5] == [
+        "page_primary: https://a.plant:8443, certificate SHA-256 AB:CD",
+        "page_backup: https://b.plant:8443, certificate SHA-256 EF:01",
+    ]
+    assert str(FaceAddress("http://127.0.0.1:8080")) == "http://127.0.0.1:8080"
 
 
 def test_forced_items_are_told_beside_the_others() -> None:

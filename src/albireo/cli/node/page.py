@@ -18,7 +18,7 @@ from albireo.cli.pair.table import (
     troubles,
     untrusted_text,
 )
-from albireo.model.status import NodeStatus
+from albireo.model.status import FaceStatus, NodeStatus
 
 _WORDS: Final = {
     "active": "leads",
@@ -56,6 +56,8 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
     safe: str
     """Sentence that says where what is recorded now is kept."""
     plant: str
+    served: tuple[str, ...]
+    """Each page and other face of the node: where it is, and the fingerprint of its certificate."""
     wrong: tuple[Trouble, ...]
 
     def lines(self) -> list[str]:
@@ -64,6 +66,7 @@ class StatusPage(msgspec.Struct, frozen=True, kw_only=True):
             self.leads,
             f"{'SAFE' if self.is_safe else 'NOT SAFE'}: {self.safe}",
             self.plant,
+            *self.served,
             *(["What is wrong, and what to do:", *wrong] if wrong else ["Nothing is wrong."]),
         ]
 
@@ -82,6 +85,8 @@ class StatusAnswer(NodeStatus, frozen=True, kw_only=True):
     untrusted: tuple[str, ...] = ()
     """Names of the topology whose keys are not trusted here."""
     members: tuple[MemberRow, ...] = ()
+    other_faces: tuple[FaceStatus, ...] = ()
+    """Faces of the other member of a pair, if it answers."""
     summary: StatusPage | None = None
 
 
@@ -97,6 +102,7 @@ def page_of(status: StatusAnswer) -> StatusPage:
         safe=safe,
         plant=f"{counted(status.items, 'item')}, {status.bad_items} bad (albireo items){by_hand}; "
         f"{counted(cases.open, 'open alarm')}, {cases.unacked} not acknowledged (albireo cases list){who}",
+        served=tuple(f"{one.name}: {one.address}" for one in (*status.faces, *status.other_faces) if one.address.url),
         wrong=tuple(_wrong(status)),
     )
 

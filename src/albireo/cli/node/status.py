@@ -30,7 +30,7 @@ from albireo.cli.target import FarNode, Place, node_client, place_option
 from albireo.client import Client, ClientError
 from albireo.codec.questions.kind import Nothing
 from albireo.codec.questions.node import STATUS
-from albireo.model.status import AdapterStatus, DoorStatus, PairStatus, ProducerStatus
+from albireo.model.status import AdapterStatus, DoorStatus, FaceStatus, PairStatus, ProducerStatus
 
 
 @click.command("status")
@@ -55,6 +55,7 @@ def gather(client: Client, place: Place) -> StatusAnswer:
     Boot and voter speak with programs of their own machine only: nobody else has `actors` and `votes`.
     """
     status, here = client.status(), not isinstance(place, FarNode)
+    views, other_faces = _views(client, status.pair, place) if status.pair else ([], ())
     answer = StatusAnswer(
         **{name: getattr(status, name) for name in status.__struct_fields__},
         data=str(place),
@@ -62,7 +63,8 @@ def gather(client: Client, place: Place) -> StatusAnswer:
         actors=answer_of(client, "actors", "boot") if here else UNSET,
         votes=answer_of(client, "status", "voter") if here else None,
         untrusted=tuple(untrusted(status.pair, place)) if status.pair and isinstance(place, Path) else (),
-        members=tuple(rows_of(_views(client, status.pair, place))) if status.pair else (),
+        members=tuple(rows_of(views)),
+        other_faces=other_faces,
     )
     return msgspec.structs.replace(answer, summary=page_of(answer))
 
@@ -75,21 +77,16 @@ def answer_of(client: Client, what: str, part: str) -> Any:
         return None
 
 
-def _views(client: Client, pair: PairStatus, place: Place) -> list[PairStatus]:
-    """The pair as this member sees it, and as the other does if it answers."""
+def _views(client: Client, pair: PairStatus, place: Place) -> tuple[list[PairStatus], tuple[FaceStatus, ...]]:
+    """The pair as this member sees it and, if the other one answers, as that does; and the faces of that one."""
     try:
-        return [pair, _others_view(client, pair, place)]
+        if not isinstance(place, FarNode):
+            with other_member(ReachedMember(place=pair.place, ask=client.ask, pair=pair), place) as other:
+                return [pair, other.pair], other.faces
+        status = client.ask_kind(STATUS, Nothing(), REMOTE_S, 0 if client.acting else 1)
     except ClientError:
-        return [pair]
-
-
-def _others_view(client: Client, pair: PairStatus, place: Place) -> PairStatus:
-    """The pair as the other member sees it. Raises ClientError: it does not answer."""
-    if not isinstance(place, FarNode):
-        with other_member(ReachedMember(place=pair.place, ask=client.ask, pair=pair), place) as other:
-            return other.pair
-    other_index = 0 if client.acting else 1
-    return pair_of(client.ask_kind(STATUS, Nothing(), REMOTE_S, other_index), pair.other.place)
+        return [pair], ()
+    return [pair, pair_of(status, pair.other.place)], status.faces
 
 
 def _text(status: StatusAnswer, *, verbose: bool) -> Iterator[Shown]:

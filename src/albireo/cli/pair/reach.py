@@ -15,7 +15,7 @@ from albireo.cli.output import ExitCode, Failure
 from albireo.cli.place import find_data
 from albireo.cli.target import refused
 from albireo.client import ClientError, NodeRefused, NodeUnreachable, TargetRefused, connect
-from albireo.model.status import NodeStatus, PairStatus
+from albireo.model.status import FaceStatus, NodeStatus, PairStatus
 from albireo.model.topology import NODE_VOTER
 from albireo.runtime import Keys
 from albireo.runtime.errors import RuntimeFault
@@ -36,6 +36,7 @@ class ReachedMember(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     ask: Asker
     pair: PairStatus
+    faces: tuple[FaceStatus, ...] = ()
 
     def act(self, what: str, **arguments: object) -> dict[str, Any]:
         """Ask for the admin action `what` and wait for its result.
@@ -110,5 +111,6 @@ def other_member(own: ReachedMember, directory: Path) -> Iterator[ReachedMember]
     except TargetRefused as error:
         raise NodeUnreachable(f"{other.place} at {other.client}: {error}") from error
     with remote:
-        pair = pair_of(remote.status(), other.place)
-        yield ReachedMember(place=pair.place, ask=remote.ask, pair=pair)
+        status = remote.status()
+        pair = pair_of(status, other.place)
+        yield ReachedMember(place=pair.place, ask=remote.ask, pair=pair, faces=status.faces)

@@ -54,9 +54,10 @@ STATUS: Final = QuestionKind(
     meaning="state of the node or pair",
     told="position, rates, adapters (`heard`: the adapter speaks; `device`: its device answers, null while nobody "
     "knows; `connected`: it speaks and says so; `trouble`: why a configured one does not run), faces (`name`, "
-    "`trouble`), followers, the hash of the topology by which it runs (`topology_hash`, empty without a file), how "
-    "many items are forced, the 64 producers whose names were taken last (with lives and runs), the head of the audit "
-    "chain, the door (endpoint, why it is closed, questions handed on), how often a follower's credit was cut",
+    "`trouble`, `address` with `url` and `fingerprint` of the certificate), followers, the hash of the topology by "
+    "which it runs (`topology_hash`, empty without a file), how many items are forced, the 64 producers whose names "
+    "were taken last (with lives and runs), the head of the audit chain, the door (endpoint, why it is closed, "
+    "questions handed on), how often a follower's credit was cut",
     is_reading=True,
 )
 TREE: Final = QuestionKind(

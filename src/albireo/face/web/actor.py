@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
 import time
 from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ from albireo.face.web.state import PlantState
 from albireo.face.web.words import Alive, Hello, PageMember, PagePerson
 from albireo.model import quality
 from albireo.model.instant import SECOND, Instant
+from albireo.model.status import FaceAddress
 from albireo.model.tree.navigation import Navigation
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.errors import ConfigurationRefused
@@ -81,7 +83,9 @@ class WebActor:
         parts = url_parts(settings.bind)
         assert parts.hostname is not None and parts.port is not None
         self._addresses = Addresses(settings.urls or (settings.bind,), socket.gethostname())
-        context = await asyncio.to_thread(self._secured, actor.data) if settings.is_secure else None
+        context, fingerprint = None, ""
+        if settings.is_secure:
+            context, fingerprint = await asyncio.to_thread(self._secured, actor.data)
         listener = self._listening(parts.hostname, parts.port)
         actor.at_end(listener.close)
         own = self._place.target(actor.data)[self._own]
@@ -102,7 +106,8 @@ class WebActor:
         self._begin(self._follower.run())
         self._begin(self._look())
         self._begin(self._first_admin(actor.data))
-        actor.log.info("page_served", url=settings.bind)
+        actor.address = FaceAddress(self._urls()[self._own] or self._urls()[0], fingerprint)
+        actor.log.info("page_served", url=actor.address.url, fingerprint=fingerprint)
 
     def drained(self, letters: Sequence[Letter]) -> None:
         """Nobody of the node writes to a face."""
@@ -202,7 +207,7 @@ class WebActor:
     async def _first_admin(self, data: Path) -> None:
         """Have somebody who can log in, and say where the password is."""
         file = data / "web" / f"{self._place.name}.first-login"
-        if await self._logins.make_first_admin(file, self._urls()[self._own] or self._urls()[0]):
+        if await self._logins.make_first_admin(file, self._actor.address.url):
             self._actor.log.info("first_login", name=ADMIN, password_in=str(file))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
@@ -239,16 +244,16 @@ class WebActor:
             raise ConfigurationRefused(f"face {self._place.name}: {self._settings.bind}: {error.strerror}") from error
         return listener
 
-    def _secured(self, data: Path) -> Any:
+    def _secured(self, data: Path) -> tuple[ssl.SSLContext, str]:
+        """The context of the server, and the fingerprint of its certificate."""
         settings = self._settings
         try:
-            if settings.certificate:
-                return secured(Path(settings.certificate), Path(settings.certificate_key))
-            hosts = [url_parts(one).hostname or "" for one in (settings.bind, *settings.urls)]
-            names = [one for one in hosts if one not in ("0.0.0.0", "::")]
-            file = own_certificate(data / "web", self._place.name, [*names, socket.gethostname()])
-            self._actor.log.info("page_certificate", fingerprint=fingerprint_of(file))
-            return secured(file, None)
+            file, key = Path(settings.certificate), Path(settings.certificate_key)
+            if not settings.certificate:
+                hosts = [url_parts(one).hostname or "" for one in (settings.bind, *settings.urls)]
+                names = [one for one in hosts if one not in ("0.0.0.0", "::")]
+                file = key = own_certificate(data / "web", self._place.name, [*names, socket.gethostname()])
+            return secured(file, key), fingerprint_of(file)
         except (OSError, ValueError) as error:
             raise ConfigurationRefused(f"face {self._place.name}: its certificate: {error}") from error
 

@@ -70,7 +70,7 @@ def fingerprint_of(file: Path) -> str:
     return certificate.fingerprint(hashes.SHA256()).hex(":").upper()
 
 
-def secured(file: Path, key_file: Path | None) -> ssl.SSLContext:
+def secured(file: Path, key_file: Path) -> ssl.SSLContext:
     """Context of a server that speaks TLS 1.2 or newer. Raises OSError: the files do not fit."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

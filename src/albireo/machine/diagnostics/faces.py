@@ -18,7 +18,7 @@ from albireo.machine.kernel.events import ActorTold
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.model.instant import SECOND, Instant
 from albireo.model.item import AlarmSettings, DataItem
-from albireo.model.status import FaceStatus
+from albireo.model.status import FaceAddress, FaceStatus
 from albireo.model.value import ValueType
 
 STEADY_NS: Final = 5 * SECOND
@@ -34,7 +34,9 @@ class FaceWatch:
         self._items = RunningItems("face", faces, _item, registry, messages)
         self._well_at: dict[str, Instant] = {}
         """Instant at which each was seen to run last, or from which it counts."""
-        self._actors: Sequence[ActorTold] = ()
+        self._told: dict[str, ActorTold] = {}
+        """Boot's word since the last look."""
+        self._addresses: dict[str, FaceAddress] = {}
 
     @property
     def asks_boot(self) -> bool:
@@ -47,17 +49,18 @@ class FaceWatch:
 
     def told(self, actors: Sequence[ActorTold]) -> None:
         """Take boot's word on the actors of this node."""
-        self._actors = actors
+        self._told = {one.name.removeprefix("face."): one for one in actors if one.name.startswith("face.")}
+        self._addresses = {name: one.address for name, one in self._told.items()}
 
     def rows(self) -> tuple[FaceStatus, ...]:
         """Each face with its trouble, for `status`."""
-        return tuple(FaceStatus(one, self._items.trouble_of(one)) for one in self._items.names)
+        names, known = self._items.names, self._addresses
+        return tuple(FaceStatus(one, self._items.trouble_of(one), known.get(one, FaceAddress())) for one in names)
 
     def time_passed(self, moment: Moment, turn: Turn) -> None:
         """Append a sample of every face that stopped or began to run, by boot's word of a moment ago."""
-        told = {one.name.removeprefix("face."): one for one in self._actors if one.name.startswith("face.")}
-        self._actors = ()
-        known = {name: told[name] for name in self._items.names if name in told}
+        known = {name: self._told[name] for name in self._items.names if name in self._told}
+        self._told = {}
         self._items.say({name: self._trouble(name, one, moment.now) for name, one in known.items()}, moment, turn)
 
     def _trouble(self, name: str, actor: ActorTold, now: Instant) -> str | None:

@@ -19,7 +19,7 @@ from albireo.model.access import RoleGrant
 from albireo.model.instant import TimePassed
 from albireo.model.position import Position
 from albireo.model.settings import LimitSettings
-from albireo.model.status import DoorStatus, PairStatus
+from albireo.model.status import DoorStatus, FaceAddress, PairStatus
 from albireo.model.tree.nodes import ChildConfig
 
 OneLetter = tuple[bytes, AnyMessage, Sequence[bytes | memoryview], str]
@@ -241,6 +241,7 @@ class ActorTold(msgspec.Struct, frozen=True, kw_only=True):
     """True: its last death was that of a process that answered no more, or never became ready."""
     since_ns: int = 0
     """Instant (boot clock) of the last change of its state."""
+    address: FaceAddress = FaceAddress()
 
 
 class ActorsTold(msgspec.Struct, frozen=True):

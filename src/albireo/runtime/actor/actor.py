@@ -27,7 +27,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol
@@ -37,6 +37,7 @@ import msgspec
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import AliveAnswered, AliveAsked, Logged, Started, StopAsked, Stopped
 from albireo.model.instant import SECOND, Instant, WallTime
+from albireo.model.status import FaceAddress
 from albireo.runtime.actor.keep import Keep
 from albireo.runtime.clock import boot_ns, process_cpu_ns, thread_cpu_ns, wall_ns
 from albireo.runtime.directory import DataLock, RunDirectory
@@ -105,6 +106,9 @@ class Supervised(msgspec.Struct, frozen=True):
 
 class ActorContext:
     """Services of the runtime for one actor. For its own thread only, except `call`."""
+
+    address = FaceAddress()
+    """Where it serves programs of others, if it does, as its start has found: boot is told of it."""
 
     def __init__(
         self, behaviour: Behaviour, data: Path, *, name: str = "", supervised: Supervised | None = None
@@ -220,8 +224,10 @@ class ActorContext:
         try:
             was_empty = self._calls.put((function, args))
         except MailboxFull as full:
-            reason = str(full)
-            return self._wake(lambda: self.fail(reason))
+            with suppress(RuntimeError):  # The loop was closed between the question and the call.
+                self.loop.call_soon_threadsafe(self.fail, str(full))
+                return True
+            return False
         if self._links.is_in_turn and threading.get_ident() == self._thread:
             return True  # The end of this turn looks; a wake-up as well would make two turns of every one.
         return self._next.bell.ring() if was_empty else True
@@ -279,13 +285,6 @@ class ActorContext:
         self._timer = None  # The timer's clock stands still in suspend: when it rings too early the turn arms it again.
         self._next.now()
 
-    def _wake(self, callback: Callable[[], object]) -> bool:
-        try:
-            self.loop.call_soon_threadsafe(callback)
-        except RuntimeError:  # The loop was closed between the question and the call.
-            return False
-        return True
-
     def _connected(
         self, name: str, limits: LinkLimits, identity: bytes, taker: Callable[[Sequence[Letter]], object] | None = None
     ) -> Link:
@@ -342,7 +341,7 @@ class ActorContext:
         self.turns.reset()
         self.ready.set()
         self._links.listen()
-        self.tell_boot(Started(actor=self.name, pid=os.getpid()))
+        self.tell_boot(Started(actor=self.name, pid=os.getpid(), address=self.address))
         await self._unless_failed(self._stop_asked.wait())
         self.is_stopping = True
         await self._unless_failed(self._stop_behaviour())

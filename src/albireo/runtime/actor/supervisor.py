@@ -25,6 +25,7 @@ from albireo.codec.questions.boot import ACTORS, STOP
 from albireo.codec.questions.kind import Handled, Nothing, QuestionKind, ShapeT, by_name, taken
 from albireo.model.instant import SECOND, Instant, TimePassed
 from albireo.model.refusal import Refusal
+from albireo.model.status import FaceAddress
 from albireo.runtime.actor.actor import ActorContext, run_actor
 from albireo.runtime.actor.placement import ActorEnd, ActorPlacement, ActorSpec, ProcessPlacement, ThreadPlacement
 from albireo.runtime.actor.supervision import (
@@ -93,6 +94,7 @@ class ActorState(msgspec.Struct, frozen=True, kw_only=True):
     """Deaths within the last minute, at most ENDS_KEPT."""
     was_killed: bool
     """True: the last death was that of a run which answered no more, or never became ready."""
+    address: FaceAddress
 
 
 class ActorChanged(msgspec.Struct, frozen=True):
@@ -117,6 +119,7 @@ class _ActorFacts:
         self.cause = ""
         self.since = Instant(0)
         self.answer = AliveAnswered(nonce=0, actor=spec.name)
+        self.address = FaceAddress()
         self.is_killed = self.was_killed = False
         """Whether the present run was killed, and whether the last one that died was."""
         self.last_end = ""
@@ -278,7 +281,8 @@ class Supervisor:
             match letter.message:
                 case Ask() as ask:
                     letter.link.send(self._answer(ask), to=letter.sender)
-                case Started() if seen is not None:
+                case Started(address=address) if seen is not None:
+                    seen.address = address
                     self._take(ActorStarted(seen.spec.name, seen.run))
                 case AliveAnswered() as answer if seen is not None:
                     seen.answer = answer
@@ -399,6 +403,7 @@ class Supervisor:
             last_end=seen.last_end,
             ends_lately=sum(boot_ns() - one < LATELY_NS for one in seen.ends),
             was_killed=seen.was_killed,
+            address=seen.address,
         )
 
     async def _until(self, event: asyncio.Event) -> None:

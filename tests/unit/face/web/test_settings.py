@@ -15,6 +15,7 @@ from albireo.face.kinds import FacePlace, load_kind
 from albireo.face.web.actor import WebActor
 from albireo.face.web.certificate import fingerprint_of, own_certificate
 from albireo.face.web.settings import WebSettings
+from albireo.model.status import FaceAddress
 from albireo.runtime import ConfigurationRefused, running
 from albireo.runtime.link.lines import LineTo
 from tests.parts.port import free_port
@@ -72,11 +73,12 @@ def test_a_page_over_tls_shows_its_certificate(tmp_path: Path, is_given: bool) -
 
     async def story() -> None:
         (tmp_path / "log").mkdir()
-        async with running(WebActor(settings, PLACE), tmp_path):
+        async with running(WebActor(settings, PLACE), tmp_path) as actor:
             status, shown = await asyncio.to_thread(answer_of, port)
             assert status == 200
             file = given or tmp_path / "web" / "page.pem"
             assert fingerprint_of(file).replace(":", "").lower() == hashlib.sha256(shown).hexdigest()
+            assert actor.address == FaceAddress(f"https://127.0.0.1:{port}", fingerprint_of(file))
             assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
     asyncio.run(story())

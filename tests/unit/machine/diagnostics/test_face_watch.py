@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import msgspec
+
 from albireo.machine.diagnostics.faces import LOST_NS, STEADY_NS
 from albireo.machine.kernel.events import ActorsTold, ActorTold
 from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.item import Condition
+from albireo.model.status import FaceAddress
 from tests.parts.root import World
 
 
@@ -72,3 +75,11 @@ def test_a_face_that_dies_at_each_start_is_a_case_at_once() -> None:
     one = world()
     told(one, 1, "starting", last_end="ValueError: no", ends_lately=4)
     assert trouble(one) == "restarts in a loop, at least 4 times a minute: ValueError: no"
+
+
+def test_status_tells_where_a_face_is_found() -> None:
+    one = world()
+    address = FaceAddress("https://scada.plant:8443", "AB:CD")
+    told(one, 1, "running", address=address)
+    status: Any = one.ask("status").result
+    assert [*status["faces"]] == [{"name": "desk", "trouble": "", "address": msgspec.to_builtins(address)}]
