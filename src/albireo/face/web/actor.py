@@ -33,7 +33,7 @@ from albireo.face.web.plain import ms
 from albireo.face.web.rest import Rest
 from albireo.face.web.settings import WebSettings, url_parts
 from albireo.face.web.site import STATIC, Addresses, PageSite
-from albireo.face.web.state import PlantState
+from albireo.face.web.state import PlantState, SeenItems
 from albireo.face.web.words import Alive, Hello, PageMember, PagePerson
 from albireo.model import quality
 from albireo.model.instant import SECOND, Instant
@@ -154,8 +154,12 @@ class WebActor:
             rate_hz=rate_hz,
         )
 
-    def view(self, wanted: tuple[str, ...], tick: int) -> tuple[bytes, int]:
-        return self._state.since(wanted, tick, self.now_ms()), self._state.tick
+    def seen(self, wanted: tuple[str, ...]) -> SeenItems:
+        return self._state.seen(wanted)
+
+    def view(self, seen: SeenItems, tick: int) -> tuple[bytes, int]:
+        text = self._state.since(seen, tick, self.now_ms())
+        return (b"", tick) if text is None else (text, self._state.tick)
 
     async def person(self, token: str) -> PagePerson | None:
         return await self._logins.person(token)
@@ -194,14 +198,10 @@ class WebActor:
             self._leads = (leads, self.now_ms())
 
     async def _look(self) -> None:
-        """Look what people are led to, which views pages have, and whose logins go on."""
+        """Look what people are led to."""
         while True:
             with contextlib.suppress(ClientError):
                 self._navigation = await self._pinned.ask_kind(NAVIGATION, Nothing())
-            self._state.keep({one.wanted for one in self._site.pages} | {one.wanted for one in self._rest.watches})
-            for page in list(self._site.pages) if self._follower.is_live else ():
-                with contextlib.suppress(ClientError):
-                    await page.look()
             await asyncio.sleep(LOOK_NS / SECOND)
 
     async def _first_admin(self, data: Path) -> None:

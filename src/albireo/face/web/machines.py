@@ -26,7 +26,7 @@ from albireo.codec.questions.node import STATUS, TREE
 from albireo.face.web.arrivals import CountedAnswers
 from albireo.face.web.callers import CallerHost, CallerRefused, Callers, refused
 from albireo.face.web.metrics import CONTENT_TYPE, exposition, items_exposition, leads, role_of
-from albireo.face.web.operations import PATTERN_CHARS_MAX, full_name
+from albireo.face.web.operations import Pattern, full_name
 from albireo.face.web.state import PlantState
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.status import NodeStatus
@@ -95,20 +95,21 @@ class Machines:
     async def _metrics(self, request: Request) -> Response:
         try:
             await self._callers.looking(request, is_near_enough=True)
-            items = self._items(request.query_params.get("items", ""))
+            items = await self._items(request.query_params.get("items", ""))
             text = await self._text.get() + items
         except CallerRefused as error:
             return refused(error)
         return Response(text, media_type=CONTENT_TYPE)
 
-    def _items(self, pattern: str) -> bytes:
-        if len(pattern) > PATTERN_CHARS_MAX:
-            cause = f"a pattern of {len(pattern)} characters; {PATTERN_CHARS_MAX} are enough"
-            raise CallerRefused(422, Refusal(RefusalCode.MALFORMED, cause))
+    async def _items(self, pattern: str) -> bytes:
         if not pattern:
             return b""
+        try:
+            msgspec.convert(pattern, Pattern)
+        except msgspec.ValidationError as error:
+            raise CallerRefused(422, Refusal(RefusalCode.MALFORMED, str(error))) from error
         facts = self._host.facts()
-        rows = self._state.matching(full_name(pattern, facts.node), limit=ITEMS_MAX + 1)
+        rows = await self._state.search(full_name(pattern, facts.node), limit=ITEMS_MAX + 1)
         if len(rows) > ITEMS_MAX:
             cause = f"more than {ITEMS_MAX} items are called {pattern!r:.80}"
             raise CallerRefused(422, Refusal(RefusalCode.TOO_MUCH, cause, "name fewer of them"))

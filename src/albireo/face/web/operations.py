@@ -14,7 +14,7 @@ from albireo import __version__
 from albireo.codec.questions.history import PIECE_ROWS_MAX, Aggregate
 from albireo.face.web.callers import CallerRefusal
 from albireo.face.web.methods import METHODS, Arguments, Count
-from albireo.face.web.words import ChangesTold, Shown
+from albireo.face.web.words import ChangesTold, ItemPattern, Shown
 from albireo.model.bounded import Text
 from albireo.model.item import DataItem
 
@@ -28,9 +28,10 @@ PAGE_MAX: Final = 1_000
 """Most items of one answer."""
 NAMES_MAX: Final = 100
 """Most items that one question names."""
-PATTERN_CHARS_MAX: Final = 300
-Pattern = Annotated[str, Meta(min_length=1, max_length=PATTERN_CHARS_MAX)]
-Names = Annotated[tuple[Pattern, ...], Meta(min_length=1, max_length=NAMES_MAX)]
+Pattern = Annotated[ItemPattern, Meta(min_length=1)]
+Names = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=300)], ...], Meta(min_length=1, max_length=NAMES_MAX)
+]
 
 
 class ItemsListed(Arguments, frozen=True):

@@ -5,6 +5,7 @@ browser --PageAsked--> task --> client as the person --PageAnswered--> browser
 """
 
 import asyncio
+import contextlib
 from typing import Final, Protocol
 
 import msgspec
@@ -12,7 +13,9 @@ import msgspec
 from albireo.client import AsyncClient
 from albireo.client.errors import ClientError, NodeRefused, OutcomeUnknown
 from albireo.face.web.methods import METHODS, answered
+from albireo.face.web.state import SeenItems
 from albireo.face.web.words import Alive, Hello, PageAnswered, PageAsked, PageBegin, PageLook, PagePerson, PageWord
+from albireo.model.instant import SECOND
 from albireo.model.refusal import Refusal, RefusalCode
 
 ASKED_MAX: Final = 32
@@ -22,6 +25,10 @@ SLOW_S: Final = 0.25
 """A view that takes longer to leave lowers the rate of its page."""
 STUCK_S: Final = 10.0
 """Time after which a page that takes nothing is closed."""
+CLOSE_S: Final = 1.0
+"""Time for the last word to a page."""
+LOOK_NS: Final = 5 * SECOND
+"""Time between two looks whether a login goes on."""
 REST_S_MAX: Final = 1.0
 BEGIN_S: Final = 10.0
 """Time that a page has for its first word."""
@@ -54,8 +61,11 @@ class PageHost(Protocol):
 
     def alive(self, rate_hz: float) -> Alive: ...
 
-    def view(self, wanted: tuple[str, ...], tick: int) -> tuple[bytes, int]:
-        """Changes since a tick, and the tick now."""
+    def seen(self, wanted: tuple[str, ...]) -> SeenItems:
+        """The items of a view."""
+
+    def view(self, seen: SeenItems, tick: int) -> tuple[bytes, int]:
+        """Changes since a tick, and the tick up to which they are told."""
 
     async def person(self, token: str) -> PagePerson | None:
         """Who has that token; None: nobody."""
@@ -74,7 +84,7 @@ class Page:
     def __init__(self, line: PageLine, host: PageHost) -> None:
         self._line = line
         self._host = host
-        self.wanted: tuple[str, ...] = ()
+        self._seen = host.seen(())
         self.token = ""
         self.person: PagePerson | None = None
         self._tick = 0
@@ -92,9 +102,9 @@ class Page:
             return
         self.token = begin.token
         self.person = await self._host.person(begin.token) if begin.token else None
-        self.wanted = begin.patterns
+        self._seen = self._host.seen(begin.patterns)
         await self._send(self._host.hello(self.person))
-        tasks = [asyncio.ensure_future(self._hear())]
+        tasks = [asyncio.ensure_future(self._hear()), asyncio.ensure_future(self._judge())]
         if self._host.may_look(self.person):
             tasks += [asyncio.ensure_future(self._tell()), asyncio.ensure_future(self._tell_alive())]
         try:
@@ -106,22 +116,26 @@ class Page:
                 one.cancel()
             await asyncio.gather(*tasks, *self._asked, return_exceptions=True)
 
-    async def look(self) -> None:
-        """See whether the login goes on, and with which roles. Raises ClientError: nobody can say."""
-        if self.person is None:
-            return
-        person = await self._host.person(self.token)
-        if person is None:
-            await self._line.close(OVER, "the login is over")
-        elif person != self.person:
-            self.person = person
-            await self._send(self._host.hello(person))
+    async def _judge(self) -> None:
+        """See again and again whether the login goes on, and with which roles. While nobody can say it goes on."""
+        while True:
+            await asyncio.sleep(LOOK_NS / SECOND)
+            if self.person is None:
+                continue
+            with contextlib.suppress(ClientError):
+                person = await self._host.person(self.token)
+                if person is None:
+                    await self._line.close(OVER, "the login is over")
+                    return
+                if person != self.person:
+                    self.person = person
+                    await self._send(self._host.hello(person))
 
     async def _hear(self) -> None:
         while (text := await self._line.receive()) is not None:
             match _read(text):
                 case PageLook(patterns=patterns):
-                    self.wanted, self._tick = patterns, 0
+                    self._seen, self._tick = self._host.seen(patterns), 0
                 case PageAsked() as asked:
                     await self._take(asked)
                 case _:
@@ -167,9 +181,7 @@ class Page:
     async def _tell(self) -> None:
         while True:
             await self._host.next_tick()
-            wanted = self.wanted
-            text, tick = self._host.view(wanted, self._tick)
-            self._tick = tick
+            text, self._tick = self._host.view(self._seen, self._tick)
             if text:
                 await self._send_timed(text)
             if self._rest_s:
@@ -197,7 +209,9 @@ class Page:
                 async with asyncio.timeout(STUCK_S):
                     await self._line.send(text)
             except TimeoutError:
-                await self._line.close(TOO_SLOW, f"this browser took nothing for {STUCK_S:g} s")
+                with contextlib.suppress(TimeoutError):  # Nor does it take this word, perhaps.
+                    async with asyncio.timeout(CLOSE_S):
+                        await self._line.close(TOO_SLOW, f"this browser took nothing for {STUCK_S:g} s")
                 raise
 
 

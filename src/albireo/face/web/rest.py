@@ -116,7 +116,7 @@ class Rest:
             raise no_token()
         match await _arguments(operation, request):
             case ItemsListed() as asked:
-                return self._items(asked)
+                return await self._items(asked)
             case ItemsRead() as asked:
                 return self._read(asked)
             case ItemsWatched() as asked:
@@ -128,9 +128,9 @@ class Rest:
                 found = await METHODS[operation.name].run(self._host.client_of(person), asked)
                 return await asyncio.to_thread(_json, found)
 
-    def _items(self, asked: ItemsListed) -> Response:
+    async def _items(self, asked: ItemsListed) -> Response:
         pattern = full_name(asked.pattern, self._host.facts().node)
-        rows = self._state.matching(pattern, asked.cursor, asked.limit + 1)
+        rows = await self._state.search(pattern, asked.cursor, asked.limit + 1)
         return self._told(rows[: asked.limit], rows[asked.limit - 1].name if len(rows) > asked.limit else "")
 
     def _read(self, asked: ItemsRead) -> Response:

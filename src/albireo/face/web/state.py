@@ -2,15 +2,19 @@
 
     client --Changes--> PlantState --since(tick)--> View        encoded once for all pages that look at the same
 
-The time of this is the tick: one for each time that changes are taken.
+The time of this is the tick: one for each time that changes are taken. What is to be looked through for views that are
+new is spread over ticks, a share for each of them: whoever looks at something else again and again holds up nobody.
 """
 
+import asyncio
 import fnmatch
 import heapq
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -24,6 +28,10 @@ TICKS_KEPT: Final = 100
 """Ticks of which it is known what changed; a page that is further behind is told everything."""
 CLOSED_KEPT: Final = 1_000
 """Closed cases that are kept for pages which were not told yet; one that is further behind is told everything."""
+LOOKED_MAX: Final = 40_000
+"""Comparisons of a name with a pattern in one tick, and items of whole views."""
+COMPILED: Final = 800
+"""Comparisons that take as long as making one pattern ready."""
 
 Wanted = tuple[str, ...]
 """Patterns of a view."""
@@ -44,11 +52,14 @@ class _CaseRow(msgspec.Struct, gc=False):
     tick: int
 
 
-class _Seen:
-    """Items of one view."""
+class SeenItems:
+    """Items of one view, for as long as somebody holds it."""
 
     def __init__(self, wanted: Wanted) -> None:
-        self.wanted = wanted
+        self._patterns = [one for one in wanted if "*" in one or "?" in one]
+        self._names = frozenset(wanted).difference(self._patterns)
+        self.cost = 1 + len(self._patterns)
+        """Comparisons of one name."""
         self.keys: set[int] = set()
         self.looked = 0
         """Number of rows that were looked at."""
@@ -56,6 +67,17 @@ class _Seen:
         """Words of this tick, by the tick that a page was told last."""
         self.named: dict[int, bytes] = {}
         """Likewise for programs."""
+
+    def look(self, rows: "Sequence[Row]") -> None:
+        """Find its items among further rows."""
+        self.keys.update(
+            one.shown.key for one in rows if one.name in self._names or any(meant(one.name) for meant in self._meant)
+        )
+        self.looked += len(rows)
+
+    @cached_property
+    def _meant(self) -> "list[Callable[[str], object]]":
+        return [re.compile(fnmatch.translate(one.replace("[", "[[]"))).match for one in self._patterns]
 
 
 class PlantState:
@@ -73,10 +95,17 @@ class PlantState:
         self._closed: deque[tuple[str, int]] = deque()
         self._stale: tuple[int, dict[str, int]] = (0, {})
         self._forced: tuple[int, tuple[str, ...]] = (0, ())
-        self._seen: dict[Wanted, _Seen] = {}
+        self._seen: WeakValueDictionary[Wanted, SeenItems] = WeakValueDictionary()
+        self._room = self._whole_room = self._share = LOOKED_MAX
+        self._searching = asyncio.Semaphore(1)
 
     def take(self, changes: Changes) -> None:
         """Take what the client tells, perhaps nothing."""
+        behind = [one for one in self._seen.values() if one.looked < len(self._rows)]
+        self._room = self._whole_room = LOOKED_MAX
+        self._share = LOOKED_MAX // max(1, len(behind))
+        for one in behind:  # Before any that may be new by then.
+            self._look(one)
         stale = {node: ms(since) for node, since in changes.stale.items()}
         forced = tuple(sorted(changes.forced))
         is_told = changes.is_whole or changes.items or changes.readings or changes.cases
@@ -100,20 +129,30 @@ class PlantState:
             seen.encoded.clear()
             seen.named.clear()
 
-    def since(self, wanted: Wanted, tick: int, at_ms: int) -> bytes:
-        """The `View` for a page that was told all up to `tick`, encoded; b"": nothing has changed for it."""
-        seen = self._seen.setdefault(wanted, _Seen(wanted))
+    def seen(self, wanted: Wanted) -> SeenItems:
+        """The items of a view, which all have in common that look at the same."""
+        seen = self._seen.get(wanted)
+        if seen is None:
+            seen = self._seen[wanted] = SeenItems(wanted)
+        return seen
+
+    def since(self, seen: SeenItems, tick: int, at_ms: int) -> bytes | None:
+        """The `View` for a page that was told all up to `tick`, encoded; b"": nothing has changed for it; None: not all
+        was looked through yet, ask again with the same tick."""
         if tick not in seen.encoded:
             view = self._view(seen, tick, at_ms)
+            if view is None:
+                return None
             is_empty = view.number == tick or not (view.is_whole or _says(view))
             seen.encoded[tick] = b"" if is_empty else msgspec.json.encode(view)
         return seen.encoded[tick]
 
-    def told_since(self, wanted: Wanted, tick: int, at_ms: int) -> bytes:
+    def told_since(self, seen: SeenItems, tick: int, at_ms: int) -> bytes | None:
         """As `since`, for programs: with names in the place of keys, and of the cases those of these items."""
-        seen = self._seen.setdefault(wanted, _Seen(wanted))
         if tick not in seen.named:
             view = self._view(seen, tick, at_ms)
+            if view is None:
+                return None
             names = {self._rows[key].name for key in seen.keys}
             told = ChangesTold(
                 at_ms=view.at_ms,
@@ -133,6 +172,11 @@ class PlantState:
         meant = re.compile(fnmatch.translate(pattern)).match
         found = (one for one in self._rows if one.name > after and not one.shown.is_retired and meant(one.name))
         return heapq.nsmallest(limit, found, key=lambda one: one.name)
+
+    async def search(self, pattern: str, after: str = "", limit: int = 1) -> "list[Row]":
+        """`matching`, for one at a time and in a thread: the loop serves all others meanwhile."""
+        async with self._searching:
+            return await asyncio.to_thread(self.matching, pattern, after, limit)
 
     def row_of(self, name: str) -> "Row | None":
         """An item by its full name; None: there is none."""
@@ -162,10 +206,6 @@ class PlantState:
     def items(self) -> int:
         """Number of items that are known."""
         return len(self._rows)
-
-    def keep(self, wanted: Iterable[Wanted]) -> None:
-        """Forget views that nobody looks at any more."""
-        self._seen = {one: self._seen[one] for one in wanted if one in self._seen}
 
     def _begin_anew(self) -> None:
         self.whole_tick = self.tick
@@ -216,10 +256,13 @@ class PlantState:
             limit=None if item is None or item.alarm is None else limit_of(item.alarm, case.condition),
         )
 
-    def _view(self, seen: _Seen, tick: int, at_ms: int) -> View:
-        self._look(seen)
+    def _view(self, seen: SeenItems, tick: int, at_ms: int) -> View | None:
         is_whole = tick < self.whole_tick or tick == 0
+        self._look(seen)
+        if seen.looked < len(self._rows) or (is_whole and self._whole_room <= 0):
+            return None
         before = 0 if is_whole else tick
+        self._whole_room -= len(seen.keys) if is_whole else 0
         rows = [self._rows[key] for key in self._touched(seen, before)]
         cases = [one.shown for one in self._cases.values() if one.tick > before]
         if is_whole:
@@ -235,14 +278,15 @@ class PlantState:
             forced=self._forced[1] if is_whole or self._forced[0] > before else None,
         )
 
-    def _look(self, seen: _Seen) -> None:
-        """Find the items of a view among those that came since it was looked at."""
-        for row in self._rows[seen.looked :]:
-            if any(fnmatch.fnmatchcase(row.name, one.replace("[", "[[]")) for one in seen.wanted):
-                seen.keys.add(row.shown.key)
-        seen.looked = len(self._rows)
+    def _look(self, seen: SeenItems) -> None:
+        """Find the items of a view among those that came since it was looked at, as far as there is room for it."""
+        if self._room > 0 and seen.looked < len(self._rows):
+            self._room -= 0 if seen.looked else (seen.cost - 1) * COMPILED
+            rows = self._rows[seen.looked : seen.looked + max(1, min(self._room, self._share) // seen.cost)]
+            self._room -= len(rows) * seen.cost
+            seen.look(rows)
 
-    def _touched(self, seen: _Seen, before: int) -> Sequence[int]:
+    def _touched(self, seen: SeenItems, before: int) -> Sequence[int]:
         """Keys of the items of a view of which something came after a tick, in their order."""
         if before == 0 or not self._changed or self._changed[0][0] > before + 1:
             return sorted(seen.keys)

@@ -48,7 +48,7 @@ class Watch(Response):
         del self.headers["content-length"]
         self._host = host
         self._state = state
-        self.wanted = wanted
+        self._seen = state.seen(wanted)
         self.address = address
         self._may = may
         self._all = all_
@@ -79,8 +79,8 @@ class Watch(Response):
             if loop.time() >= judged_at:
                 judged_at = loop.time() + JUDGED_S
                 await self._judge()
-            text = self._state.told_since(self.wanted, tick, self._host.now_ms())
-            tick = self._state.tick
+            text = self._state.told_since(self._seen, tick, self._host.now_ms())
+            tick = tick if text is None else self._state.tick
             if text:
                 said += _event("changes", text)
             if said:

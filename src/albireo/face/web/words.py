@@ -22,6 +22,8 @@ from albireo.model.tree.navigation import PlantGroup, PlantObject
 
 PATTERNS_MAX = 200
 """Most patterns of one view."""
+ItemPattern = Annotated[str, Meta(max_length=300, pattern=r"^([^*?]*[*?]){0,16}[^*?]*$")]
+"""Full names of items, with up to 16 times * or ?: what many of them cost has no bound."""
 Shown = bool | int | float | str | None
 """A value as a page shows it: an integer beyond 2^53 as digits, a float that is no number as `nan`, `inf`, `-inf`."""
 
@@ -38,14 +40,13 @@ class PageBegin(PageSpoken, frozen=True, tag="begin"):
 
     token: Annotated[str, Meta(max_length=2_000)] = ""
     """Token that the login gave; empty: nobody is logged in."""
-    patterns: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=PATTERNS_MAX)] = ()
+    patterns: Annotated[tuple[ItemPattern, ...], Meta(max_length=PATTERNS_MAX)] = ()
 
 
 class PageLook(PageSpoken, frozen=True, tag="look"):
     """The page wants to see other items. Cases, forces, and what is not heard are always told."""
 
-    patterns: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=PATTERNS_MAX)]
-    """Full names of items, with * and ?."""
+    patterns: Annotated[tuple[ItemPattern, ...], Meta(max_length=PATTERNS_MAX)]
 
 
 class PageAsked(PageSpoken, frozen=True, tag="asked"):

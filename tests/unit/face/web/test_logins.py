@@ -1,6 +1,7 @@
 """Logins at a real CORE: passwords, one-time passwords, locks, and logins that somebody ends."""
 
 import asyncio
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import websockets
 
 from albireo.client import NodeRefused, aconnect
 from albireo.client.credentials import new_token, password_words, token_name
-from albireo.face.web import actor, logins, pages
+from albireo.face.web import logins, pages
 from albireo.face.web.logins import ADDRESSES_MAX, FAILURES_MAX, FAILURES_OF_ADDRESS_MAX, LOCK_NS, LoginFailures
 from albireo.model.instant import SECOND, Instant
 from albireo.runtime.clock import wall_ns
@@ -100,7 +101,7 @@ def test_many_logins_at_once_are_refused_at_once(tmp_path: Path, monkeypatch: py
 
 
 def test_a_login_that_somebody_ends_ends_its_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actor, "LOOK_NS", SECOND // 10)
+    monkeypatch.setattr(pages, "LOOK_NS", SECOND // 10)
 
     async def story() -> None:
         async with served(tmp_path) as at:
@@ -115,6 +116,24 @@ def test_a_login_that_somebody_ends_ends_its_pages(tmp_path: Path, monkeypatch: 
             async with at.page(token) as page:
                 await page.until(lambda one: one.hello)
                 assert page.hello.get("person") is None
+
+    asyncio.run(story())
+
+
+def test_pages_that_go_as_their_login_ends_do_not_end_the_face(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "LOOK_NS", SECOND // 100)
+
+    async def story() -> None:
+        async with served(tmp_path) as at, contextlib.AsyncExitStack() as stack, await aconnect(at.data) as client:
+            token = await at.token()
+            ends = [await stack.enter_async_context(at.page(token, ())) for _ in range(50)]
+            for one in ends:
+                await one.until(lambda page: page.hello)
+            await client.end_session(ends[0].hello["person"]["session_id"], "shift is over")
+            for one in ends:
+                one.line.transport.abort()
+            async with at.page(token) as page:
+                await page.until(lambda one: one.alive and one.views)
 
     asyncio.run(story())
 
@@ -134,7 +153,7 @@ def test_logging_out_ends_the_login(tmp_path: Path) -> None:
 
 
 def test_roles_that_change_are_told_and_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actor, "LOOK_NS", SECOND // 10)
+    monkeypatch.setattr(pages, "LOOK_NS", SECOND // 10)
     monkeypatch.setattr(logins, "ACCESS_NS", SECOND // 10)
 
     async def story() -> None:
