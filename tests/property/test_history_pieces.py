@@ -96,6 +96,33 @@ def test_pieces_of_events_and_gaps_are_the_whole_answer(tmp_path: Path, seed: in
     assert sorted(found, key=order) == sorted(reader.gaps(TimeRange(*world.span), ITEMS[0]), key=order)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_newest_events_come_first_where_they_are_asked_for_so(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = Recorded(tmp_path, seed)
+    monkeypatch.setattr(paging, "TAKES_MAX", world.chance.choice([1, 2, sweep.TAKES_MAX]))
+    from_ns, to_ns = world.span
+    rows = world.members[0].reader().events(TimeRange(from_ns, to_ns)).to_pylist()
+    expected = [row for row in rows if row["kind"] == "audit"]
+
+    def events(cursor: str, rows_max: int) -> EventsQuestion:
+        return EventsQuestion(
+            from_ns=from_ns, to_ns=to_ns, cursor=cursor, rows_max=rows_max, kind="audit", newest_first=True
+        )
+
+    found = pa.concat_tables(world.pieces(events)[0]).to_pylist()
+    assert found == sorted(expected, key=lambda row: (-row["sequence"], -row["epoch"]))
+
+
+def test_a_cursor_of_events_is_good_for_its_own_order_only(tmp_path: Path) -> None:
+    world = Recorded(tmp_path, 1)
+    from_ns, to_ns = world.span
+    for cursor, is_back in (("e.5.1", True), ("b.-5.-1", False)):
+        with pytest.raises(QueryRefused, match="cursor"):
+            world.members[0].piece(EventsQuestion(from_ns=from_ns, to_ns=to_ns, cursor=cursor, newest_first=is_back))
+
+
 def test_a_piece_is_bounded_in_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = Recorded(tmp_path, 3)
     monkeypatch.setattr(paging, "PIECE_BYTES", 4_000)

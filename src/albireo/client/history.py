@@ -152,6 +152,7 @@ class HistoryClient(AnyClient):
         *,
         kind: EventKind = "",
         item_ids: Sequence[int] = (),
+        newest_first: bool = False,
         cursor: str = "",
         limit: int | None = None,
         told: ToldRows | None = None,
@@ -159,13 +160,23 @@ class HistoryClient(AnyClient):
     ) -> Conversation["pa.Table"]:
         """The journal as an Arrow table: changes of cases, what people did, starts and stops.
 
-        Args: as `history`; `kind`: only these: case, audit, control; `item_ids`: only the cases of these items.
+        A row of a case has the full name of its `item`. An answer that `limit` has ended has in the metadata of its
+        schema, as `next`, the `cursor` at which it goes on.
+
+        Args: as `history`; `kind`: only these: case, audit, control; `item_ids`: only the cases of these items;
+            `newest_first`: the last ones of the range come first.
         Raises: as `history`.
         """
         asked = EventsQuestion(
-            from_ns=wall_ns(start), to_ns=wall_ns(end), kind=kind, item_ids=tuple(item_ids), cursor=cursor, node=node
+            from_ns=wall_ns(start),
+            to_ns=wall_ns(end),
+            kind=kind,
+            item_ids=tuple(item_ids),
+            newest_first=newest_first,
+            cursor=cursor,
+            node=node,
         )
-        return pieces(EVENTS_PIECE, asked, limit, told)
+        return _read_by(_named, pieces(EVENTS_PIECE, asked, limit, told))
 
     @conversed
     def gaps(
@@ -230,7 +241,7 @@ def pieces(
         if told is not None:
             told(rows)
         if not piece.next or (limit is not None and rows >= limit):
-            return _joined(tables, complete_to_ns)
+            return _joined(tables, complete_to_ns, piece.next)
 
 
 def _rows(
@@ -265,11 +276,25 @@ def _readable(answer: Conversation["pa.Table"], aggregate: Aggregate, *, is_wide
         shown = readable.readable(readable.wide(found, kinds, aggregate) if is_wide else found)
         return shown.replace_schema_metadata(table.schema.metadata)
 
+    return _read_by(read, answer)
+
+
+def _read_by(read: Callable[["pa.Table"], "pa.Table"], answer: Conversation["pa.Table"]) -> Conversation["pa.Table"]:
+    """The answer as `read` makes it of what came, all or some of it."""
     try:
         return read((yield from answer))
     except HistoryCutShort as cut:
         cut.table = read(cut.table)
         raise
+
+
+def _named(events: "pa.Table") -> "pa.Table":
+    """Events with the full names of their items."""
+    import pyarrow as pa
+
+    names: dict[int | None, str] = {one.item_id: one.name for one in items_of(events)}
+    found = [names.get(item_id) for item_id in events["item_id"].to_pylist()]
+    return events.append_column("item", pa.array(found, pa.string()))
 
 
 def _piece(kind: QuestionKind[PieceT, Any], asked: PieceT) -> Conversation[NodeReply]:
@@ -293,13 +318,15 @@ def table_of(what: str, raw: Sequence[bytes | memoryview]) -> "pa.Table":
         raise AnswerNotUnderstood(what, str(error)) from error
 
 
-def _joined(tables: Sequence["pa.Table"], complete_to_ns: int) -> "pa.Table":
+def _joined(tables: Sequence["pa.Table"], complete_to_ns: int, goes_on_at: str = "") -> "pa.Table":
     import pyarrow as pa
 
     from albireo.codec.item_kinds import metadata_of
 
     items = {one.item_id: one for table in tables for one in items_of(table)}
     known = {b"complete_to_ns": b"%d" % complete_to_ns, **metadata_of(list(items.values()))}
+    if goes_on_at:
+        known[b"next"] = goes_on_at.encode()
     return pa.concat_tables(tables).replace_schema_metadata(known)
 
 

@@ -81,6 +81,13 @@ def test_rows_aggregates_and_events_come_as_arrow_tables(tmp_path: Path) -> None
             assert f"{NODE}:co:first" in client.band("co", DAY_ZERO, END, 1000, wide=True).column_names
             events = client.events(0)
             assert len(events) >= 1 and "kind" in events.schema.names
+            back: list[Any] = []
+            cursor = ""
+            while cursor or not back:
+                some = client.events(0, newest_first=True, limit=1, cursor=cursor)
+                back += some.to_pylist()
+                cursor = (some.schema.metadata.get(b"next") or b"").decode()
+            assert back[: len(events)][::-1] == events.to_pylist(), "piece by piece from the newest on"
             with pytest.raises(NodeRefused, match="nothing"):
                 client.history("nothing", DAY_ZERO, END)
 

@@ -1,6 +1,5 @@
 """`albireo events`: the journal of cases, audit entries and node starts and stops."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +10,6 @@ from albireo.cli.node.far_history import (
     as_far_as_it_came,
     cut_failure,
     far_item,
-    far_names,
     far_node,
 )
 from albireo.cli.output import Failure, Output, TextTable, printed, say
@@ -54,7 +52,8 @@ def command(
         raise Failure(str(error)) from error
     answer = {"from_ns": from_ns, "to_ns": to_ns, "events": rows}
     table = TextTable(("time (UTC)", "kind", "what", "who", "detail"), map(_cells, rows))
-    failure = None if cut is None else cut_failure(cut, rows[-1]["at_ns"] if rows else from_ns, answer)
+    first_ns = rows[0]["at_ns"] + 1_000 if rows else to_ns  # What is missing is older; times are told in microseconds.
+    failure = None if cut is None else cut_failure(cut, first_ns, answer, "--to")
     return Output(answer, table, failure=failure)
 
 
@@ -80,7 +79,11 @@ def _asked_here(data: Path, asked: _EventsWanted) -> _Rows:
     ][-asked.limit :]
     if access.lacks:
         say(access.lacks)
-    return _told(rows, {item_id: f"{row['node']}:{row['name']}" for item_id, row in reader.items().items()})
+    names = {item_id: f"{row['node']}:{row['name']}" for item_id, row in reader.items().items()}
+    for row in rows:
+        item_id = row["item_id"]
+        row["item"] = None if item_id is None else names.get(item_id, str(item_id))
+    return rows
 
 
 def _asked_far(place: FarNode, asked: _EventsWanted) -> tuple[_Rows, HistoryCutShort | None]:
@@ -91,19 +94,17 @@ def _asked_far(place: FarNode, asked: _EventsWanted) -> tuple[_Rows, HistoryCutS
         table, cut = as_far_as_it_came(
             "events",
             lambda told: client.events(
-                span.from_ns, span.to_ns, kind=asked.kind or "", item_ids=item_ids, told=told, node=node
+                span.from_ns,
+                span.to_ns,
+                kind=asked.kind or "",
+                item_ids=item_ids,
+                newest_first=True,
+                limit=asked.limit,
+                told=told,
+                node=node,
             ),
         )
-        rows: _Rows = table.slice(max(0, len(table) - asked.limit)).to_pylist()
-        return _told(rows, far_names(client, rows, node)), cut
-
-
-def _told(rows: _Rows, names: Mapping[int, str]) -> _Rows:
-    """The rows with the names of items."""
-    for row in rows:
-        item_id = row["item_id"]
-        row["item"] = None if item_id is None else names.get(item_id, str(item_id))
-    return rows
+        return table.to_pylist()[::-1], cut
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

@@ -70,21 +70,6 @@ class _ItemTold(msgspec.Struct, kw_only=True):
     unit: str
 
 
-def far_names(client: Client, rows: list[dict[str, Any]], node: str = "") -> dict[int, str]:
-    """Full names of the items by id; none are asked for if no row is of an item.
-
-    Args:
-        node: node below whose items they are; those that its history knows are asked one by one.
-    """
-    item_ids = {row["item_id"] for row in rows} - {None}
-    if not item_ids:
-        return {}
-    if node:
-        told = (client.ask("history_item", of="history", node=node, name=str(one)) for one in sorted(item_ids))
-        return {one.item_id: f"{one.node}:{one.name}" for one in (msgspec.convert(row, _ItemTold) for row in told)}
-    return {one.item_id: one.name for one in client.items()}
-
-
 def first_row_ns(client: Client, item: FarItem, span: TimeRange) -> int | None:
     """Source time of the first row ever stored, if it lies in the range."""
     first = client.history(item.item_id, -TIME_LIMIT_NS, span.to_ns, limit=1, node=item.node, raw=True)
@@ -130,13 +115,13 @@ def complete_to_ns(table: pa.Table) -> int:
     return int((table.schema.metadata or {})[b"complete_to_ns"])
 
 
-def cut_failure(cut: HistoryCutShort, goes_on_ns: int, details: dict[str, Any]) -> Failure:
+def cut_failure(cut: HistoryCutShort, goes_on_ns: int, details: dict[str, Any], option: str = "--from") -> Failure:
     """An answer that ended early as the failure of its command.
 
     Args:
-        goes_on_ns: time from which on rows may be missing.
+        goes_on_ns: time from which on rows may be missing; with the option `--to`: up to which.
         details: what came, for `--json`.
     """
     moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=goes_on_ns // 1000)
-    rest = f"the same command with --from {moment:%Y-%m-%dT%H:%M:%S.%f} gives the rest"
+    rest = f"the same command with {option} {moment:%Y-%m-%dT%H:%M:%S.%f} gives the rest"
     return Failure(cut.cause, rest, ExitCode.UNREACHABLE, {**details, "goes_on_ns": goes_on_ns})

@@ -85,6 +85,8 @@ class EventsQuestion(PieceQuestion, frozen=True, kw_only=True):
     """Arguments of the question `events_piece`. No items: events of every item and of none."""
 
     kind: EventKind = ""
+    newest_first: bool = False
+    """The last records of the log come first."""
 
 
 class GapsQuestion(PieceQuestion, frozen=True, kw_only=True):

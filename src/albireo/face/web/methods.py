@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from albireo.client import AsyncClient, CaseMeant
+from albireo.codec.questions.history import EventKind
 from albireo.codec.questions.orders import WRITE, WriteAsked
 from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, LeadHandover, MaintenanceAsked
 from albireo.face.web.plain import plain
@@ -116,7 +117,11 @@ class EventsArguments(Arguments, frozen=True):
     start_ms: Count
     end_ms: Count
     node: Text = ""
+    kind: EventKind = ""
+    newest_first: bool = False
     limit: Annotated[int, Meta(ge=1, le=LIST_MAX)] = 200
+    cursor: Text = ""
+    """`next` of the answer before."""
 
 
 class SessionArguments(Arguments, frozen=True):
@@ -167,8 +172,16 @@ async def _write(client: AsyncClient, asked: WriteArguments) -> object:
 
 
 async def _events(client: AsyncClient, asked: EventsArguments) -> object:
-    table = await client.events(asked.start_ms * MS, asked.end_ms * MS, node=asked.node, limit=asked.limit)
-    return table.to_pylist()
+    table = await client.events(
+        asked.start_ms * MS,
+        asked.end_ms * MS,
+        kind=asked.kind,
+        newest_first=asked.newest_first,
+        cursor=asked.cursor,
+        limit=asked.limit,
+        node=asked.node,
+    )
+    return {"events": table.to_pylist(), "next": table.schema.metadata.get(b"next", b"").decode()}
 
 
 async def _switchover(client: AsyncClient, asked: ReasonArguments) -> object:

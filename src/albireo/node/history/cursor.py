@@ -20,9 +20,11 @@ INTERVALS: Final = "a"
 """Item id, start of the next interval."""
 EVENTS: Final = "e"
 """Sequence, epoch of the last row."""
+EVENTS_BACK: Final = "b"
+"""The same, below zero, of events with the newest first."""
 GAPS: Final = "g"
 """Start, sequence, epoch of the last row."""
-LENGTHS: Final = {RAW: 4, INTERVALS: 2, EVENTS: 2, GAPS: 3}
+LENGTHS: Final = {RAW: 4, INTERVALS: 2, EVENTS: 2, EVENTS_BACK: 2, GAPS: 3}
 
 
 def written(kind: str, place: tuple[int, ...]) -> str:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,7 +33,7 @@ from albireo.node.history.files import parquet
 from albireo.node.history.files.chunks import samples_table
 from albireo.node.history.files.hot import HotContent, HotRows
 from albireo.node.history.files.joined import JoinedStores, NodeStore
-from albireo.node.history.files.sweep import TAKES_MAX, Place, Streak, place_of, sweep
+from albireo.node.history.files.sweep import LOWEST, TAKES_MAX, Place, Streak, place_of, sweep
 from albireo.node.history.hot_answer import arrow_stream
 from albireo.node.history.per_interval import RAW, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
@@ -51,6 +52,7 @@ RAW_ROWS_READ_MAX: Final = 1_000_000
 OTHER_RANGE: Final = "the cursor belongs to another range, other items or another interval; leave it out to begin anew"
 _SAMPLE_KEYS: Final = ("source_ns", "sequence", "epoch")
 _EVENT_KEYS: Final = ("sequence", "epoch")
+_BACK_KEYS: Final = tuple(f"-{one}" for one in _EVENT_KEYS)
 _GAP_KEYS: Final = ("from_ns", "sequence", "epoch")
 
 
@@ -258,26 +260,28 @@ class PagedHistory:
         return msgspec.structs.replace(piece, next=following)
 
     def _events(self, asked: EventsQuestion, span: TimeRange) -> AnswerPiece:
-        after = cursor.read(cursor.EVENTS, asked.cursor) or (-1, -1)
+        is_back = asked.newest_first
+        kind, keys = (cursor.EVENTS_BACK, _BACK_KEYS) if is_back else (cursor.EVENTS, _EVENT_KEYS)
+        after = cursor.read(kind, asked.cursor) or (LOWEST, LOWEST)
         reader = self._reader()
         within = (pc.field("at_ns") >= span.from_ns) & (pc.field("at_ns") < span.to_ns)
         if asked.kind:
             within &= pc.field("kind") == asked.kind
         if asked.item_ids:
             within &= pc.field("item_id").isin(list(asked.item_ids))
-        streaks = [
-            Streak(
-                (entry.first_sequence,),
-                parquet.groups_behind(self._root, entry, EVENTS.names, "sequence", after[0]),
-                _EVENT_KEYS[:1],
-            )
-            for entry in self._manifest.overlapping(FileKind.EVENTS, span.from_ns, span.to_ns)
-            if entry.last_sequence >= after[0]
-        ]
-        streaks.append(Streak((-1,), iter([reader.hot_events().sort_by("sequence")]), _EVENT_KEYS[:1]))
+        turned = _turned if is_back else _as_it_is
+        streaks = [Streak((LOWEST,), iter([turned(reader.hot_events().sort_by("sequence"))]), keys[:1])]
+        for entry in self._manifest.overlapping(FileKind.EVENTS, span.from_ns, span.to_ns):
+            ends = sorted(-one if is_back else one for one in (entry.first_sequence, entry.last_sequence))
+            if ends[1] >= after[0]:
+                sequence = -after[0] if is_back else after[0]
+                groups = parquet.event_groups(self._root, entry, sequence, is_back=is_back)
+                streaks.append(Streak((ends[0],), map(turned, groups), keys[:1]))
         rows_max = min(asked.rows_max, PIECE_ROWS_MAX)
-        swept = sweep(streaks, _EVENT_KEYS, after, EVENTS.empty_table(), rows_max, TAKES_MAX)
-        return self._cut(reader, swept.table.filter(within), cursor.EVENTS, swept.next, _EVENT_KEYS)
+        swept = sweep(streaks, keys, after, turned(EVENTS.empty_table()), rows_max, TAKES_MAX)
+        piece = self._cut(reader, swept.table.filter(within), kind, swept.next, keys)
+        ids = sorted({one for one in piece.table["item_id"].to_pylist() if one is not None})
+        return msgspec.structs.replace(piece, table=self._with_kinds(piece.table.select(EVENTS.names), ids))
 
     def _gaps(self, asked: GapsQuestion, span: TimeRange) -> AnswerPiece:
         after = cursor.read(cursor.GAPS, asked.cursor)
@@ -299,6 +303,18 @@ def _span(from_ns: int, to_ns: int) -> TimeRange:
     if low >= high:
         raise QueryRefused("a range must end after it begins")
     return TimeRange(low, high)
+
+
+def _as_it_is(table: pa.Table) -> pa.Table:
+    return table
+
+
+def _turned(table: pa.Table) -> pa.Table:
+    """The last row first, with keys below zero, so that a sweep that rises goes back."""
+    back = table.take(np.arange(len(table))[::-1])
+    for name, key in zip(_BACK_KEYS, _EVENT_KEYS, strict=True):
+        back = back.append_column(name, pc.negate(back[key]))
+    return back
 
 
 def _gap_place(row: Row) -> Place:

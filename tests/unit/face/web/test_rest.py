@@ -14,10 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from albireo.cli import cli
+from albireo.client import Client, connect
 from albireo.client.errors import ClientBusy, NodeRefused, NodeUnreachable, OutcomeUnknown
 from albireo.face.web import actor, callers, watches
 from albireo.face.web.operations import OPERATIONS
 from albireo.face.web.rest import _STATUS, BODY_BYTES_MAX, WATCHES_MAX, refusal_of
+from albireo.model.case import Action
 from albireo.model.refusal import REGISTRY, Refusal
 from tests.parts.waiting import PATIENCE_S, awaited
 from tests.parts.web_face import HIGH, WebNode, events_of, item
@@ -100,6 +102,52 @@ def test_a_person_acknowledges_a_case_and_the_journal_tells_it(tmp_path: Path) -
             assert (gone.status, gone.json["code"]) == (404, "unknown_name"), gone.text
 
     asyncio.run(main())
+
+
+def test_the_journal_tells_the_newest_first_piece_by_piece_and_names_what_was_forgotten(tmp_path: Path) -> None:
+    def forget(node: WebNode) -> None:
+        with connect(node.lone.data, timeout_s=PATIENCE_S) as client:
+            act_on_matching(client)
+            awaited(lambda: _is_forgotten(client))
+
+    def act_on_matching(client: Client) -> None:
+        became = awaited(lambda: client.act_on_matching(Action.ACK, "a1"))
+        assert [one.error for one in became] == [None]
+
+    async def main() -> None:
+        node = WebNode(tmp_path)
+        async with node.up():
+            token = await known(node, "a1")
+            await asyncio.to_thread(node.produce, item("a1", alarm=HIGH), value=50.0)
+            await asyncio.to_thread(forget, node)
+            path = f"/api/v1/events?start_ms=1&end_ms={2**42}&newest_first=true"
+            whole = await node.until(
+                f"{path}&limit=1000", lambda one: any("forg" in row["action"] for row in one.json["events"]), token
+            )
+            rows = whole.json["events"]
+            assert [row["at_ms"] for row in rows] == sorted((row["at_ms"] for row in rows), reverse=True)
+            cases = [row for row in rows if row["kind"] == "case"]
+            assert {row["item"] for row in cases} == {"root:a1"} and len(cases) >= 3
+            assert [row["item"] for row in rows if row["kind"] != "case"] == [None] * (len(rows) - len(cases))
+            found: list[Any] = []
+            cursor = ""
+            while cursor or not found:
+                told = (await node.get(f"{path}&limit=3&cursor={cursor}", token)).json
+                found, cursor = [*found, *told["events"]], told["next"]
+            assert found == rows
+            told = (await node.get(f"{path}&limit=2&kind=case", token)).json
+            assert told["events"] == cases[:2]
+            other = await node.get("/api/v1/events?start_ms=1&end_ms=9&cursor=b.-1.-1", token)
+            assert (other.status, "cursor" in other.json["cause"]) == (422, True), other.text
+
+    asyncio.run(main())
+
+
+def _is_forgotten(client: Client) -> bool:
+    with contextlib.suppress(NodeRefused):
+        client.ask("forget", items=["a1"])
+        return True
+    return False
 
 
 def test_the_token_of_a_program_may_what_it_says_and_no_more(tmp_path: Path) -> None:

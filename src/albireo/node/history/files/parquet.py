@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from albireo.codec.crc import crc32c
-from albireo.codec.history import PARTIALS, SCHEMAS, FileEntry, FileKind
+from albireo.codec.history import EVENTS, PARTIALS, SCHEMAS, FileEntry, FileKind
 from albireo.log.files import FileSystem
 from albireo.machine.history.aggregate import (
     PARTIAL_COLUMNS,
@@ -256,18 +256,19 @@ def item_groups(root: Path, entry: FileEntry, columns: Sequence[str], wanted: Wa
             yield telling.table(_of_item(_read_groups(file, entry.path, [group], columns), item_id, wanted))
 
 
-def groups_behind(root: Path, entry: FileEntry, columns: Sequence[str], key: str, value: int) -> Iterator[pa.Table]:
-    """The row groups of one file that may have a `key` of at least `value`, by which the file is sorted.
+def event_groups(root: Path, entry: FileEntry, sequence: int, *, is_back: bool = False) -> Iterator[pa.Table]:
+    """The row groups of a file of events that may have this sequence or a later one; back: or an earlier one.
 
     Raises:
         HistoryDamaged: the file is missing or unreadable.
     """
-    telling, value = telling_of(entry), value - telling_of(entry).shift
+    telling, value = telling_of(entry), sequence - telling_of(entry).shift
     with open_file(root, entry) as file:
-        index = file.metadata.schema.names.index(key)
-        for group in range(file.metadata.num_row_groups):
-            if _bounds(file.metadata, group, index)[1] >= value:
-                yield telling.table(_read_groups(file, entry.path, [group], columns))
+        index = file.metadata.schema.names.index("sequence")
+        for group in range(file.metadata.num_row_groups)[:: -1 if is_back else 1]:
+            low, high = _bounds(file.metadata, group, index)
+            if low <= value if is_back else high >= value:
+                yield telling.table(_read_groups(file, entry.path, [group], EVENTS.names))
 
 
 def open_file(root: Path, entry: FileEntry) -> pq.ParquetFile:

@@ -16,10 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from albireo.model.bounded import INT64_MAX
 from albireo.node.history.files import parquet
 
 Place = tuple[int, ...]
 """Values of the columns that rows are sorted by, the first of them at least; a place is compared as tuples are."""
+LOWEST: Final = -INT64_MAX
+"""Below every sequence and epoch, also where they stand below zero, so that the newest rows come first."""
 TAKES_MAX: Final = 96
 """Most row groups that one piece reads before it ends with what it has; some 0.3 s."""
 
@@ -88,8 +91,8 @@ def place_of(table: pa.Table, row: int, keys: Sequence[str]) -> Place:
 
 
 def _before(place: Place, length: int) -> Place:
-    """The last place before all rows at `place`: sequences and epochs are never negative."""
-    return (*place, *[-1] * (length - len(place)))
+    """The last place before all rows at `place`."""
+    return (*place, *[LOWEST] * (length - len(place)))
 
 
 def _complete(taken: Sequence[pa.Table], keys: Sequence[str], after: Place, safe: Place) -> int:
