@@ -14,7 +14,7 @@ from albireo.codec.questions.history import EventKind
 from albireo.codec.questions.orders import WRITE, WriteAsked
 from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, LeadHandover, MaintenanceAsked
 from albireo.face.web.plain import plain
-from albireo.face.web.trends import TrendArguments, Trends
+from albireo.face.web.trends import MarksArguments, TrendArguments, Trends, marks
 from albireo.model.bounded import Text
 from albireo.model.case import Action
 from albireo.model.instant import MS
@@ -286,6 +286,13 @@ METHODS: Final[dict[str, Method[Any]]] = {
             meaning="bands of some items: minimum, maximum, first, last, mean of each interval",
             is_reading=True,
             is_for_lookers=True,
+        ),
+        Method(
+            name="marks",
+            arguments=MarksArguments,
+            run=marks,
+            meaning="what happened to some items and their nodes in a range",
+            is_reading=True,
         ),
         Method(name="events", arguments=EventsArguments, run=_events, meaning="the journal", is_reading=True),
         Method(

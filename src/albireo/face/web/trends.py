@@ -1,9 +1,10 @@
-"""Trends: bands of the history for the pens of a page, in blocks of intervals that are kept for a minute once closed.
+"""Trends: bands of the history for the pens of a page, in blocks of intervals that are kept for seconds once closed.
 
     intervals   of a length that people know (1 s, 2 s, 5 s, ... 1 d), counted from 1970 on
     block       BLOCK intervals of one item; what lies between two blocks of a range is asked for once
 
-Whoever moves through the past, and all who look at the same, so ask the history once.
+Whoever moves through the past, and all who look at the same, so ask the history once. Rows may come late within a
+closed block, so none is kept for long. Marks of a trend are what the journal tells of its pens.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from albireo.client import AsyncClient
+from albireo.client.history import items_of
 from albireo.face.web.plain import shown
 from albireo.model import quality
 from albireo.model.bounded import Text
@@ -28,7 +30,7 @@ POINTS_MAX: Final = 2_000
 BLOCK: Final = 128
 """Intervals of one block."""
 BLOCKS_KEPT: Final = 4_000
-KEPT_NS: Final = 60 * SECOND
+KEPT_NS: Final = 10 * SECOND
 LATE_MS: Final = 10_000
 """Time behind what is complete for which an interval is not kept: it may change still."""
 LENGTHS_MS: Final = tuple(
@@ -43,6 +45,11 @@ COLUMNS: Final = {
     "mean": "average",
 }
 """Columns of an answer beside `quality`, and those of the band."""
+MARKS_MAX: Final = 1_000
+"""Most marks of a kind and node."""
+TOLD: Final = ("at_ns", "kind", "action", "user", "detail", "condition", "severity", "raised_ns")
+"""Columns of a mark beside `item`: that of the alarm or of what people did, else the node."""
+NO_DATA: Final = "BadNoData"
 CLASSES: Final = {"Good": quality.GOOD, "Uncertain": quality.UNCERTAIN}
 Time = Annotated[int, Meta(ge=0, le=2**53)]
 Column = list[Any]
@@ -57,6 +64,14 @@ class TrendArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     end_ms: Time
     points: Annotated[int, Meta(ge=2, le=POINTS_MAX)] = 600
     """Most intervals of the answer, but for those at its edges."""
+
+
+class MarksArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Arguments of the method `marks`."""
+
+    names: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=PENS_MAX)]
+    start_ms: Time
+    end_ms: Time
 
 
 class _Block(msgspec.Struct):
@@ -83,11 +98,8 @@ class Trends:
         wanted = range(first // BLOCK, (last - 1) // BLOCK + 1)
         pens: dict[str, dict[str, Column]] = {}
         complete_ms = asked.end_ms
-        by_node: defaultdict[str, list[str]] = defaultdict(list)
-        for name in dict.fromkeys(asked.names):
-            by_node[name.partition(":")[0]].append(name)
         for names, blocks, known_ms in await asyncio.gather(
-            *(self._blocks(client, names, every_ms, wanted, now) for names in by_node.values())
+            *(self._blocks(client, names, every_ms, wanted, now) for names in _by_node(asked.names).values())
         ):
             complete_ms = min(complete_ms, known_ms)
             for name in names:
@@ -129,6 +141,48 @@ class Trends:
         self._kept[key] = block
 
 
+async def marks(client: AsyncClient, asked: MarksArguments) -> list[dict[str, Any]]:
+    """Events of a range, oldest first: alarms of these items, what people did with them, and control of their nodes.
+
+    Raises:
+        ClientError: as `events`; ValueError: the range has no length.
+    """
+    if asked.end_ms <= asked.start_ms:
+        raise ValueError("end_ms has to come after start_ms")
+    found = await asyncio.gather(
+        *(_marks_of(client, node, names, asked) for node, names in _by_node(asked.names).items())
+    )
+    return sorted((one for rows in found for one in rows), key=lambda one: one["at_ns"])
+
+
+async def _marks_of(
+    client: AsyncClient, node: str, names: Sequence[str], asked: MarksArguments
+) -> list[dict[str, Any]]:
+    begin_ns, end_ns = asked.start_ms * MS, asked.end_ms * MS
+    item_ids = {one.item_id: one.name for one in items_of(await client.history(names, begin_ns, begin_ns + 1))}
+    cases, people, control = await asyncio.gather(
+        client.events(begin_ns, end_ns, kind="case", item_ids=tuple(item_ids), node=node, limit=MARKS_MAX),
+        client.events(begin_ns, end_ns, kind="audit", node=node, limit=MARKS_MAX),
+        client.events(begin_ns, end_ns, kind="control", node=node, limit=MARKS_MAX),
+    )
+    return [
+        *({**_told(one), "item": item_ids[one["item_id"]]} for one in cases.to_pylist()),
+        *({**_told(one), "item": one["subject"]} for one in people.to_pylist() if one["subject"] in names),
+        *({**_told(one), "item": node} for one in control.to_pylist()),
+    ]
+
+
+def _told(event: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: event[name] for name in TOLD}
+
+
+def _by_node(names: Iterable[str]) -> Mapping[str, list[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name in dict.fromkeys(names):
+        found[name.partition(":")[0]].append(name)
+    return found
+
+
 def length_of(span_ms: int, points: int) -> int:
     """The shortest length of an interval, in ms, of which a range has no more than so many."""
     return next(
@@ -143,20 +197,14 @@ def _columns(table: "pa.Table", names: Sequence[str]) -> Iterable[tuple[str, dic
 
     for name in names:
         rows = table.filter(pc.equal(table["item"], pa.scalar(name)))
-        counts = rows["count"].to_pylist()
         columns: dict[str, Column] = {"quality": [_class(str(one)) for one in rows["quality"].to_pylist()]}
-        columns |= {key: [shown(one) for one in rows[column].to_pylist()] for key, column in COLUMNS.items()}
-        yield (
-            name,
-            {
-                key: [one if count else None for one, count in zip(values, counts, strict=True)]
-                for key, values in columns.items()
-            },
-        )
+        yield name, columns | {key: [shown(one) for one in rows[column].to_pylist()] for key, column in COLUMNS.items()}
 
 
-def _class(word: str) -> int:
-    """The class of a quality, as a code."""
+def _class(word: str) -> int | None:
+    """The class of a quality, as a code; None: nothing is known."""
+    if word.startswith(NO_DATA):
+        return None
     return next((code for begin, code in CLASSES.items() if word.startswith(begin)), quality.BAD)
 
 

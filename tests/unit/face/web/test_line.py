@@ -1,9 +1,10 @@
 """The line of a page: a real CORE, a real server, and pages at a real WebSocket."""
 
 import asyncio
+import contextlib
 import json
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 import websockets
 
-from albireo.client import aconnect
+from albireo.client import NodeRefused, aconnect
 from albireo.face.web import pages, site
-from albireo.model.instant import MS
+from albireo.face.web.trends import TrendArguments, Trends
+from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch, column_of
 from albireo.model.value import Value, ValueType
@@ -26,9 +28,9 @@ from tests.parts.web import PageEnd, Served, served
 CO = DataItem(name="co_1", value_type=ValueType.FLOAT64, unit="ppm", alarm=AlarmSettings(hi=40.0, severity=700))
 
 
-def rows(values: Sequence[Value]) -> SampleBatch:
-    """A value of each item, in their order, as of now."""
-    now = np.full(len(values), wall_ns())
+def rows(values: Sequence[Value], at_ns: int = 0) -> SampleBatch:
+    """A value of each item, in their order, as of a time; 0: now."""
+    now = np.full(len(values), at_ns or wall_ns())
     kind = ValueType.STRING if isinstance(values[0], str) else ValueType.FLOAT64
     return SampleBatch(
         value_type=kind,
@@ -287,6 +289,67 @@ def test_a_trend_tells_what_the_history_has_and_null_where_nothing_is_known(tmp_
             for wrong in wrongs:
                 told = await page.asked(number + 2, "trend", **{**asked, **wrong})
                 assert told["refusal"], wrong
+
+    asyncio.run(story())
+
+
+def test_a_trend_holds_what_was_told_once_and_tells_late_rows_when_they_come(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at, await aconnect(at.data, name="sensor", is_pinned=True) as client:
+            producer = client.producer("sensor", [CO])
+            trends, begin_ms = Trends(), (wall_ns() // MS - 600_000) // 128_000 * 128_000  # That of a block.
+            asked = TrendArguments(names=("root:co_1",), start_ms=begin_ms, end_ms=begin_ms + 100_000, points=100)
+
+            async def until(value: float, nows: Iterable[int]) -> list[float | None]:
+                """Last values of the intervals, once one is that."""
+                for now in nows:
+                    with contextlib.suppress(NodeRefused):  # The history knows no such item yet.
+                        trend: Any = await trends.trend(client, asked, Instant(now))
+                        if value in trend["pens"]["root:co_1"]["last"]:
+                            return list(trend["pens"]["root:co_1"]["last"])
+                raise AssertionError("the times are over")
+
+            async def put(value: float, at_s: float) -> None:
+                producer.offer([rows([value], round((begin_ms + 1000 * at_s) * MS))])
+                await producer.flush(PATIENCE_S)
+
+            await put(11.2, 10.5)
+            once = await until(11.2, count())
+            assert once[:10] == [None] * 10 and set(once[10:]) == {11.2}, "it was not told anew, and it holds"
+            await put(47.5, 20.5)
+            late = await until(47.5, count(10 * SECOND, 10 * SECOND))
+            assert late[:20] == once[:20] and set(late[20:]) == {47.5}
+
+    asyncio.run(story())
+
+
+def test_marks_of_a_trend_are_the_alarms_of_its_items_what_people_did_with_them_and_starts_of_nodes(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at, at.page(await at.token()) as page:
+            async with await aconnect(at.data, name="sensor", is_pinned=True) as client:
+                producer = client.producer("sensor", [CO, DataItem(name="co_2", value_type=ValueType.FLOAT64)])
+                producer.offer([rows([46.8, 3.0])])
+                await producer.flush(PATIENCE_S)
+                await client.force("root:co_1", 12.5, "repair", for_s=60)
+                await client.force("root:co_2", 12.5, "no pen", for_s=60)
+                await client.release("root:co_1", "done")
+            end_ms = wall_ns() // MS + 1_000
+            asked = {"names": ["root:co_1"], "start_ms": end_ms - 60_000, "end_ms": end_ms}
+            for number in count():
+                told = await page.asked(number, "marks", **asked)
+                marks = told["result"] or []
+                if any(one["action"] == "force_released" for one in marks):
+                    break
+            assert [(one["kind"], one["action"], one["item"]) for one in marks if one["action"] != "cleared"] == [
+                ("control", "epoch_granted", "root"),
+                ("case", "raised", "root:co_1"),
+                ("audit", "forced", "root:co_1"),
+                ("audit", "force_released", "root:co_1"),
+            ]
+            assert [(one["condition"], one["severity"]) for one in marks if one["action"] == "raised"] == [("hi", 700)]
+            assert [one["at_ms"] for one in marks] == sorted(one["at_ms"] for one in marks)
 
     asyncio.run(story())
 
