@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { asks, count, foremost, matches, newOnes, priorityOf, shelfOf, worseFirst } from "../src/alarms/order";
+import { asks, audible, count, foremost, matches, newOnes, priorityOf, shelfOf, worseFirst } from "../src/alarms/order";
 import { loadOf } from "../src/alarms/reckon";
 import { aCase } from "./parts";
 
@@ -32,6 +32,11 @@ test("nobody is asked about what is shelved, suppressed, out of service or was n
   expect(shelfOf(aCase({ shelving: "timed", is_out_of_service: true }))).toBe("out");
 });
 
+test("the horn hears what is not acknowledged at or above its priority", () => {
+  const cases = [aCase({ severity: 900 }), aCase({ severity: 700 }), aCase({ severity: 300 }), aCase({ severity: 900, is_acked: true })];
+  expect([0, 1, 2, 3].map((one) => audible(cases, one).length)).toEqual([0, 1, 2, 3]);
+});
+
 test("the counts hide nothing: each case is in one of them", () => {
   const found = count([aCase({ severity: 900 }), aCase({ severity: 900, is_acked: true }), aCase({ severity: 650 }), aCase({ shelving: "timed" }),
     aCase({ is_out_of_service: true }), aCase({ is_suppressed: true })]);
@@ -51,13 +56,15 @@ test("new ones of ten minutes make a flood, silenced ones do not count", () => {
   expect(newOnes([aCase({ raised_ms: now - 1 }), aCase({ raised_ms: now - 600_001 }), aCase({ raised_ms: now, shelving: "timed" })], now)).toHaveLength(1);
 });
 
-test("the load counts what was raised in a day, by ten minutes and by kind", () => {
-  const now = 1_700_000_000_000;
-  const load = loadOf([
-    ...Array.from({ length: 12 }, (_, at) => aCase({ case_id: at, raised_ms: now - 3_600_000, severity: 700, activations: 2 })),
-    aCase({ case_id: 90, raised_ms: now - 1000, item: "root:a" }), aCase({ case_id: 91, raised_ms: now - 100_000_000, item: "root:b" }),
-  ], now);
-  expect([load.day, load.lastTen, load.old, load.byPriority[2], load.often[0]!.count]).toEqual([13, 1, 1, 12, 24]);
-  expect(Math.max(...load.perTen.map((one) => one.count))).toBe(12);
-  expect(load.floodPercent).toBeGreaterThan(0);
+test("the load is of the journal's counts: by ten minutes, by day and by priority; what stands is of now", () => {
+  const now = Date.UTC(2026, 10, 25, 12);
+  const per = Array.from({ length: 288 }, () => 0);
+  [per[3], per[200], per[287]] = [12, 4, 1];
+  const told = { from_ms: now - 2 * 86_400_000, per_10min: per, by_severity: { 900: 1, 700: 12, 650: 1, 300: 3 }, often: [], is_cut: false, lacks: [] };
+  const cases = [aCase({ raised_ms: now - 1 }), aCase({ raised_ms: now - 90_000_000 }), aCase({ is_active: false }), aCase({ shelving: "timed" })];
+  const load = loadOf(told, 2, (ms) => new Date(ms).toISOString().slice(0, 10), cases, now);
+  expect([load.all, load.perDay, load.most, load.standing, load.old]).toEqual([17, 8.5, { fromMs: told.from_ms + 1_800_000, count: 12 }, 2, 1]);
+  expect(load.byPriority).toEqual({ 1: 1, 2: 13, 3: 3 });
+  expect(load.perDays.map((one) => one.count)).toEqual([12, 4, 1]);
+  expect(load.floodPercent).toBeCloseTo(100 / 288);
 });

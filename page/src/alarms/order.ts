@@ -65,6 +65,10 @@ export function foremost(cases: Iterable<ShownCase>): ShownCase | null {
   return listed.sort((one, other) => other.raised_ms - one.raised_ms)[0] ?? null;
 }
 
+/** Those for which the horn sounds, from the priority `least` on; 0: none. */
+export const audible = (cases: Iterable<ShownCase>, least: number): ShownCase[] =>
+  [...cases].filter((one) => asks(one) && priorityOf(one.severity) <= least);
+
 /** Ten or more that were raised within ten minutes are a flood. */
 export const FLOOD = 10;
 export const FLOOD_MS = 600_000;

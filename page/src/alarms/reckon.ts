@@ -1,49 +1,57 @@
-/** Alarm load reckoned from cases; pure. A case counts when it was raised, as often as it became active. */
+/** Alarm load, of what the journal tells of some days and of what is active now; pure. */
 import type { ShownCase } from "../wire/words";
-import { priorityOf, shelfOf, type Priority } from "./order";
+import { FLOOD, PRIORITIES, priorityOf, shelfOf, type Priority } from "./order";
 
 const TEN_MS = 600_000;
 const DAY_MS = 86_400_000;
-const FLOOD = 10;
-const OFTEN_MAX = 10;
 
-export interface Load {
-  lastTen: number;
-  day: number;
-  /** The last 24 h in intervals of ten minutes. */
-  perTen: { fromMs: number; count: number }[];
-  floodPercent: number;
-  standing: number;
-  old: number;
-  byPriority: Record<Priority, number>;
+/** Answer of the face's method `load`. */
+export interface LoadTold {
+  from_ms: number;
+  per_10min: number[];
+  by_severity: Record<string, number>;
   often: { item: string; condition: string; count: number }[];
+  is_cut: boolean;
+  lacks: string[];
 }
 
-export function loadOf(cases: ShownCase[], nowMs: number): Load {
-  const first = Math.floor((nowMs - DAY_MS) / TEN_MS) * TEN_MS + TEN_MS;
-  const perTen = Array.from({ length: Math.floor((nowMs - first) / TEN_MS) + 1 }, (_, at) => ({ fromMs: first + at * TEN_MS, count: 0 }));
-  const shown = cases.filter((one) => !one.is_unasked && !one.is_out_of_service);
-  const byPriority: Record<Priority, number> = { 1: 0, 2: 0, 3: 0 };
-  const often = new Map<string, { item: string; condition: string; count: number }>();
-  let [lastTen, day] = [0, 0];
-  for (const one of shown) {
-    if (one.raised_ms < nowMs - DAY_MS) continue;
-    day += 1;
-    byPriority[priorityOf(one.severity)] += 1;
-    if (one.raised_ms > nowMs - TEN_MS) lastTen += 1;
-    const slot = perTen[Math.floor((one.raised_ms - first) / TEN_MS)];
-    if (slot) slot.count += 1;
-    const key = `${one.item} ${one.condition}`;
-    const found = often.get(key) ?? { item: one.item, condition: one.condition, count: 0 };
-    found.count += one.activations;
-    often.set(key, found);
+export interface Bar {
+  fromMs: number;
+  count: number;
+}
+
+export interface Load {
+  all: number;
+  perDay: number;
+  perTen: Bar[];
+  /** By the day that `dayOf` names. */
+  perDays: Bar[];
+  most: Bar;
+  floodPercent: number;
+  byPriority: Record<Priority, number>;
+  standing: number;
+  old: number;
+}
+
+export function loadOf(told: LoadTold, days: number, dayOf: (ms: number) => string, cases: Iterable<ShownCase>, nowMs: number): Load {
+  const perTen = told.per_10min.map((count, at) => ({ fromMs: told.from_ms + at * TEN_MS, count }));
+  const byDay = new Map<string, Bar>();
+  for (const one of perTen) {
+    const day = byDay.get(dayOf(one.fromMs));
+    if (day) day.count += one.count;
+    else byDay.set(dayOf(one.fromMs), { ...one });
   }
-  const open = shown.filter((one) => one.lifecycle_status !== "closed" && one.is_active && shelfOf(one) === "active" && !one.is_suppressed);
+  const severities = Object.entries(told.by_severity);
+  const share = (one: Priority): number =>
+    severities.filter(([severity]) => priorityOf(Number(severity)) === one).reduce((sum, [, count]) => sum + count, 0);
+  const byPriority = Object.fromEntries(PRIORITIES.map((one) => [one, share(one)])) as Record<Priority, number>;
+  const all = told.per_10min.reduce((sum, one) => sum + one, 0);
+  const standing = [...cases].filter((one) => one.is_active && shelfOf(one) === "active" && !one.is_suppressed);
   return {
-    lastTen, day, perTen, byPriority,
-    floodPercent: (100 * perTen.filter((one) => one.count >= FLOOD).length) / perTen.length,
-    standing: open.length,
-    old: open.filter((one) => one.raised_ms < nowMs - DAY_MS).length,
-    often: [...often.values()].sort((one, other) => other.count - one.count).slice(0, OFTEN_MAX),
+    all, perTen, byPriority, perDay: all / days, perDays: [...byDay.values()],
+    most: perTen.reduce((one, other) => (other.count > one.count ? other : one), { fromMs: 0, count: 0 }),
+    floodPercent: (100 * perTen.filter((one) => one.count >= FLOOD).length) / (perTen.length || 1),
+    standing: standing.length,
+    old: standing.filter((one) => one.raised_ms < nowMs - DAY_MS).length,
   };
 }

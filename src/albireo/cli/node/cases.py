@@ -9,12 +9,14 @@ import msgspec
 from albireo.cli.display import HIGH, is_diagnostic, moment_text, not_heard_text, state_text
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed
 from albireo.cli.target import Place, failure_of, node_client, place_option, user_option
-from albireo.cli.timespan import SecondsType
+from albireo.cli.timespan import SecondsType, WholeNumber
 from albireo.client.cases import CaseMeant, CaseOutcome
+from albireo.client.load import DAY_NS
 from albireo.client.nodes import nodes_of
 from albireo.model.case import Action, case_label, label_parts
 from albireo.model.item import Condition
 from albireo.model.value import value_text
+from albireo.runtime.clock import wall_ns
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -64,6 +66,28 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place) -> Ou
         for (before, _), case in zip(found, cases, strict=True)
     )
     return Output({"cases": cases}, TextTable(_COLUMNS, rows))
+
+
+@command.command("load")
+@click.option("--days", type=WholeNumber(1, 366), default=30, show_default=True, help="Up to now.")
+@click.option("--node", default="", help="Of this node below; without, its own.")
+@place_option
+@printed
+def load_of_cases(days: int, node: str, place: Place) -> Output:
+    """How much the alarms ask of people: new ones by time, severity and rule, beside the aims of docs/alarms.md."""
+    end = wall_ns()
+    with node_client(place) as client:
+        load = client.alarm_load(end - days * DAY_NS, end, node=node)
+    new = sum(load.per_10min)
+    flooded = sum(one >= 10 for one in load.per_10min) / len(load.per_10min)
+    rows = (
+        ("new per day", f"{new / days:.1f}{' or more' if load.is_cut else ''}", "150 or fewer"),
+        ("highest in 10 min", max(load.per_10min), "below 10"),
+        ("time in flood", f"{flooded:.1%}", "below 1 %"),
+        *((f"severity {one}", count, "") for one, count in sorted(load.by_severity.items(), reverse=True)),
+        *((f"{one.item} {one.condition}", one.count, "") for one in load.often),
+    )
+    return Output({"load": msgspec.to_builtins(load, str_keys=True)}, TextTable(("what", "figure", "aim"), rows))
 
 
 _COLUMNS: Final = ("case", "severity", "item", "condition", "state", "value", "raised (UTC)", "times", "said")

@@ -13,6 +13,7 @@ from albireo.client import AsyncClient, CaseMeant
 from albireo.codec.questions.history import EventKind
 from albireo.codec.questions.orders import WRITE, WriteAsked
 from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, LeadHandover, MaintenanceAsked
+from albireo.face.web.load import LoadArguments, load
 from albireo.face.web.plain import plain
 from albireo.face.web.trends import MarksArguments, TrendArguments, Trends, marks
 from albireo.model.bounded import Text
@@ -293,6 +294,14 @@ METHODS: Final[dict[str, Method[Any]]] = {
             run=marks,
             meaning="what happened to some items and their nodes in a range",
             is_reading=True,
+        ),
+        Method(
+            name="load",
+            arguments=LoadArguments,
+            run=load,
+            meaning="new alarms of the last days, per ten minutes, by severity and by rule",
+            is_reading=True,
+            is_for_lookers=True,
         ),
         Method(name="events", arguments=EventsArguments, run=_events, meaning="the journal", is_reading=True),
         Method(
