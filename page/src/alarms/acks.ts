@@ -7,6 +7,9 @@ import type { ShownCase } from "../wire/words";
 import { offFor } from "../truth/off";
 import { asks } from "./order";
 
+/** Most cases of one question. */
+const ASKED_MAX = 500;
+
 class Acks {
   private readonly asked = new Map<string, number>();
   /** Why one was refused, by case. */
@@ -33,6 +36,10 @@ class Acks {
       this.refused.delete(caseKey(one));
     }
     station.changed();
+    for (let at = 0; at < open.length; at += ASKED_MAX) await this.ask(open.slice(at, at + ASKED_MAX), comment);
+  }
+
+  private async ask(open: ShownCase[], comment: string): Promise<void> {
     try {
       const told = await station.ask<string[]>("ack", {
         cases: open.map((one) => ({ case_id: one.case_id, node: nodeOf(one.item), activation: one.activations })),

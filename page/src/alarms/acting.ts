@@ -7,6 +7,9 @@ import type { ShownCase } from "../wire/words";
 
 export type Action = "shelve" | "shelve_once" | "unshelve" | "reset" | "out_of_service" | "in_service" | "comment";
 
+/** Questions under way at once: a page may have 32. */
+const ASKED_MAX = 8;
+
 class Acting {
   private readonly asked = new Set<string>();
   private readonly refused = new Map<string, string>();
@@ -20,22 +23,29 @@ class Acting {
   }
 
   async act(cases: ShownCase[], action: Action, comment: string, seconds?: number): Promise<void> {
-    await Promise.all(cases.map(async (one) => {
-      const key = caseKey(one);
+    const waiting = [...cases];
+    for (const key of cases.map(caseKey)) {
       this.asked.add(key);
       this.refused.delete(key);
-      station.changed();
-      try {
-        await station.ask("act", {
-          action, case_id: one.case_id, node: nodeOf(one.item), comment, ...(seconds ? { duration_s: seconds } : {}),
-        });
-      } catch (error) {
-        if (!(error instanceof Refused)) throw error;
-        this.refused.set(key, error.isUnknown ? t("ack.unknown") : error.message);
-      }
-      this.asked.delete(key);
-      station.changed();
+    }
+    station.changed();
+    await Promise.all(Array.from({ length: ASKED_MAX }, async () => {
+      for (let one = waiting.shift(); one; one = waiting.shift()) await this.ask(one, action, comment, seconds);
     }));
+  }
+
+  private async ask(one: ShownCase, action: Action, comment: string, seconds?: number): Promise<void> {
+    const key = caseKey(one);
+    try {
+      await station.ask("act", {
+        action, case_id: one.case_id, node: nodeOf(one.item), comment, ...(seconds ? { duration_s: seconds } : {}),
+      });
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      this.refused.set(key, error.isUnknown ? t("ack.unknown") : error.message);
+    }
+    this.asked.delete(key);
+    station.changed();
   }
 }
 

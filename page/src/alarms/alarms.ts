@@ -3,23 +3,25 @@ import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { t, type Key } from "../words/words";
 import { PATTERNS_MAX, station } from "../wire/station";
-import { caseKey, localOf, nodeOf } from "../wire/fold";
+import { caseKey, localOf, nodeOf, type Entry } from "../wire/fold";
 import { View, type Act } from "../frame/view";
 import { here, hrefOf, note } from "../frame/route";
+import { isWall } from "../frame/settings";
 import { caseMark, tag } from "../marks/marks";
 import { ageText, timeText } from "../truth/format";
-import { FLOOD, asks, matches, newOnes, priorityOf, shelfOf, worseFirst, type Filter } from "./order";
+import { FLOOD, asks, matches, priorityOf, shelfOf, worseFirst, type Filter } from "./order";
+import { drawn, floodOf, folded, type Flood, type Line } from "./folding";
 import { acks } from "./acks";
 import { acting, type Action } from "./acting";
-import { caseValue, lastWord, sentence, stateText } from "./sentence";
-import { tagsOf } from "./lookup";
+import { caseValue, farthest, lastWord, lineText, namesOf, sentence, stateText } from "./sentence";
+import { causeOf, tagsOf } from "./lookup";
 import "./load";
 import type { ShownCase } from "../wire/words";
 
 const TABS = ["active", "shelved", "out", "history", "load"] as const;
 type Tab = (typeof TABS)[number];
 type Column = "worst" | "since" | "site" | "what";
-const ROWS_MAX = 200;
+const ROWS_MAX = isWall ? 10 : 200;
 /** From so many on, the list is drawn once a second. */
 const MANY = 50;
 const PRESETS: [Key, number | null][] = [
@@ -34,8 +36,11 @@ class Alarms extends View {
   private readonly chosen = new Set<string>();
   private anchor = "";
   private at = "";
-  private isHeld = false;
-  private order: string[] = [];
+  /** The list as it was arranged last: it stays while the pointer or the keyboard is in it. */
+  private lines: Line[] = [];
+  private listed = new Set<string>();
+  private flood: Flood | null = null;
+  private readonly opened = new Set<string>();
   private panel: "" | "shelve" | "comment" | "out" = "";
   private preset = 1;
   private closed: ShownCase[] = [];
@@ -60,17 +65,21 @@ class Alarms extends View {
     this.paceMs = cases.length > MANY ? 1_000 : 200;
     const count = (shelf: string): number => cases.filter((one) => shelfOf(one) === shelf).length;
     const { tab } = this;
+    const isList = tab !== "load" && tab !== "history";
+    const waiting = isList ? this.arrange(cases, tab) : 0;
     return html`<div class="head"><h1>${t("page.alarms")}</h1>
       <div class="tabs" role="tablist">${TABS.map((one) => html`<button role="tab" aria-selected=${tab === one}
         @click=${() => this.to(one)}>${t(`alarms.${one}` as Key)}
         ${one === "active" || one === "shelved" || one === "out" ? html`<b>${count(one)}</b>` : nothing}</button>`)}</div>
+      <span class="waits tag solid" role="status" ?data-none=${!waiting}>${t("alarms.waiting", { count: waiting })}</span>
       <span class="sp"></span>${tab === "load" ? nothing : this.filters()}</div>
       ${tab === "load" ? html`<view-load></view-load>` : tab === "history" ? this.history() : this.list(cases, tab)}`;
   }
 
   /** Looks at the items of the worst cases, so that their present values are shown. */
   private look(cases: ShownCase[]): void {
-    const items = [...new Set(cases.sort(worseFirst).map((one) => one.item))].slice(0, PATTERNS_MAX).sort();
+    const causes = cases.filter((one) => one.is_suppressed).map(causeOf).filter((one) => one);
+    const items = [...new Set([...cases.sort(worseFirst).map((one) => one.item).slice(0, ROWS_MAX), ...causes])].sort().slice(0, PATTERNS_MAX);
     if (this.looked === items.join()) return;
     this.looked = items.join();
     station.want(this, items);
@@ -89,27 +98,29 @@ class Alarms extends View {
 
   private filtered(changed: Partial<Filter>): void {
     Object.assign(this.filter, changed);
-    this.order = [];
+    this.lines = [];
     this.requestUpdate();
   }
 
   private to(tab: Tab): void {
     note("alarms", tab === "active" ? {} : { tab });
     this.chosen.clear();
-    this.order = [];
+    this.lines = [];
     this.panel = "";
     if (tab === "history") void this.askClosed();
     this.requestUpdate();
   }
 
-  /** Cases of the list in their order; while the pointer is over it the order stays and new ones wait. */
-  private ordered(cases: ShownCase[], tab: Tab): { shown: ShownCase[]; waiting: number } {
+  /** True: somebody is about to press a row, so none moves. */
+  private get isHeld(): boolean {
+    const list = this.find(".rows-of");
+    return !!list && (list.matches(":has(:focus-visible)") || (matchMedia("(hover: hover)").matches && list.matches(":hover")));
+  }
+
+  /** Arranges the lines, unless they are held; gives how many cases wait for a line. */
+  private arrange(cases: ShownCase[], tab: Tab): number {
     const listed = cases.filter((one) => shelfOf(one) === tab && matches(one, this.filter, station.labelOf(nodeOf(one.item))));
-    const byKey = new Map(listed.map((one) => [caseKey(one), one]));
-    if (this.isHeld && this.order.length) {
-      const kept = this.order.filter((one) => byKey.has(one));
-      return { shown: kept.map((one) => byKey.get(one)!), waiting: listed.length - kept.length };
-    }
+    if (this.lines.length && this.isHeld) return listed.filter((one) => !this.listed.has(caseKey(one))).length;
     const sign = this.isUp ? -1 : 1;
     const by: Record<Column, (one: ShownCase, other: ShownCase) => number> = {
       worst: worseFirst,
@@ -118,31 +129,34 @@ class Alarms extends View {
       what: (one, other) => sentence(one).localeCompare(sentence(other)),
     };
     listed.sort((one, other) => sign * by[this.column](one, other));
-    this.order = listed.map(caseKey);
-    return { shown: listed, waiting: 0 };
+    this.listed = new Set(listed.map(caseKey));
+    this.flood = tab === "active" ? floodOf(cases, station.nowMs) : null;
+    this.lines = tab === "active" ? folded(listed, this.flood, causeOf) : folded(listed.map((one) => ({ ...one, is_suppressed: false })), null, causeOf);
+    return 0;
+  }
+
+  private get shown(): Line[] {
+    return drawn(this.lines, this.opened).slice(0, ROWS_MAX);
   }
 
   private list(cases: ShownCase[], tab: Tab): TemplateResult {
-    const { shown, waiting } = this.ordered(cases, tab);
-    const fresh = newOnes(cases, station.nowMs);
-    const suppressed = tab === "active" ? shown.filter((one) => one.is_suppressed) : [];
-    const rows = shown.filter((one) => !suppressed.includes(one));
-    const isFlood = tab === "active" && fresh.length >= FLOOD;
-    return html`${isFlood ? html`<div class="fld" role="status"><div><b>${t("flood.title", { count: fresh.length })}</b>
-        ${t("flood.rule", { count: FLOOD })}</div><div class="s">${t("flood.order")}</div></div>` : nothing}
-      <section class="card" @pointerenter=${() => (this.isHeld = true)} @pointerleave=${this.released}>
-      ${waiting > 0 ? html`<button class="waits" @click=${this.released}>${t("alarms.waiting", { count: waiting })}</button>` : nothing}
-      ${rows.length || suppressed.length ? html`<table class="al"><thead><tr>
-        <th class="cb"><input type="checkbox" aria-label=${t("alarms.select_shown")} .checked=${rows.length > 0 && rows.every((one) => this.chosen.has(caseKey(one)))}
+    const { flood, shown } = this;
+    const beyond = drawn(this.lines, this.opened).slice(ROWS_MAX).filter((one) => !this.opened.has(one.key));
+    const more = beyond.reduce((sum, one) => sum + one.cases.length, 0);
+    const again = (): void => this.requestUpdate();
+    return html`${flood ? html`<div class="fld" role="status"><div><b>${t("flood.title", { count: flood.count })}</b>
+        ${t("flood.rule", { count: FLOOD, time: timeText(flood.sinceMs, station.zone, station.nowMs) })}</div><div class="s">${t("flood.order")}</div></div>` : nothing}
+      <section class="card rows-of" @pointerleave=${again} @focusout=${again}>
+      ${shown.length ? html`<table class="al"><thead><tr>
+        <th class="cb"><input type="checkbox" aria-label=${t("alarms.select_shown")} .checked=${shown.every((one) => this.isChosen(one))}
           @change=${(event: Event) => this.chooseAll((event.target as HTMLInputElement).checked)}></th>
         ${this.header("worst", "alarms.p", "pm")}${this.header("since", "alarms.since", "ti")}${this.header("site", "alarms.site", "wh")}
         ${this.header("what", "alarms.what", "")}<th class="num vl">${t("alarms.value")}</th>
         <th class="stt">${t(tab === "shelved" ? "alarms.comes_back" : "alarms.state")}</th><th class="by">${t("alarms.last_word")}</th></tr></thead>
-        <tbody>${repeat(rows.slice(0, ROWS_MAX), caseKey, (one) => this.row(one, tab))}
-        ${suppressed.length ? this.suppressed(suppressed) : nothing}
-        ${rows.length > ROWS_MAX ? html`<tr><td colspan="8">${t("alarms.more", { count: rows.length - ROWS_MAX })}</td></tr>` : nothing}
+        <tbody>${repeat(shown, (one) => one.key, (one) => this.row(one, tab))}
+        ${more ? html`<tr><td colspan="8">${t("alarms.more", { count: more })}</td></tr>` : nothing}
         </tbody></table>` : html`<p class="pad">${this.emptyText(cases, tab)}</p>`}</section>
-      ${rows.length ? this.actions(tab) : nothing}`;
+      ${shown.length ? this.actions(tab) : nothing}`;
   }
 
   private emptyText(cases: ShownCase[], tab: Tab): string {
@@ -152,40 +166,67 @@ class Alarms extends View {
   }
 
   private header(column: Column, label: Key, kind: string): TemplateResult {
+    if (isWall) return html`<th class=${kind}>${t(label)}</th>`;
     const isBy = this.column === column;
     return html`<th class=${kind} aria-sort=${isBy ? (this.isUp ? "ascending" : "descending") : nothing}>
       <button class="th" @click=${() => {
         this.isUp = isBy ? !this.isUp : false;
         this.column = column;
-        this.order = [];
-        this.isHeld = false;
+        this.lines = [];
         this.requestUpdate();
       }}>${t(label)}${isBy ? (this.isUp ? " ▴" : " ▾") : ""}</button></th>`;
   }
 
-  private row(one: ShownCase, tab: Tab): TemplateResult {
-    const key = caseKey(one);
+  private isChosen(line: Line): boolean {
+    return line.cases.every((one) => this.chosen.has(caseKey(one)));
+  }
+
+  private row(line: Line, tab: Tab): TemplateResult {
+    const { key } = line;
     const now = station.nowMs;
+    // One that is held may be closed by now: its line stays until the list is let go.
+    const cases = line.cases.map((one) => station.sight.cases.get(caseKey(one)) ?? { ...one, lifecycle_status: "closed" as const });
+    const one = cases[0]!;
+    const isFold = line.kind !== "one";
     const node = nodeOf(one.item);
     const isOld = station.isNotHeard(node);
-    const isChosen = this.chosen.has(key);
-    const { value, limit, unit } = caseValue(one, station.sight.items.get(one.item));
-    const kind = asks(one) ? "un" : "ack";
-    const refusal = acks.refusal(one) || acting.refusal(key);
+    const isChosen = this.isChosen(line);
+    const entryOf = (name: string): Entry | undefined => station.sight.items.get(name);
+    const far = line.kind === "likes" ? farthest(cases, entryOf) : one;
+    const { value, limit, unit } = caseValue(far, entryOf(far.item));
+    const cause = line.kind === "suppressed" ? causeOf(one) : "";
+    const text = isFold ? lineText(line.kind, cases, entryOf(cause)?.item.description || localOf(cause)) : "";
+    const kind = cases.some(asks) ? "un" : "ack";
+    const refusal = cases.map((each) => acks.refusal(each) || acting.refusal(caseKey(each))).find((text) => text);
     const since = station.sight.stale[node];
-    return html`<tr data-key=${key} tabindex=${this.at === key || (!this.at && this.order[0] === key) ? 0 : -1} aria-selected=${isChosen}
-      class="p${priorityOf(one.severity)} ${kind} ${isChosen ? "sel" : ""} ${isOld ? "old" : ""}"
+    const isOpen = this.opened.has(key);
+    const said = line.kind === "suppressed" ? html`${tag("M", t("tag.suppressed"))} ${text}` : text;
+    return html`<tr data-key=${key} tabindex=${this.at === key || (!this.at && this.lines[0]!.key === key) ? 0 : -1} aria-selected=${isChosen}
+      class="p${priorityOf(one.severity)} ${kind} d${line.depth} ${isFold ? "fold" : ""} ${isChosen ? "sel" : ""} ${isOld ? "old" : ""}"
       @click=${(event: MouseEvent) => this.clicked(event, key)} @focus=${() => (this.at = key)}>
-      <td class="st cb"><input type="checkbox" tabindex="-1" aria-label=${t("alarms.select", { item: localOf(one.item) })} .checked=${isChosen}></td>
-      <td class="pm">${caseMark(one)}</td><td class="nb ti">${timeText(one.raised_ms, station.zone, now)}</td>
+      <td class="st cb"><input type="checkbox" tabindex="-1" aria-label=${t("alarms.select", { item: isFold ? text : localOf(one.item) })}
+        .checked=${isChosen} .indeterminate=${!isChosen && cases.some((each) => this.chosen.has(caseKey(each)))}></td>
+      <td class="pm">${line.kind === "suppressed" ? nothing : caseMark(one)}</td>
+      <td class="nb ti">${timeText(Math.min(...cases.map((each) => each.raised_ms)), station.zone, now)}${isFold ? " …" : ""}</td>
       <td class="nb wh">${station.labelOf(node)}</td>
-      <td class="wt">${sentence(one)} <a class="id m q" href=${hrefOf("item", { name: one.item })} @click=${(event: Event) => event.stopPropagation()}>${localOf(one.item)}</a>
-        <span class="q tg">${tagsOf(one)}${isOld ? tag("~", since ? ageText(now - since) : "?", true) : nothing}</span>
+      <td class="wt">${isFold ? html`${isWall ? said : html`<button class="unfold" tabindex="-1" aria-expanded=${isOpen}
+          @click=${(event: Event) => this.unfold(event, key)}>${isOpen ? "▾" : "▸"} ${said}</button>`}
+          <span class="id m q">${line.kind === "likes" ? namesOf(cases) : nothing}</span>`
+        : html`${sentence(one)} <a class="id m q" href=${hrefOf("item", { name: one.item })} @click=${(event: Event) => event.stopPropagation()}>${localOf(one.item)}</a>`}
+        <span class="q tg">${line.isFirst ? tag("1", t("flood.first")) : nothing}${isFold ? nothing : tagsOf(one)}${
+          isOld ? tag("~", since ? ageText(now - since) : "?", true) : nothing}</span>
         ${refusal ? html`<div class="s q refusal">${refusal}</div>` : nothing}</td>
-      <td class="num vl">${value} <small class="m">${limit} ${unit}</small></td>
-      <td class="stt q">${acks.isAsked(one) || acting.isAsked(key) ? html`<b>${t("ack.asking")}</b>`
-        : tab === "shelved" ? this.comesBack(one, now) : html`${stateText(one)}${one.activations > 1 ? html` <span class="tm">×${one.activations}</span>` : nothing}`}</td>
-      <td class="by q m">${lastWord(one)}</td></tr>`;
+      <td class="num vl">${line.kind === "one" || line.kind === "likes" ? html`${value} <small class="m">${limit} ${unit}</small>` : nothing}</td>
+      <td class="stt q">${cases.some((each) => acks.isAsked(each) || acting.isAsked(caseKey(each))) ? html`<b>${t("ack.asking")}</b>`
+        : tab === "shelved" ? this.comesBack(one, now) : html`${stateText(...cases)}${one.activations > 1 && !isFold ? html` <span class="tm">×${one.activations}</span>` : nothing}`}</td>
+      <td class="by q m">${isFold ? nothing : lastWord(one)}</td></tr>`;
+  }
+
+  private unfold(event: Event | null, key: string): boolean {
+    event?.stopPropagation();
+    if (!this.opened.delete(key)) this.opened.add(key);
+    this.requestUpdate();
+    return true;
   }
 
   private comesBack(one: ShownCase, now: number): string {
@@ -194,14 +235,9 @@ class Alarms extends View {
     return at ? t("shelve.at", { time: at, age: ageText(one.unshelve_ms! - now) }) : "";
   }
 
-  private suppressed(list: ShownCase[]): TemplateResult {
-    return html`<tr class="fold"><td class="cb"></td><td colspan="7"><details><summary>${tag("M", t("tag.suppressed"))}
-      ${t("alarms.suppressed", { count: list.length })}</summary><ul>${list.map((one) => html`<li>${station.labelOf(nodeOf(one.item))}:
-      ${sentence(one)} <span class="id m">${localOf(one.item)}</span></li>`)}</ul></details></td></tr>`;
-  }
-
   private get selected(): ShownCase[] {
-    return this.order.filter((one) => this.chosen.has(one)).map((one) => station.sight.cases.get(one)!).filter((one) => one);
+    const found = [...this.listed].filter((one) => this.chosen.has(one)).map((one) => station.sight.cases.get(one));
+    return found.filter((one) => one !== undefined);
   }
 
   private actions(tab: Tab): TemplateResult {
@@ -269,34 +305,34 @@ class Alarms extends View {
     else void acting.act(action === "reset" ? this.selected.filter((one) => one.is_latched && !one.is_active) : this.selected, action, "");
   }
 
-  private readonly released = (): void => {
-    this.isHeld = false;
-    this.order = [];
-    this.requestUpdate();
-  };
-
   private clicked(event: MouseEvent, key: string): void {
     if (event.shiftKey && this.anchor) this.range(this.anchor, key);
     else this.toggle(key);
   }
 
-  private toggle(key: string, isOn = !this.chosen.has(key)): void {
-    if (isOn) this.chosen.add(key);
-    else this.chosen.delete(key);
-    this.anchor = key;
+  private choose(lines: Line[], isOn: boolean): void {
+    for (const one of lines.flatMap((line) => line.cases).map(caseKey)) {
+      if (isOn) this.chosen.add(one);
+      else this.chosen.delete(one);
+    }
     this.requestUpdate();
   }
 
+  private toggle(key: string): void {
+    const line = this.shown.find((one) => one.key === key);
+    if (line) this.choose([line], !this.isChosen(line));
+    this.anchor = key;
+  }
+
   private range(from: string, to: string): void {
-    const [a, b] = [this.order.indexOf(from), this.order.indexOf(to)].sort((one, other) => one - other);
-    for (const key of this.order.slice(Math.max(0, a!), b! + 1)) this.chosen.add(key);
-    this.requestUpdate();
+    const { shown } = this;
+    const [a, b] = [from, to].map((key) => shown.findIndex((one) => one.key === key)).sort((one, other) => one - other);
+    this.choose(shown.slice(Math.max(0, a!), b! + 1), true);
   }
 
   private chooseAll(isOn: boolean): void {
     this.chosen.clear();
-    if (isOn) for (const one of this.order.slice(0, ROWS_MAX)) this.chosen.add(one);
-    this.requestUpdate();
+    this.choose(isOn ? this.shown : [], true);
   }
 
   private move(by: number): void {
@@ -312,6 +348,7 @@ class Alarms extends View {
       case "next": this.move(this.at ? 1 : 0); return true;
       case "previous": this.move(-1); return true;
       case "select": if (this.at) this.toggle(this.at); return this.at !== "";
+      case "enter": return this.shown.some((one) => one.key === this.at && one.kind !== "one") && this.unfold(null, this.at);
       case "all": this.chooseAll(true); return true;
       case "acknowledge": if (hasSome && tab === "active") { this.act("ack"); return true; } return false;
       case "shelve": if (hasSome && tab === "active") { this.open("shelve"); return true; } return false;

@@ -2,6 +2,8 @@
 import type { TemplateResult } from "lit";
 import { t } from "../words/words";
 import { tag } from "../marks/marks";
+import { station } from "../wire/station";
+import { nodeOf } from "../wire/fold";
 import type { ShownCase } from "../wire/words";
 import { shelfOf, worseFirst } from "./order";
 
@@ -32,4 +34,10 @@ export function tagsOf(one: ShownCase): TemplateResult[] {
   if (one.is_forced) tags.push(tag("=", t("tag.by_force")));
   if (one.condition === "frozen") tags.push(tag("||", t("quality.frozen")));
   return tags;
+}
+
+/** Full name of the item that says whether the case means anything; empty: none, or it is not known here. */
+export function causeOf(one: ShownCase): string {
+  const name = station.sight.items.get(one.item)?.item.alarm?.suppressed_by;
+  return name ? `${nodeOf(one.item)}:${name}` : "";
 }

@@ -3,6 +3,8 @@ import { t, type Key } from "../words/words";
 import { localOf, type Entry } from "../wire/fold";
 import { numberText, valueText } from "../truth/format";
 import type { ShownCase } from "../wire/words";
+import { commonText, grouped, placed, type Line } from "./folding";
+import { asks } from "./order";
 
 /** `Carbon monoxide in the section is high`. */
 export function sentence(one: ShownCase): string {
@@ -14,11 +16,48 @@ export function sentence(one: ShownCase): string {
   return t(`condition.${one.condition}` as Key, { what });
 }
 
-/** `active, not acknowledged`. */
-export function stateText(one: ShownCase): string {
-  const state = t(one.is_active ? "case.active" : "case.gone");
+/** `active, not acknowledged`; of several `3 of 4 active, ...`. */
+export function stateText(...cases: ShownCase[]): string {
+  const one = cases[0]!;
+  const { length: count } = cases;
+  const { length: active } = cases.filter((each) => each.is_active);
+  if (cases.every((each) => each.lifecycle_status === "closed")) return t("case.closed");
+  const state = active && active < count ? t("fold.active", { active, count }) : t(active ? "case.active" : "case.gone");
   if (one.is_suppressed || one.is_unasked) return `${state}, ${t("case.nobody_asked")}`;
-  return `${state}, ${t(one.is_acked ? "case.acked" : "case.unacked")}`;
+  return `${state}, ${t(cases.some((each) => !each.is_acked) ? "case.unacked" : "case.acked")}`;
+}
+
+/** Of likes the one that is farthest beyond its limit. */
+export function farthest(cases: ShownCase[], entryOf: (name: string) => Entry | undefined): ShownCase {
+  const sign = cases[0]!.condition.startsWith("lo") ? -1 : 1;
+  const far = (one: ShownCase): number => sign * Number(entryOf(one.item)?.value ?? one.value);
+  return cases.reduce((one, other) => (far(other) > far(one) ? other : one));
+}
+
+const KINDS_MAX = 6;
+const commonOf = (cases: ShownCase[]): string => commonText(cases.map((one) => one.description || localOf(one.item)));
+
+/** `Extinction is very high in 4 sections`, `15 low ones: Air temperature 4, ...`; `cause` is why they are suppressed. */
+export function lineText(kind: Line["kind"], cases: ShownCase[], cause: string): string {
+  const one = cases[0]!;
+  const { length: count } = cases;
+  if (kind === "likes") {
+    const { what, place } = placed(commonOf(cases));
+    const text = sentence(one.description ? { ...one, description: what } : { ...one, item: `:${what}` });
+    return place ? t("fold.in", { text, count, place }) : t("fold.of", { text, count });
+  }
+  const all = [...grouped(cases, (each) => localOf(each.item).replace(/\d+/g, "#")).values()].sort((a, b) => b.length - a.length);
+  const told = all.slice(0, KINDS_MAX).map((some) => `${placed(commonOf(some)).what} ${some.length}`);
+  const more = all.slice(KINDS_MAX).reduce((sum, some) => sum + some.length, 0);
+  const kinds = [...told, ...(more ? [t("fold.more", { count: more })] : [])].join(", ");
+  if (kind === "suppressed") return cause ? t("fold.because", { kinds, cause }) : t("alarms.suppressed", { count });
+  return t(asks(one) ? "fold.low" : "fold.low_acked", { count, kinds });
+}
+
+/** `co_5, co_6, co_7`, `opacity_1 … opacity_8`. */
+export function namesOf(cases: ShownCase[]): string {
+  const names = cases.map((one) => localOf(one.item)).sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
+  return names.length <= 3 ? names.join(", ") : `${names[0]} … ${names.at(-1)}`;
 }
 
 /** The value of a case: the present one of its item if that is seen and heard, else that of its last activation. */
