@@ -342,7 +342,8 @@ def test_marks_of_a_trend_are_the_alarms_of_its_items_what_people_did_with_them_
                 marks = told["result"] or []
                 if any(one["action"] == "force_released" for one in marks):
                     break
-            assert [(one["kind"], one["action"], one["item"]) for one in marks if one["action"] != "cleared"] == [
+            again = ("cleared", "activated")  # As fast as this machine is, once the force is over.
+            assert [(one["kind"], one["action"], one["item"]) for one in marks if one["action"] not in again] == [
                 ("control", "epoch_granted", "root"),
                 ("case", "raised", "root:co_1"),
                 ("audit", "forced", "root:co_1"),
