@@ -12,7 +12,7 @@ const entry = (local: string, told: Partial<Entry> = {}): Entry => ({
 const band = (values: (number | null)[]) => ({ min: values, max: values, first: values, last: values, mean: values, quality: values.map(() => 0) });
 
 test("what was heard goes on where the history ends, and a value holds until the next", () => {
-  const shown = drawn(["a", "b"], { times_ms: [0, 10], pens: { a: band([1, 2]), b: band([5, 6]) }, complete_to_ms: 10 },
+  const shown = drawn(["a", "b"], { times_ms: [0, 10], every_ms: 10, pens: { a: band([1, 2]), b: band([5, 6]) }, complete_to_ms: 10 },
     (name) => (name === "a" ? { times: [5, 20, 30], values: [9, 3, 4] } : { times: [], values: [] }), 0, 40);
   expect(shown.times).toEqual([0, 10, 20, 30, 40]);
   expect(shown.pens.get("a")!.mean).toEqual([1, 2, 3, 4, 4]);
@@ -37,7 +37,7 @@ test("least, most and mean come from the band", () => {
 });
 
 test("a table for a spreadsheet quotes names that it would reckon", () => {
-  const shown = drawn(["=x"], { times_ms: [0], pens: { "=x": band([1]) }, complete_to_ms: 0 }, () => undefined, 0, 1);
+  const shown = drawn(["=x"], { times_ms: [0], every_ms: 1, pens: { "=x": band([1]) }, complete_to_ms: 0 }, () => undefined, 0, 1);
   expect(csv(shown)).toBe("time,'=x\r\n1970-01-01T00:00:00.000Z,1\r\n");
 });
 
@@ -69,4 +69,10 @@ test("things of the topology are rows in their order", () => {
   const object = { node: "root/s", name: "fan", label: "Fan", description: "", items: ["fan_*"] };
   expect(rowsOf("root/s", [entry("fan_1"), entry("co_1")], [object]).map((row) => [row.label, row.entries.length])).toEqual([["Fan", 1]]);
   expect([matchesAny("fan_1", ["fan_?"]), matchesAny("a.b", ["a?b"]), matchesAny("axb", ["a.b"])]).toEqual([true, true, false]);
+});
+
+test("a pen of a node that is not heard ends, and does not go on with its last value", () => {
+  const past = () => ({ times: [20], values: [3] });
+  const shown = drawn(["a", "b"], null, past, 0, 60, (name) => (name === "a" ? 30 : Infinity));
+  expect([shown.times, shown.pens.get("a")!.mean, shown.pens.get("b")!.mean]).toEqual([[20, 60], [3, null], [3, 3]]);
 });

@@ -4,9 +4,9 @@ import { t } from "../words/words";
 import type { Entry } from "../wire/fold";
 import { numberText } from "../truth/format";
 import { gapsOf, type Drawn, type Pen } from "./series";
+import type { Run } from "./events";
 
 const DASHES = [[], [9, 3], [3, 2.5], [12, 3, 3, 3]];
-const FORCED = 0x00960000;
 const isNarrow = matchMedia("(max-width: 750px)").matches;
 export const LEFT_PX = isNarrow ? 44 : 58;
 export const RIGHT_PX = isNarrow ? 66 : 118;
@@ -17,12 +17,19 @@ export interface LaneView {
   zone: string;
   /** Names of pens that are not to be drawn. */
   hidden: ReadonlySet<string>;
+  runs: (name: string) => readonly Run[];
   tick: (ms: number) => string;
 }
 
 const token = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const penColor = (index: number): string => token(`--pen${(index % 4) + 1}`);
 export const penDash = (index: number): number[] => DASHES[index % 4]!;
+
+function lastKnown(pen: Pen): number {
+  let last = pen.mean.length - 1;
+  while (last >= 0 && pen.mean[last] === null) last -= 1;
+  return last;
+}
 
 export class Lane {
   private plot: uPlot | null = null;
@@ -35,7 +42,7 @@ export class Lane {
     private readonly host: HTMLElement,
     private readonly height: number,
     private readonly isLast: boolean,
-    private readonly pointed: (ms: number | null) => void,
+    private readonly pointed: (ms: number) => void,
     private readonly chosen: (fromMs: number, toMs: number) => void,
   ) {}
 
@@ -74,10 +81,18 @@ export class Lane {
     return this.shown!.pens.get(this.entries[index]!.name)!;
   }
 
+  /** Whether the interval of a point lies in a run of that kind. */
+  private within(name: string, kind: Run["kind"]): (at: number) => boolean {
+    const { times } = this.shown!;
+    const runs = this.view!.runs(name).filter((one) => one.kind === kind);
+    return (at) => runs.some((one) => (times[at + 1] ?? Infinity) > one.fromMs && times[at]! < one.toMs);
+  }
+
   private data(): uPlot.AlignedData {
-    const rows = this.entries.flatMap((_, index) => {
+    const rows = this.entries.flatMap((one, index) => {
       const pen = this.pen(index);
-      return [pen.mean, pen.max, pen.min];
+      const isFrozen = this.within(one.name, "frozen");
+      return [pen.mean.map((value, at) => (isFrozen(at) ? null : value)), pen.max, pen.min];
     });
     return [this.shown!.times, ...rows] as uPlot.AlignedData;
   }
@@ -108,7 +123,11 @@ export class Lane {
       hooks: {
         drawClear: [(plot) => this.behind(plot)],
         draw: [(plot) => this.above(plot)],
-        setCursor: [(plot) => this.pointed(plot.cursor.left === undefined || plot.cursor.left < 0 ? null : plot.posToVal(plot.cursor.left, "x"))],
+        setCursor: [(plot) => {
+          const isMoved = plot.cursor.event; // By a pointer: uPlot tells as well when the range has moved below it.
+          delete plot.cursor.event;
+          if (isMoved && (plot.cursor.left ?? -1) >= 0) this.pointed(plot.posToVal(plot.cursor.left!, "x"));
+        }],
         setSelect: [(plot) => {
           if (plot.select.width < 4) return;
           this.chosen(plot.posToVal(plot.select.left, "x"), plot.posToVal(plot.select.left + plot.select.width, "x"));
@@ -193,8 +212,7 @@ export class Lane {
       }
       this.overlay(plot, one, index);
       const pen = this.pen(index);
-      let last = pen.mean.length - 1;
-      while (last >= 0 && pen.mean[last] === null) last -= 1;
+      const last = lastKnown(pen);
       if (last >= 0) ends.push({ y: plot.valToPos(pen.mean[last]!, "y", true), text: one.local });
     });
     ctx.strokeStyle = token("--ink");
@@ -224,7 +242,7 @@ export class Lane {
     ctx.restore();
   }
 
-  /** What lies beyond a limit is thick; a forced value is a double line. */
+  /** What lies beyond a limit is thick, a forced value a double line, a frozen one dotted; what came late has a line below. */
   private overlay(plot: uPlot, entry: Entry, index: number): void {
     const { ctx, bbox } = plot;
     const pen = this.pen(index);
@@ -232,16 +250,19 @@ export class Lane {
     const alarm = entry.item.alarm ?? {};
     const high = alarm.hi ?? alarm.hi_hi ?? Infinity;
     const low = alarm.lo ?? alarm.lo_lo ?? -Infinity;
+    const ratio = devicePixelRatio;
     ctx.save();
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
     ctx.clip();
     ctx.strokeStyle = penColor(index);
-    for (const [width, isSo, shift] of [
-      [4, (at: number) => pen.mean[at]! > high || pen.mean[at]! < low, 0],
-      [1.8, (at: number) => ((pen.quality[at] ?? 0) & 0xffff0000) >>> 0 === FORCED, 4],
+    for (const [width, dash, isSo, shift] of [
+      [4, [], (at: number) => pen.mean[at]! > high || pen.mean[at]! < low, 0],
+      [1.8, [], this.within(entry.name, "forced"), 4],
+      [2.2, [2, 5], this.within(entry.name, "frozen"), 0],
     ] as const) {
-      ctx.lineWidth = width * devicePixelRatio;
+      ctx.lineWidth = width * ratio;
+      ctx.setLineDash(dash.map((one) => one * ratio));
       ctx.beginPath();
       let isDown = false;
       for (let at = 0; at < times.length; at += 1) {
@@ -251,13 +272,32 @@ export class Lane {
           continue;
         }
         const x = plot.valToPos(times[at]!, "x", true);
-        const y = plot.valToPos(value, "y", true) + shift * devicePixelRatio;
+        const y = plot.valToPos(value, "y", true) + shift * ratio;
         if (isDown) ctx.lineTo(x, y);
         else ctx.moveTo(x, y);
         isDown = true;
       }
       ctx.stroke();
     }
+    for (const { kind, fromMs, toMs } of this.view!.runs(entry.name)) {
+      const [left, right] = [Math.max(fromMs, this.view!.fromMs), Math.min(toMs, this.view!.toMs)].map((one) => plot.valToPos(one, "x", true)) as [number, number];
+      if (right < bbox.left || left > bbox.left + bbox.width) continue;
+      const y = bbox.top + bbox.height - (8 + 16 * index) * ratio;
+      ctx.fillStyle = token("--ink");
+      if (kind === "late") ctx.fillRect(left, y + 5 * ratio, Math.max(2 * ratio, right - left), 2 * ratio);
+      this.text(ctx, t(`trends.${kind}`, { item: entry.local }), Math.min(left, bbox.left + bbox.width - 120 * ratio), y, "left");
+    }
+    this.unknown(plot, pen);
     ctx.restore();
+  }
+
+  /** Where the pen ends before the range does, its last height is hatched: nothing is known of it since. */
+  private unknown(plot: uPlot, pen: Pen): void {
+    const { times } = this.shown!;
+    const last = lastKnown(pen);
+    if (last < 0 || times.length - last < 3) return;
+    const left = plot.valToPos(times[last]!, "x", true);
+    const end = plot.valToPos(Math.min(times.at(-1)!, this.view!.toMs), "x", true);
+    this.hatch(plot.ctx, left, plot.valToPos(pen.mean[last]!, "y", true) - 9 * devicePixelRatio, end - left, 18 * devicePixelRatio);
   }
 }

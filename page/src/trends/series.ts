@@ -20,10 +20,13 @@ export interface Drawn {
 
 const empty: Band = { min: [], max: [], first: [], last: [], mean: [], quality: [] };
 
-/** Lays the history of an answer, and what was heard after it, on one row of times within `fromMs`..`toMs`. */
+/**
+ * Lays the history of an answer, and what was heard after it, on one row of times within `fromMs`..`toMs`.
+ * `endOf`: time after which nothing is known of an item, since its node is not heard.
+ */
 export function drawn(
   names: readonly string[], answer: TrendAnswer | null, pastOf: (name: string) => Past | undefined,
-  fromMs: number, toMs: number,
+  fromMs: number, toMs: number, endOf: (name: string) => number = () => Infinity,
 ): Drawn {
   const times: number[] = [];
   const told = answer?.times_ms ?? [];
@@ -36,7 +39,7 @@ export function drawn(
     for (const one of pastOf(name)?.times ?? []) if (one > lastTold && one >= fromMs && one <= toMs) later.add(one);
   }
   times.push(...[...later].sort((one, other) => one - other));
-  if (later.size && toMs > times.at(-1)!) times.push(toMs);
+  if (toMs > (times.at(-1) ?? Infinity) && names.some(pastOf)) times.push(toMs);
   const pens = new Map<string, Pen>();
   let hasBand = false;
   for (const name of names) {
@@ -57,10 +60,9 @@ export function drawn(
         if (past.times[at]! > lastTold || value === null) value = past.values[at]!;
         at += 1;
       }
-      pen.mean.push(value);
-      pen.min.push(value);
-      pen.max.push(value);
-      pen.quality.push(0);
+      const told = time > endOf(name) ? null : value;
+      for (const list of [pen.mean, pen.min, pen.max]) list.push(told);
+      pen.quality.push(told === null ? null : 0);
     }
     pens.set(name, pen);
   }

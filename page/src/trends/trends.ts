@@ -2,17 +2,19 @@
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { t, type Key } from "../words/words";
 import { station, type TrendAnswer } from "../wire/station";
-import { localOf, nodeOf, type Entry } from "../wire/fold";
+import { localOf, nodeOf, notHeardSince, type Entry } from "../wire/fold";
 import { Refused } from "../wire/link";
 import { View, type Act } from "../frame/view";
 import { here, hrefOf, note } from "../frame/route";
-import { quality } from "../marks/marks";
+import { quality, troubleOf } from "../marks/marks";
 import { clockText, dayText, timeText, valueText, zoneName } from "../truth/format";
 import { finder } from "../items/find";
-import { asks } from "../alarms/order";
+import { actives } from "../alarms/lookup";
+import { asks, priorityOf } from "../alarms/order";
+import type { ForcedRow } from "../items/forced";
 import { LEFT_PX, Lane, RIGHT_PX, penColor, penDash } from "./lane";
+import { groups, isAlarm, isShown, lateRuns, runsOf, type Mark, type Run } from "./events";
 import { csv, drawn, statistics, type Drawn } from "./series";
-import type { ShownCase } from "../wire/words";
 
 const SPANS: [Key, number][] = [
   ["span.10min", 600], ["span.1h", 3_600], ["span.8h", 28_800], ["span.24h", 86_400], ["span.7d", 604_800], ["span.30d", 2_592_000],
@@ -20,6 +22,11 @@ const SPANS: [Key, number][] = [
 const PENS_MAX = 12;
 const FOUND_MAX = 10;
 const REDRAW_MS = 1_000;
+/** An answer, also of a past range, is asked for anew after this, since rows may come late. */
+const ANEW_MS = 60_000;
+const LATE_MAX = 50;
+/** A cursor that rests is in the address. */
+const KEEP_MS = 500;
 
 class Trends extends View {
   private pens: string[] = [];
@@ -31,6 +38,10 @@ class Trends extends View {
   private answer: TrendAnswer | null = null;
   private answerKey = "";
   private answeredMono = 0;
+  private answeredMs = 0;
+  private marks: Mark[] = [];
+  private forces: ForcedRow[] = [];
+  private late = new Map<string, Run[]>();
   private isAsking = false;
   private problem = "";
   private find_ = "";
@@ -39,6 +50,7 @@ class Trends extends View {
   private shown: Drawn = { times: [], pens: new Map(), completeMs: 0, hasBand: false };
   private redrawnMono = 0;
   private timesOpen = false;
+  private keepTimer = 0;
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -47,11 +59,13 @@ class Trends extends View {
     this.spanS = Math.min(31_536_000, Math.max(10, Number(values.get("span")) || 600));
     this.endMs = Number(values.get("to")) || null;
     this.atMs = Number(values.get("at")) || null;
+    window.addEventListener("keydown", this.keyed);
     this.looked();
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
+    window.removeEventListener("keydown", this.keyed);
     for (const one of this.lanes.values()) one.lane.end();
     this.lanes.clear();
   }
@@ -81,17 +95,23 @@ class Trends extends View {
   /** Asks the history for the range that is shown; while it follows now, anew when a part of it has passed. */
   private async ask(): Promise<void> {
     const key = [this.pens.join(), this.spanS, this.endMs].join("|");
-    const everyMs = Math.max(5_000, (this.spanS * 1000) / 200);
-    const isDue = key !== this.answerKey || (this.endMs === null && performance.now() - this.answeredMono > everyMs);
+    const everyMs = this.endMs === null ? Math.min(ANEW_MS, Math.max(5_000, (this.spanS * 1000) / 200)) : ANEW_MS;
+    const isDue = key !== this.answerKey || performance.now() - this.answeredMono > everyMs;
     if (!isDue || this.isAsking || !this.pens.length || station.silence.ms || !station.hello) return;
     this.isAsking = true;
     this.answerKey = key;
     this.answeredMono = performance.now();
+    const asked = { names: this.pens, start_ms: Math.round(this.fromMs), end_ms: Math.round(this.toMs) };
+    const { nowMs } = station;
+    void station.ask<Mark[]>("marks", asked).then((marks) => { this.marks = marks; }, () => undefined);
+    if (this.pens.some((one) => station.sight.forced.has(one))) void station.ask<ForcedRow[]>("forces").then((forces) => { this.forces = forces; }, () => undefined);
     try {
-      this.answer = await station.ask<TrendAnswer>("trend", {
-        names: this.pens, start_ms: Math.round(this.fromMs), end_ms: Math.round(this.toMs),
-        points: Math.min(2_000, Math.max(100, Math.round(this.clientWidth - LEFT_PX - RIGHT_PX))),
-      });
+      const points = Math.min(2_000, Math.max(100, Math.round(this.clientWidth - LEFT_PX - RIGHT_PX)));
+      const answer = await station.ask<TrendAnswer>("trend", { ...asked, points });
+      for (const name of this.answer ? asked.names : []) {
+        this.late.set(name, [...this.late.get(name) ?? [], ...lateRuns(this.answer!, this.answeredMs, answer, name)].slice(-LATE_MAX));
+      }
+      [this.answer, this.answeredMs] = [answer, nowMs];
       this.problem = "";
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
@@ -110,7 +130,8 @@ class Trends extends View {
     const { fromMs, toMs } = this;
     const mono = performance.now();
     if (mono - this.redrawnMono > REDRAW_MS || !this.shown.times.length) {
-      this.shown = drawn(this.pens, this.answer, (name) => station.pasts.of(name), fromMs, toMs);
+      this.shown = drawn(this.pens, this.answer, (name) => station.pasts.of(name), fromMs, toMs,
+        (name) => notHeardSince(station.sight, nodeOf(name)) ?? Infinity);
       this.redrawnMono = mono;
     }
     const units = this.units();
@@ -126,7 +147,7 @@ class Trends extends View {
       <button @click=${this.link}>${t("trends.link")}</button></div></div>
       ${this.timesOpen ? this.times() : nothing}${this.isAdding ? this.adder() : nothing}
       ${this.problem ? html`<div class="no" role="status"><b>${t("trends.no_history")}</b><p class="s">${this.problem}</p></div>` : nothing}
-      ${this.pens.length ? html`<section class="card pl" tabindex="0" aria-label=${t("trends.label", { count: this.pens.length, range })} @keydown=${this.keyed} @wheel=${this.wheeled}>
+      ${this.pens.length ? html`<section class="card pl" tabindex="0" aria-label=${t("trends.label", { count: this.pens.length, range })} @wheel=${this.wheeled}>
         ${this.events(fromMs, toMs)}${units.map((unit) => html`<div class="lane" data-unit=${unit}><span class="un m">${unit}</span></div>`)}</section>${this.legend()}`
         : html`<section class="card"><p class="pad">${t("trends.none")}</p></section>`}`;
   }
@@ -174,7 +195,9 @@ class Trends extends View {
       }
       found.lane.draw(entries, this.shown, {
         fromMs: this.fromMs, toMs: this.toMs, zone: station.zone, hidden: this.veiled, tick: (ms) => this.tick(ms),
+        runs: (name) => this.runs(name),
       });
+      if (this.atMs !== null) found.lane.point(this.atMs);
     });
   }
 
@@ -184,11 +207,11 @@ class Trends extends View {
     return this.spanS > 600 ? text.slice(0, 5) : text;
   }
 
-  private pointed(ms: number | null, from: string): void {
-    const at = ms === null ? null : Math.round(ms);
-    if (at === this.atMs || at === null) return;
-    this.atMs = at;
-    for (const [unit, { lane }] of this.lanes) if (unit !== from) lane.point(at);
+  private pointed(ms: number, from: string): void {
+    this.atMs = Math.round(ms);
+    for (const [unit, { lane }] of this.lanes) if (unit !== from) lane.point(this.atMs);
+    window.clearTimeout(this.keepTimer);
+    this.keepTimer = window.setTimeout(() => this.isConnected && this.keep(), KEEP_MS);
     this.requestUpdate();
   }
 
@@ -216,9 +239,11 @@ class Trends extends View {
     else this.pan(Math.sign(event.deltaX) * 0.1);
   };
 
+  /** Arrows move the cursor wherever the focus is, unless somebody types or chooses. */
   private readonly keyed = (event: KeyboardEvent): void => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (by) {
+    const isTaken = event.ctrlKey || event.altKey || event.metaKey || document.querySelector("dialog[open]") || (event.target as Element).matches("input,select,textarea");
+    if (by && this.pens.length && !isTaken) {
       event.preventDefault();
       const step = (this.spanS * 1000) / (event.shiftKey ? 20 : 200);
       this.atMs = Math.min(this.toMs, Math.max(this.fromMs, (this.atMs ?? this.toMs) + by * step));
@@ -228,32 +253,44 @@ class Trends extends View {
     }
   };
 
-  /** Alarms of the pens as their own marks; two that touch become one with a count. */
+  private runs(name: string): Run[] {
+    const frozen = [...station.sight.cases.values()].find((one) => one.item === name && one.condition === "frozen" && one.is_active);
+    const frozenMs = 1000 * (station.sight.items.get(name)?.item.alarm?.frozen_s ?? 0);
+    const forced = station.sight.forced.has(name) ? this.forces.find((one) => one.item === name)?.since_ms ?? null : null;
+    return [...runsOf(this.marks, name, frozenMs, { forced, frozen: frozen ? frozen.raised_ms - frozenMs : null }), ...this.late.get(name) ?? []];
+  }
+
+  /** Alarms as their own marks, a check for what people did, an inverse box for nodes; two that touch become one with a count. */
   private events(fromMs: number, toMs: number): TemplateResult {
     const width = Math.max(300, this.clientWidth - 2);
     const x = (ms: number): number => LEFT_PX + ((width - LEFT_PX - RIGHT_PX) * (ms - fromMs)) / (toMs - fromMs);
-    const list = [...station.sight.cases.values()].filter((one) => this.pens.includes(one.item) && one.raised_ms >= fromMs && one.raised_ms <= toMs)
-      .sort((one, other) => one.raised_ms - other.raised_ms);
-    const groups: { at: number; cases: ShownCase[] }[] = [];
-    for (const one of list) {
-      const last = groups.at(-1);
-      if (last && x(one.raised_ms) - last.at < 22) last.cases.push(one);
-      else groups.push({ at: x(one.raised_ms), cases: [one] });
-    }
-    return html`<svg class="evs" width=${width} height="26" role="img" aria-label=${t("trends.events", { count: list.length })}>
+    const marks = this.marks.filter((one) => one.at_ms >= fromMs && one.at_ms <= toMs);
+    return html`<svg class="evs" width=${width} height="26" role="group" aria-label=${t("trends.events", { count: marks.filter(isShown).length })}>
       <text x="2" y="17">${t("trends.events_short")}</text>
-      ${groups.map(({ at, cases }) => svg`<svg x=${at - 9} y="3" width="18" height="18" class=${cases.some(asks) ? "mk un" : "mk"}>${this.use(cases[0]!)}</svg>
-        ${cases.length > 1 ? svg`<text x=${at + 11} y="17" class="b">${cases.length}</text>` : nothing}`)}</svg>`;
+      ${groups(marks, x, 30).map((one) => svg`<g role="img" transform=${`translate(${one.at - 9} 3)`}><title>${one.marks.map((mark) => this.told(mark)).join("\n")}</title>
+        ${this.shape(one.marks)}${one.marks.length > 1 ? svg`<text x="20" y="14" class="b">${one.marks.length}</text>` : nothing}</g>`)}</svg>`;
   }
 
-  private use(one: ShownCase): TemplateResult {
-    const priority = one.severity >= 800 ? 1 : one.severity >= 600 ? 2 : 3;
-    return svg`<use href=${`#${asks(one) ? "m" : "a"}${priority}`}></use>`;
+  /** The mark of a group: its worst alarm, else a check, else a box. */
+  private shape(marks: Mark[]): TemplateResult {
+    const alarm = marks.filter(isAlarm).sort((one, other) => other.severity! - one.severity!)[0];
+    if (alarm) {
+      const isAsked = [...station.sight.cases.values()].some((one) => one.item === alarm.item && one.condition === alarm.condition && asks(one));
+      return svg`<svg width="18" height="18" class=${isAsked ? "mk un" : "mk"}><use href=${`#${isAsked ? "m" : "a"}${priorityOf(alarm.severity!)}`}></use></svg>`;
+    }
+    return marks.some((one) => one.kind !== "control") ? svg`<path class="ck" d="M2 9l5 6L16 3"></path>`
+      : svg`<rect class="nd" width="18" height="18"></rect><path class="nx" d="M4 9h10M9 4v10"></path>`;
+  }
+
+  private told(one: Mark): string {
+    const words = [timeText(one.at_ms, station.zone, station.nowMs), localOf(one.item), one.condition, one.action, one.user, one.kind === "case" ? "" : one.detail];
+    return words.filter((word) => word).join(" · ").replace(/_/g, " ");
   }
 
   private legend(): TemplateResult {
     const { shown, atMs, veiled } = this;
     const now = station.nowMs;
+    const frozen = actives(station.sight.cases.values());
     let at = -1;
     if (atMs !== null) while (at + 1 < shown.times.length && shown.times[at + 1]! <= atMs) at += 1;
     return html`<section class="card lg"><table><thead><tr><td></td><th>${t("trends.pen")}</th><th>${t("items.col.item")}</th><th>${t("items.col.site")}</th>
@@ -263,6 +300,8 @@ class Trends extends View {
         const entry = station.sight.items.get(name);
         const pen = shown.pens.get(name);
         const places = Math.max(1, entry?.places ?? 0);
+        const isFrozen = frozen.get(name)?.condition === "frozen";
+        const isTold = entry?.isLive && !station.isNotHeard(entry.node) && !["bad", "empty"].includes(troubleOf(station.sight, entry, isFrozen));
         const numbers = pen ? statistics(pen) : null;
         const index = Math.max(0, this.indexOf(name));
         const text = (one: number | null | undefined): string => (one === null || one === undefined ? "-" : valueText(one, places));
@@ -270,7 +309,7 @@ class Trends extends View {
           <td class="pn"><svg viewBox="0 0 40 8" width="40" height="8"><path class="pen" stroke=${penColor(index)} stroke-dasharray=${penDash(index).join(" ")} d="M0 4H40"></path></svg></td>
           <td class="id"><a href=${hrefOf("item", { name })}>${localOf(name)}</a></td><td>${station.labelOf(nodeOf(name))}</td><td class="m ds">${entry?.item.description}</td>
           <td class="num"><b>${at >= 0 ? text(pen?.mean[at]) : "-"}</b> <small class="m">${entry?.item.unit}</small></td>
-          <td class="num">${entry && entry.isLive && !station.isNotHeard(entry.node) ? valueText(entry.value, places) : "-"}</td>
+          <td class="num">${isTold ? valueText(entry.value, places) : "-"}</td>
           <td class="num m mm">${text(numbers?.least)}</td><td class="num m mm">${text(numbers?.most)}</td><td class="num m mm">${text(numbers?.mean)}</td>
           <td class="ql">${entry ? quality(station.sight, entry, now, station.hello?.qualities ?? {}) : t("item.unknown")}</td>
           <td class="num"><button class="sm" aria-label=${t("trends.remove", { item: name })} @click=${() => this.takeAway(name)}>×</button></td></tr>`;

@@ -17,6 +17,7 @@ export type Band = Record<"min" | "max" | "first" | "last" | "mean" | "quality",
 
 export interface TrendAnswer {
   times_ms: number[];
+  every_ms: number;
   pens: Record<string, Band>;
   complete_to_ms: number;
 }
