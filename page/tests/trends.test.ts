@@ -76,3 +76,9 @@ test("a pen of a node that is not heard ends, and does not go on with its last v
   const shown = drawn(["a", "b"], null, past, 0, 60, (name) => (name === "a" ? 30 : Infinity));
   expect([shown.times, shown.pens.get("a")!.mean, shown.pens.get("b")!.mean]).toEqual([[20, 60], [3, null], [3, 3]]);
 });
+
+test("behind the end of the history a pen goes on with the latest that was heard, which may be that it is bad", () => {
+  const shown = drawn(["a"], { times_ms: [0, 10, 20], every_ms: 10, pens: { a: band([1, null, null]) }, complete_to_ms: 0 },
+    () => ({ times: [1, 12, 18], values: [7, 8, null] }), 0, 40);
+  expect([shown.times, shown.pens.get("a")!.mean]).toEqual([[0, 10, 20, 40], [1, null, null, null]]);
+});

@@ -217,6 +217,10 @@ class Frame extends View {
           acknowledgeBanner();
           return true;
         }
+        if (deed.name === "back" && document.activeElement?.matches("input[type=search]")) {
+          (document.activeElement as HTMLElement).blur();
+          return true;
+        }
         return false;
     }
   }

@@ -14,7 +14,7 @@ import { likes } from "./likes";
 import "./order";
 import type { OrderPanel } from "./order";
 import { refusalOf, type Course } from "./orders";
-import type { ForcedRow } from "../items/forced";
+import { endText, type ForcedRow } from "../items/forced";
 import type { Refusal } from "../wire/words";
 
 const ASK_MS = 5_000;
@@ -107,10 +107,9 @@ class Item extends View {
     const off = offFor("operate", entry.node);
     if (isForced) {
       const { force } = this;
-      const now = station.nowMs;
       return html`<section class="card"><header><h2>${t("quality.forced")}</h2></header><div class="pad grid">${refused(this.refusal)}
         ${force ? html`<p>${t("force.to", { value: `${valueText(force.value, 1)} ${force.unit}`, measured: `${valueText(force.measured.value, Math.max(1, entry.places))} ${force.unit}` })}</p>
-        <p>${force.user}${force.reason ? `: ${force.reason}` : ""} · ${t("force.ends", { time: timeText(force.since_ms, station.zone, now), age: ageText(force.left_ms - (now - this.askedMs)) })}</p>` : nothing}
+        <p>${force.user}${force.reason ? `: ${force.reason}` : ""} · ${endText(force, this.askedMs)}</p>` : nothing}
         <div class="row"><button ?disabled=${off !== ""} title=${off} @click=${() => this.did("release", { item: entry.name })}>${t("force.end")}</button></div></div></section>`;
     }
     if (!this.isForcing) {

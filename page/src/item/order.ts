@@ -128,9 +128,17 @@ class OrderPanel extends View {
       ${this.change(entry, order, "order.will_be")}
       <dl class="kv2"><dt>${t("order.item")}</dt><dd class="id">${entry.name}</dd><dt>${t("pop.why")}</dt><dd>${order.reason || t("order.no_reason")}</dd>
       <dt>${t("order.who")}</dt><dd>${station.person?.name}, ${station.roleAt(entry.node)}</dd>
-      <dt>${t("order.way")}</dt><dd>${way.join(" → ")}, ${t("order.in_time")}</dd></dl></div>
+      <dt>${t("order.way")}</dt><dd>${way.join(" → ")}, ${t("order.in_time")}</dd>${this.effects(entry)}</dl></div>
       <footer><button class="go operate" ?disabled=${this.off !== "" || isOver} @click=${() => orders.write(order)}>
       ${t("order.operate", { value: this.verb(entry) })} <kbd>Enter</kbd></button>${this.back()}</footer>`;
+  }
+
+  /** What it does to others, as far as the items say it. */
+  private effects(entry: Entry): TemplateResult | typeof nothing {
+    const silenced = [...station.sight.items.values()].filter((one) => one.node === entry.node && one.item.alarm?.suppressed_by === entry.local && !one.isRetired);
+    const told = [...silenced.length ? [t("order.silences", { items: silenced.map((one) => one.local).join(", ") })] : [],
+      ...station.sight.forced.has(entry.name) ? [t("order.is_forced")] : []];
+    return told.length ? html`<dt>${t("order.effects")}</dt><dd>${told.join(" ")}</dd>` : nothing;
   }
 
   private back(): TemplateResult {
@@ -177,10 +185,10 @@ class OrderPanel extends View {
     const first = order.course?.steps[0]?.at_ms ?? order.orderedMs;
     const took = endMs > first ? t("outcome.took", { ms: Math.round(endMs - first) }) : "";
     const kind = outcome === "mismatched" ? "bad" : outcome === "unknown" ? "unk" : "";
-    const text = PROMISES.has(outcome) ? t("outcome.promise") : t(`outcome.${outcome}.told` as Key, { value, took });
+    const text = PROMISES.has(outcome) ? t("outcome.promise") : t(`outcome.${outcome}.told` as Key, { value, took, what: entry.item.description || entry.local });
     const why = PROMISES.has(outcome) ? order.course?.detail || order.receipt?.detail || order.refusal?.cause || "" : "";
     return html`<div class="res ${kind}" role=${kind ? "alert" : "status"}><b>${t(`outcome.${outcome}` as Key)}</b><span>${why ? `${why}. ` : ""}${text}
-      ${PROMISES.has(outcome) && order.refusal?.remedy ? order.refusal.remedy : ""}</span></div>`;
+      ${order.wasUnknown && outcome !== "unknown" ? t("outcome.late") : ""} ${PROMISES.has(outcome) && order.refusal?.remedy ? order.refusal.remedy : ""}</span></div>`;
   }
 
   private remedies(outcome: string, entry: Entry, order: Order): TemplateResult {

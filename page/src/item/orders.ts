@@ -64,6 +64,8 @@ export interface Order {
   refusal: Refusal | null;
   /** The page itself does not know what became of it. */
   isUnknown: boolean;
+  /** Its outcome was unknown once; a later one says so. */
+  wasUnknown: boolean;
 }
 
 export const SELECT_S = 30;
@@ -156,6 +158,7 @@ class Orders {
     for (let round = 0; round < 240; round += 1) {
       await new Promise((done) => setTimeout(done, round < 20 ? POLL_MS : 5 * POLL_MS));
       if (order.refusal && !order.receipt && !order.course) return;
+      order.wasUnknown ||= outcomeOf(order) === "unknown";
       try {
         order.course = await station.ask<Course>("command", { command_id: order.commandId });
         order.isUnknown = false;
@@ -171,7 +174,7 @@ class Orders {
   private fresh(item: string): Order {
     return {
       item, phase: "idle", value: null, reason: "", selection: null, selectedMs: 0, commandId: "", orderedMs: 0,
-      before: null, course: null, receipt: null, refusal: null, isUnknown: false,
+      before: null, course: null, receipt: null, refusal: null, isUnknown: false, wasUnknown: false,
     };
   }
 }

@@ -21,6 +21,8 @@ export function finder(text: string): (one: Entry) => boolean {
 export interface ItemState {
   trouble: Trouble;
   isAbnormal: boolean;
+  /** False: the present view has not told of it yet, though its node is heard. */
+  isSeen: boolean;
 }
 
 export function belongs(filter: ItemFilter, one: Entry, state: ItemState): boolean {
@@ -29,7 +31,7 @@ export function belongs(filter: ItemFilter, one: Entry, state: ItemState): boole
     case "abnormal": return state.isAbnormal;
     case "forced": return state.trouble === "forced";
     case "bad": return state.trouble === "bad" || state.trouble === "empty";
-    case "old": return state.trouble === "old";
+    case "old": return state.trouble === "old" && state.isSeen;
     case "set": return !!one.item.is_writable;
   }
 }

@@ -9,9 +9,9 @@ import { go, here, hrefOf, note } from "../frame/route";
 import { bar, caseMark, quality, spark, troubleOf } from "../marks/marks";
 import { actives } from "../alarms/lookup";
 import { offFor } from "../truth/off";
-import { ageText, timeText, valueText } from "../truth/format";
+import { ageText, valueText } from "../truth/format";
 import { FILTERS, belongs, byName, finder, type ItemFilter, type ItemState } from "./find";
-import { refreshMs, type ForcedRow } from "./forced";
+import { endText, refreshMs, type ForcedRow } from "./forced";
 import type { ShownCase } from "../wire/words";
 
 const ROW_PX = 38;
@@ -73,7 +73,8 @@ class Items extends View {
 
   private state(one: Entry): ItemState {
     const found = this.active.get(one.name);
-    return { trouble: troubleOf(station.sight, one, found?.condition === "frozen"), isAbnormal: found !== undefined };
+    return { trouble: troubleOf(station.sight, one, found?.condition === "frozen"), isAbnormal: found !== undefined,
+      isSeen: one.isLive || station.isNotHeard(one.node) };
   }
 
   /** Lists and counts anew, at most each second, so that no row jumps under the hand faster than that. */
@@ -124,13 +125,13 @@ class Items extends View {
     const trouble = troubleOf(sight, one, isFrozen);
     const past = station.pasts.of(one.name);
     const isNumber = one.item.value_type <= 2;
-    return html`<div class="it-row ${trouble === "old" ? "old" : ""}" role="row" aria-rowindex=${index + 1} data-name=${one.name}
+    return html`<div class="it-row ${trouble === "old" ? "old" : ""} ${one.item.value_type === 4 ? "tx" : ""}" role="row" aria-rowindex=${index + 1} data-name=${one.name}
       tabindex=${this.at === one.name || (!this.at && index === 0) ? 0 : -1} .style=${`top:${index * px}px;height:${px}px`} @focus=${() => (this.at = one.name)}
       @dblclick=${() => go("item", { name: one.name })}>
       <span role="cell" class="mk1">${found ? caseMark(found) : nothing}</span>
-      <span role="cell" class="id nm"><a href=${hrefOf("item", { name: one.name })}>${one.local}</a></span>
-      <span role="cell" class="st1">${station.labelOf(one.node)}</span><span role="cell" class="m ds">${one.item.description}</span>
-      <span role="cell" class="num vv"><b class="val">${trouble === "bad" || trouble === "empty" ? "-" : valueText(one.value, one.places)}</b></span>
+      <span role="cell" class="id nm" title=${one.name}><a href=${hrefOf("item", { name: one.name })}>${one.local}</a></span>
+      <span role="cell" class="st1" title=${station.labelOf(one.node)}>${station.labelOf(one.node)}</span><span role="cell" class="m ds" title=${one.item.description ?? nothing}>${one.item.description}</span>
+      <span role="cell" class="num vv"><b class="val" title=${one.item.value_type === 4 ? String(one.value) : nothing}>${trouble === "bad" || trouble === "empty" ? "-" : valueText(one.value, one.places)}</b></span>
       <span role="cell" class="m uu">${one.item.unit}</span>
       <span role="cell" class="bb">${isNumber ? bar(one, { trouble, active: found, past }) : nothing}</span>
       <span role="cell" class="tt">${isNumber && past ? spark(one, past, nowMs) : nothing}</span>
@@ -155,7 +156,6 @@ class Items extends View {
   }
 
   private register(): TemplateResult {
-    const now = station.nowMs;
     const names = [...station.sight.forced].sort();
     const rows = new Map(this.forces.map((one) => [one.item, one]));
     return html`<section class="card fc"><header><h2>${t("items.forced")}</h2><span class="m s">${t("items.forced_all", { count: names.length })}</span></header>
@@ -163,7 +163,7 @@ class Items extends View {
         const one = rows.get(name);
         return html`<tr><td class="id"><a href=${hrefOf("item", { name })}>${name}</a></td>${one ? html`
           <td>${t("force.to", { value: `${valueText(one.value, 1)} ${one.unit}`, measured: `${valueText(one.measured.value, 1)} ${one.unit}` })}</td>
-          <td>${one.user}${one.reason ? `: ${one.reason}` : ""}</td><td>${t("force.ends", { time: timeText(one.since_ms, station.zone, now), age: ageText(one.left_ms - (now - this.forcesMs)) })}</td>`
+          <td>${one.user}${one.reason ? `: ${one.reason}` : ""}</td><td>${endText(one, this.forcesMs)}</td>`
           : html`<td colspan="3"></td>`}<td class="num"><a class="btn sm" href=${hrefOf("item", { name })}>${t("items.end_force")}</a></td></tr>`;
       })}</tbody></table></section>`;
   }

@@ -50,7 +50,9 @@ export function runsOf(marks: readonly Mark[], name: string, frozenMs: number, n
   const open: Record<"forced" | "frozen", number | null> = { forced: null, frozen: null };
   const end = (kind: "forced" | "frozen", fromMs: number, toMs: number): void => {
     open[kind] = null;
-    runs.push({ kind, fromMs, toMs });
+    const last = runs.findIndex((one) => one.kind === kind && one.toMs >= fromMs);
+    if (last < 0) runs.push({ kind, fromMs, toMs });
+    else runs[last]!.toMs = toMs;
   };
   for (const one of marks) {
     if (one.item !== name) continue;

@@ -282,9 +282,11 @@ export class Lane {
     for (const { kind, fromMs, toMs } of this.view!.runs(entry.name)) {
       const [left, right] = [Math.max(fromMs, this.view!.fromMs), Math.min(toMs, this.view!.toMs)].map((one) => plot.valToPos(one, "x", true)) as [number, number];
       if (right < bbox.left || left > bbox.left + bbox.width) continue;
-      const y = bbox.top + bbox.height - (8 + 16 * index) * ratio;
+      const at = times.findIndex((time, index) => time >= fromMs && pen.mean[index] !== null);
+      const isLate = kind === "late";
+      const y = isLate || at < 0 ? bbox.top + bbox.height - 12 * ratio : plot.valToPos(pen.mean[at]!, "y", true) - 11 * ratio;
       ctx.fillStyle = token("--ink");
-      if (kind === "late") ctx.fillRect(left, y + 5 * ratio, Math.max(2 * ratio, right - left), 2 * ratio);
+      if (isLate) ctx.fillRect(left, y + 8 * ratio, Math.max(2 * ratio, right - left), 3 * ratio);
       this.text(ctx, t(`trends.${kind}`, { item: entry.local }), Math.min(left, bbox.left + bbox.width - 120 * ratio), y, "left");
     }
     this.unknown(plot, pen);

@@ -55,9 +55,10 @@ export function drawn(
     const past = pastOf(name);
     let at = 0;
     let value = cut(band.last).at(-1) ?? null;
+    const isTold = value !== null;
     for (const time of times.slice(count)) {
       while (past && at < past.times.length && past.times[at]! <= time) {
-        if (past.times[at]! > lastTold || value === null) value = past.values[at]!;
+        if (past.times[at]! > lastTold || !isTold) value = past.values[at]!;
         at += 1;
       }
       const told = time > endOf(name) ? null : value;

@@ -2,12 +2,15 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { t } from "../words/words";
 import { station } from "../wire/station";
+import { notHeardSince } from "../wire/fold";
+import { timeText } from "./format";
 import type { Refusal } from "../wire/words";
 
 /** Why whoever is here may not do at this node what needs the role; empty: it may be asked for. */
 export function offFor(role: string, node: string): string {
   if (station.silence.ms) return t("off.silence");
-  if (station.isNotHeard(node)) return t("off.unheard", { node });
+  const since = notHeardSince(station.sight, node);
+  if (since !== null) return t(since ? "off.unheard_since" : "off.unheard", { node, time: timeText(since, station.zone, station.nowMs) });
   if (!station.person) return t("off.nobody");
   return station.may(role, node) ? "" : t("off.role", { role, node, have: station.roleAt(node) });
 }

@@ -10,6 +10,7 @@ closed block, so none is kept for long. Marks of a trend are what the journal te
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
@@ -160,10 +161,9 @@ async def _marks_of(
 ) -> list[dict[str, Any]]:
     begin_ns, end_ns = asked.start_ms * MS, asked.end_ms * MS
     item_ids = {one.item_id: one.name for one in items_of(await client.history(names, begin_ns, begin_ns + 1))}
+    events = partial(client.events, begin_ns, end_ns, node=node, newest_first=True, limit=MARKS_MAX)
     cases, people, control = await asyncio.gather(
-        client.events(begin_ns, end_ns, kind="case", item_ids=tuple(item_ids), node=node, limit=MARKS_MAX),
-        client.events(begin_ns, end_ns, kind="audit", node=node, limit=MARKS_MAX),
-        client.events(begin_ns, end_ns, kind="control", node=node, limit=MARKS_MAX),
+        events(kind="case", item_ids=tuple(item_ids)), events(kind="audit"), events(kind="control")
     )
     return [
         *({**_told(one), "item": item_ids[one["item_id"]]} for one in cases.to_pylist()),
