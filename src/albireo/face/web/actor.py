@@ -23,7 +23,7 @@ from albireo.codec.questions.boot import NAVIGATION
 from albireo.codec.questions.kind import Nothing
 from albireo.face.follower import PlantFollower
 from albireo.face.kinds import FacePlace
-from albireo.face.web.arrivals import BoundedHttp
+from albireo.face.web.arrivals import CONNECTIONS_MAX, BoundedHttp, BoundedSocket
 from albireo.face.web.callers import Callers
 from albireo.face.web.certificate import fingerprint_of, own_certificate, secured
 from albireo.face.web.logins import ADMIN, Logins
@@ -47,7 +47,6 @@ WORD_BYTES_MAX: Final = 64 << 10
 """Longest word of a page."""
 TAKES_NOTHING_MS: Final = 30_000
 """Time after which the kernel ends a connection whose other end takes nothing."""
-CONNECTIONS_MAX: Final = 1_000
 LOOK_NS: Final = 5 * SECOND
 """Time between two looks at what people are led to."""
 SECRET_MODE: Final = 0o600
@@ -262,14 +261,14 @@ def _config(app: ASGIApp) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
         http=BoundedHttp,
-        ws="websockets-sansio",
+        ws=BoundedSocket,
         ws_max_size=WORD_BYTES_MAX,
         ws_per_message_deflate=False,
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=CONNECTIONS_MAX,
+        limit_concurrency=CONNECTIONS_MAX + 1,
         timeout_graceful_shutdown=1,
         timeout_keep_alive=30,
     )

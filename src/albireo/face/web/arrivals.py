@@ -1,6 +1,7 @@
-"""Arrivals: requests as they reach the face: their heads are bounded in size and time, their answers are counted.
+"""Arrivals: requests as they reach the face: bounded in size, time and number, their answers are counted.
 
-uvicorn itself waits for the head of a first request for ever, and takes as much of it as comes.
+uvicorn itself waits for the rest of a request for ever, takes as much of a head as comes, and has no bound for what one
+address has open. Of a WebSocket it answers each ping, also when nobody reads the answers, and not each bad handshake.
 """
 
 import asyncio
@@ -9,27 +10,41 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 HEAD_BYTES_MAX: Final = 64 << 10
 """Longest head of a request; one piece of the network more may be taken."""
 HEAD_S: Final = 10.0
 """Time that a head may take."""
+BODY_S: Final = 10.0
+"""Time that a body may take, whether somebody waits for it or it is answered already."""
+CONNECTIONS_MAX: Final = 1_000
+CONNECTIONS_OF_ONE_MAX: Final = 500
+"""Most connections, and of one address."""
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_TOO_MANY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+)
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """uvicorn's protocol with bounds for the head of a request."""
+    """uvicorn's protocol with bounds for a request, and for connections."""
 
     _head_bytes = 0
     _is_head = True
-    _head_timer: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # As uvicorn has it.
         super().connection_made(transport)
         self._await_head()
+        address = _address_of(self)
+        of_one = sum(_address_of(one) == address for one in self.connections)
+        if len(self.connections) > CONNECTIONS_MAX or of_one > CONNECTIONS_OF_ONE_MAX:
+            transport.write(_TOO_MANY)
+            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._has_head()
+        self._await_nothing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -45,19 +60,49 @@ class BoundedHttp(HttpToolsProtocol):
         self._await_head()
 
     def on_headers_complete(self) -> None:
-        self._has_head()
+        self._is_head = False
+        self._await_nothing()
+        self._timer = self.loop.call_later(BODY_S, self.transport.abort)
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._await_nothing()
+        super().on_message_complete()
+
+    def handle_websocket_upgrade(self) -> None:
+        self._await_nothing()
+        super().handle_websocket_upgrade()
 
     def _await_head(self) -> None:
         self._is_head, self._head_bytes = True, 0
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_S, self.transport.abort)
+        if self._timer is None:
+            self._timer = self.loop.call_later(HEAD_S, self.transport.abort)
 
-    def _has_head(self) -> None:
-        self._is_head = False
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _await_nothing(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _address_of(connection: object) -> str:
+    client = getattr(connection, "client", None)  # Of each protocol that uvicorn may have.
+    return client[0] if client else ""
+
+
+class BoundedSocket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, which refuses each bad handshake, and piles up no answers to pings."""
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.handshake_exc is not None and not self.transport.is_closing():
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
+
+    def handle_ping(self) -> None:
+        if self.writable.is_set():
+            super().handle_ping()
+        else:  # Whoever does not read needs no answer either.
+            self.conn.data_to_send()
 
 
 class CountedAnswers:

@@ -50,8 +50,6 @@ REQUESTS_MAX: Final = 64
 """Requests under way; one more is refused."""
 WATCHES_MAX: Final = 100
 BODY_BYTES_MAX: Final = 256 << 10
-BODY_S: Final = 10.0
-"""Time that a body may take."""
 ANSWER_BYTES_MAX: Final = 16 << 20
 _BY_STATUS: Final[Mapping[int, str]] = {
     401: "session_over",
@@ -183,14 +181,12 @@ async def _arguments(operation: Operation, request: Request) -> msgspec.Struct:
 async def _body(request: Request) -> bytes:
     body = b""
     try:
-        async with asyncio.timeout(BODY_S):
-            async for part in request.stream():
-                body += part
-                if len(body) > BODY_BYTES_MAX:
-                    cause = f"more than {BODY_BYTES_MAX} bytes"
-                    raise CallerRefused(413, Refusal(RefusalCode.MALFORMED, cause))
-    except (TimeoutError, ClientDisconnect) as error:
-        raise CallerRefused(408, Refusal(RefusalCode.MALFORMED, f"the body did not come in {BODY_S:g} s")) from error
+        async for part in request.stream():
+            body += part
+            if len(body) > BODY_BYTES_MAX:
+                raise CallerRefused(413, Refusal(RefusalCode.MALFORMED, f"more than {BODY_BYTES_MAX} bytes"))
+    except ClientDisconnect as error:
+        raise CallerRefused(408, Refusal(RefusalCode.MALFORMED, "the body did not come")) from error
     return body
 
 

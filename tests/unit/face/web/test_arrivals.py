@@ -40,6 +40,78 @@ def test_a_flood_of_headers_ends_the_connection(tmp_path: Path, flood: bytes) ->
     asyncio.run(main())
 
 
+HOST = b"Host: 127.0.0.1\r\n"
+UPGRADE = HOST + (
+    b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (b"POST /login HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n{",),
+        (b"POST /login HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n1",),
+        (b"GET /livez HTTP/1.1\r\n" + HOST + b"Content-Length: 9\r\n\r\n", b"x"),
+        (b"POST /ws HTTP/1.1\r\n" + UPGRADE + b"Content-Length: 5\r\n\r\nhello",),
+        (b"GET /ws HTTP/1.1\r\n" + UPGRADE + b"X-A: b\r\n" * 300 + b"\r\n",),
+        (b"GET /ws HTTP/1.1\r\n" + UPGRADE + b"X-A: " + b"b" * 20_000 + b"\r\n\r\n",),
+    ],
+)
+def test_no_connection_waits_for_the_rest_of_a_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: tuple[bytes, ...]
+) -> None:
+    monkeypatch.setattr(arrivals, "BODY_S", 0.2)
+
+    async def main() -> None:
+        node = WebNode(tmp_path)
+        async with node.up():
+            said = await asyncio.to_thread(answer_to, node, *parts)
+            assert b" 101 " not in said
+            assert (await node.get("/livez")).status == 200
+
+    asyncio.run(main())
+
+
+def test_one_address_leaves_connections_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "CONNECTIONS_OF_ONE_MAX", 3)
+
+    async def main() -> None:
+        node = WebNode(tmp_path)
+        async with node.up():
+            with contextlib.ExitStack() as stack:
+                for _ in range(3):
+                    stack.enter_context(socket.create_connection(("127.0.0.1", node.port), PATIENCE_S))
+                await node.until("/livez", lambda one: one.status == 503)
+                with socket.create_connection(("127.0.0.1", node.port), PATIENCE_S, ("127.0.0.2", 0)) as line:
+                    line.sendall(b"GET /livez HTTP/1.1\r\n" + HOST + b"\r\n")
+                    assert (await asyncio.to_thread(line.recv, 99)).startswith(b"HTTP/1.1 200")
+            await node.until("/livez", lambda one: one.status == 200)
+
+    asyncio.run(main())
+
+
+def test_pings_whose_answers_nobody_reads_pile_up_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        node = WebNode(tmp_path)
+        async with node.up():
+            with socket.create_connection(("127.0.0.1", node.port), PATIENCE_S) as line:
+                line.sendall(b"GET /ws HTTP/1.1\r\nOrigin: " + node.url.encode() + b"\r\n" + UPGRADE + b"\r\n")
+                assert b" 101 " in await asyncio.to_thread(line.recv, 4_096)
+                (served,) = (
+                    one
+                    for one in node.actor._server.server_state.connections
+                    if isinstance(one, arrivals.BoundedSocket)
+                )
+                served.pause_writing()  # As the loop does once more is to be sent than it keeps gladly.
+                line.sendall(b"\x89\xfd" + bytes(4) + b"p" * 125)
+                line.sendall(b"\x88\x80" + bytes(4))
+                said = await asyncio.to_thread(line.recv, 4_096)
+                assert b"ppp" not in said, "the close is answered, the ping is not"
+
+    asyncio.run(main())
+
+
 def test_a_head_that_does_not_come_ends_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrivals, "HEAD_S", 0.2)
 
