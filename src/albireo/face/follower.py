@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from albireo.client import AsyncClient, ClientClosed, ClientError
+from albireo.client import AsyncClient, ClientClosed, ClientError, SessionOver
 from albireo.client.live import Changes
 from albireo.model.instant import SECOND, Instant
 
@@ -47,12 +47,12 @@ class PlantFollower:
         """Follow, and begin anew after whatever went wrong.
 
         Raises:
-            ClientClosed: the client ended.
+            ClientClosed: the client ended. SessionOver: somebody ended its session; another client has another.
         """
         while True:
             try:
                 await self._follow()
-            except ClientClosed:
+            except (ClientClosed, SessionOver):
                 raise
             except ClientError:
                 self.is_live = False

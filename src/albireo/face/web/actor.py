@@ -18,7 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from albireo import __version__
-from albireo.client import AsyncClient, ClientError, aconnect
+from albireo.client import AsyncClient, ClientError, SessionOver, aconnect
 from albireo.codec.questions.boot import NAVIGATION
 from albireo.codec.questions.kind import Nothing
 from albireo.face.follower import PlantFollower
@@ -197,10 +197,15 @@ class WebActor:
             self._leads = (leads, self.now_ms())
 
     async def _look(self) -> None:
-        """Look what people are led to."""
+        """Look what people are led to. Raises SessionOver: the next life of the face has another session."""
         while True:
-            with contextlib.suppress(ClientError):
+            try:
                 self._navigation = await self._pinned.ask_kind(NAVIGATION, Nothing())
+                await self._client.login(0)  # Nobody's: does its own session go on?
+            except SessionOver:
+                raise
+            except ClientError:
+                pass
             await asyncio.sleep(LOOK_NS / SECOND)
 
     async def _first_admin(self, data: Path) -> None:

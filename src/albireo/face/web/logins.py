@@ -8,6 +8,7 @@ every few seconds after that, so one that is ended ends its pages.
 """
 
 import asyncio
+import contextlib
 import hmac
 import secrets
 from collections import defaultdict, deque
@@ -38,6 +39,7 @@ WAITING_MAX: Final = 8
 HASHING: Final = 2
 ADDRESSES_MAX: Final = 10_000
 AGAIN_S: Final = 1.0
+SECRET_BYTES: Final = 12
 ACCESS_NS: Final = SECOND
 """Time for which roles are shown as they were: what may be done is judged by the node."""
 
@@ -163,21 +165,27 @@ class Logins:
             await self._client.end_session(person.session_id, "logged out")
 
     async def make_first_admin(self, file: Path, url: str) -> bool:
-        """Have an admin on record if nobody is; its password for one login stands in the file, which is kept if so."""
-        password = secrets.token_urlsafe(12)
-        words = await asyncio.to_thread(password_words, password)
-        await asyncio.to_thread(_keep_secret, file, f"{url}\n{ADMIN}\n{password}\n")
+        """Have an admin on record if nobody is; its password for one login stands in the file while it is good.
+
+        Returns:
+            Whether it is, be it of an earlier life of the face.
+        """
         while True:
             try:
-                told = await self._client.first_admin(words)
+                if not await self._client.people():
+                    password = await asyncio.to_thread(_kept_secret, file) or secrets.token_urlsafe(SECRET_BYTES)
+                    await asyncio.to_thread(_keep_secret, file, f"{url}\n{ADMIN}\n{password}\n")
+                    await self._client.first_admin(await asyncio.to_thread(password_words, password))
                 known = await self._client.credentials(ADMIN)
-            except ClientError:
+                break
+            except ClientError:  # Its answer may have been lost, so it is looked first.
                 await asyncio.sleep(AGAIN_S)
-                continue
-            is_ours = told.is_made or (known is not None and known.password == words)  # Its answer may have been lost.
-            if not is_ours:
-                await asyncio.to_thread(file.unlink, missing_ok=True)
-            return is_ours
+        secret = await asyncio.to_thread(_kept_secret, file)
+        words = known.password if known is not None and known.is_one_time else ""
+        is_good = bool(secret and words) and await asyncio.to_thread(password_fits, secret, words)
+        if not is_good:
+            await asyncio.to_thread(_drop_secret, file)
+        return is_good
 
     async def _proven(self, asked: PageLogin, address: str) -> Person:
         person = await self._client.credentials(asked.name) if is_person_name(asked.name) else None
@@ -224,6 +232,20 @@ class Logins:
     async def _signed(self, text: str) -> str:
         self._key = self._key or await self._client.cookie_key()
         return hmac.new(self._key, text.encode(), "sha256").hexdigest()
+
+
+def _drop_secret(file: Path) -> None:
+    with contextlib.suppress(OSError):  # A password that is good no more may stay where nothing can be changed.
+        file.unlink()
+
+
+def _kept_secret(file: Path) -> str:
+    """The password in the file; empty: there is none, or half of one."""
+    try:
+        found = file.read_text().splitlines()[2:]
+    except (OSError, ValueError):
+        return ""
+    return found[0] if found and len(found[0]) == SECRET_BYTES * 4 // 3 else ""
 
 
 def _keep_secret(file: Path, text: str) -> None:

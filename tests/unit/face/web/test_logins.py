@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from albireo.client.credentials import new_token, password_words, token_name
 from albireo.face.web import logins, pages
 from albireo.face.web.logins import ADDRESSES_MAX, FAILURES_MAX, FAILURES_OF_ADDRESS_MAX, LOCK_NS, LoginFailures
 from albireo.model.instant import SECOND, Instant
-from albireo.runtime.clock import wall_ns
+from albireo.node.core.actor import create
+from albireo.runtime import running
+from albireo.runtime.clock import boot_ns, wall_ns
 from tests.parts.waiting import PATIENCE_S
-from tests.parts.web import PASSWORD, Served, served
+from tests.parts.web import CORE, PASSWORD, Served, served
 
 
 async def log_in(at: Served, **asked: str) -> tuple[int, dict[str, Any]]:
@@ -118,6 +121,40 @@ def test_a_login_that_somebody_ends_ends_its_pages(tmp_path: Path, monkeypatch: 
                 assert page.hello.get("person") is None
 
     asyncio.run(story())
+
+
+def test_a_first_password_is_good_until_it_is_used_however_often_the_face_begins(tmp_path: Path) -> None:
+    async def story() -> None:
+        file = tmp_path / "web" / "page.first-login"
+        async with running(create(CORE), tmp_path), await aconnect(tmp_path, timeout_s=PATIENCE_S) as client:
+            one = logins.Logins(client, client, boot_ns, wall_ns)
+            assert await one.make_first_admin(file, "http://here")
+            text = file.read_text()
+            assert file.stat().st_mode & 0o777 == 0o600
+            assert await one.make_first_admin(file, "http://here") and file.read_text() == text
+            file.write_text(text[:-3])
+            assert not await one.make_first_admin(file, "http://here") and not file.exists()
+            file.write_text(text)
+            await client.change_person("admin", password=await asyncio.to_thread(password_words, PASSWORD))
+            assert not await one.make_first_admin(file, "http://here") and not file.exists()
+            file.parent.rmdir()
+            file.parent.write_text("no room here")
+            assert not await one.make_first_admin(file, "http://here"), "nothing is written where somebody is on record"
+
+    asyncio.run(story())
+
+
+def test_a_face_whose_session_is_ended_begins_another_life(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at, await aconnect(at.data) as client:
+            (own,) = [one.session_id for one in await client.sessions() if not one.principal.startswith("person")]
+            with contextlib.suppress(NodeRefused):  # Of ours, too.
+                await client.end_session(own, "who is that?")
+            await asyncio.sleep(PATIENCE_S)
+
+    with pytest.raises(BaseExceptionGroup) as failed:
+        asyncio.run(story())
+    assert "SessionOver" in "".join(traceback.format_exception(failed.value))
 
 
 def test_pages_that_go_as_their_login_ends_do_not_end_the_face(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
