@@ -34,7 +34,7 @@ LINE_BYTES_MAX: Final = 4_096
 REPLY_LINES_MAX: Final = 100
 TEMPORARY: Final = 75
 """Exit code of a script that is to be run again: EX_TEMPFAIL of sysexits.h."""
-_LATER_STATUS: Final = frozenset({408, 425, 429})
+_LATER_STATUS: Final = frozenset({408, 425, 429, 503})
 
 Told = tuple[SendOutcome, str]
 
@@ -210,8 +210,10 @@ async def _webhook(notice: Notice, to: Try, rules: NotifyRules, node: str, secon
         raise ValueError("it does not answer in HTTP")
     if status[0] == "2":
         return SendOutcome.SENT, ""
-    is_later = status[0] in "15" or int(status) in _LATER_STATUS
-    return (SendOutcome.LATER if is_later else SendOutcome.REFUSED), clean(f"it answers {' '.join(words[1:])}")
+    why = clean(f"it answers {' '.join(words[1:])}")
+    if status[0] in "15" and status != "503":  # Not its last word, or what is behind it may have taken it.
+        return SendOutcome.UNKNOWN, why
+    return (SendOutcome.LATER if int(status) in _LATER_STATUS else SendOutcome.REFUSED), why
 
 
 async def _script(notice: Notice, to: Try, rules: NotifyRules, node: str, second: bool, course: _Course) -> Told:

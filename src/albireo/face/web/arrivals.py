@@ -22,6 +22,11 @@ CONNECTIONS_MAX: Final = 1_000
 CONNECTIONS_OF_ONE_MAX: Final = 500
 """Most connections, and of one address."""
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_HEADERS: Final = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+)
 _TOO_MANY: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 )
@@ -106,7 +111,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
 
 
 class CountedAnswers:
-    """An application whose answers are counted."""
+    """An application whose answers are counted, and kept by nobody and taken for no other kind unless they say so."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -118,6 +123,9 @@ class CountedAnswers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def counting(message: Message) -> None:
             self._count(message)
+            if message["type"] == "http.response.start":
+                told = {name for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(one for one in _HEADERS if one[0] not in told)]
             await send(message)
 
         await self._app(scope, receive, counting)

@@ -51,7 +51,7 @@ class CallerRefused(Exception):
 
 def refused(error: CallerRefused) -> Response:
     """The answer to a request that is refused."""
-    headers = {"cache-control": "no-store"}
+    headers = {}
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
     if error.status in AGAIN:

@@ -173,7 +173,8 @@ class Page:
         except NodeRefused as error:
             answer = PageAnswered(id=asked.id, refusal=error.refusal)
         except ClientError as error:
-            answer = PageAnswered(id=asked.id, refusal=Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy))
+            code = RefusalCode.MALFORMED if isinstance(error, ValueError) else RefusalCode.NO_ANSWER
+            answer = PageAnswered(id=asked.id, refusal=Refusal(code, error.cause, error.remedy))
         except ValueError as error:  # Of the arguments; `ValidationError` is one.
             answer = PageAnswered(id=asked.id, refusal=Refusal(RefusalCode.MALFORMED, str(error)))
         await self._send(answer)

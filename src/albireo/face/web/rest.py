@@ -195,7 +195,7 @@ def _json(found: object) -> Response:
     if len(body) > ANSWER_BYTES_MAX:
         cause = f"the answer has {len(body)} bytes, and may have {ANSWER_BYTES_MAX}"
         raise CallerRefused(413, Refusal(RefusalCode.TOO_MUCH, cause, "ask for less, or of one node"))
-    return Response(body, media_type=JSON, headers={"cache-control": "no-store"})
+    return Response(body, media_type=JSON)
 
 
 def _item(row: Row) -> ItemTold:
@@ -223,8 +223,7 @@ async def _history(client: AsyncClient, asked: HistoryRead, accept: str) -> Resp
     after = understood(HISTORY_PIECE.name, reply.result, _Next).next
     media = CSV if CSV in accept else LINES
     body = await asyncio.to_thread(_rows, reply, asked.aggregate, media)
-    headers = {"cache-control": "no-store"} | ({"albireo-next": after} if after else {})
-    return Response(body, media_type=media, headers=headers)
+    return Response(body, media_type=media, headers={"albireo-next": after} if after else None)
 
 
 class _Next(msgspec.Struct):
@@ -252,5 +251,7 @@ def refusal_of(error: ClientError) -> CallerRefused:
     if isinstance(error, NodeRefused):
         usual = 503 if kind_of_code(error.code).may_pass else 409
         return CallerRefused(_STATUS.get(error.code, usual), error.refusal)
-    status = 429 if isinstance(error, ClientBusy) else 422 if isinstance(error, ValueError) else 504
+    if isinstance(error, ValueError):
+        return CallerRefused(422, Refusal(RefusalCode.MALFORMED, error.cause, error.remedy))
+    status = 429 if isinstance(error, ClientBusy) else 504
     return CallerRefused(status, Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy))

@@ -57,7 +57,7 @@ class Addresses:
 
     def __init__(self, urls: tuple[str, ...], own_host: str) -> None:
         self.urls = tuple(one.rstrip("/") for one in urls)
-        self._hosts = {url_parts(one).hostname for one in urls} | {"localhost", own_host}
+        self._hosts = {url_parts(one).hostname for one in urls} | {"localhost", own_host.lower()}
 
     def knows_host(self, host: str) -> bool:
         """Whether a page may be asked for at this `Host`: a name that is not ours is one that somebody led here."""
@@ -142,7 +142,7 @@ class PageSite:
 
     def _file(self, name: str) -> Response:
         file = STATIC / name
-        if file.suffix not in TYPES or file.parent != STATIC or not file.is_file():
+        if file.suffix not in TYPES or file not in STATIC.iterdir():
             return PlainTextResponse("there is no such file\n", 404)
         return self._answer(file.read_bytes(), TYPES[file.suffix])
 

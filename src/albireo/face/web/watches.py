@@ -44,7 +44,7 @@ class Watch(Response):
             may: raises CallerRefused once its reader may look no more.
             all_: open watches; it is one of them from its begin to its end.
         """
-        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        super().__init__(headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._host = host
         self._state = state

@@ -186,6 +186,8 @@ def test_tls_is_begun_before_the_password_is_said_and_certificates_are_checked(t
         ("HTTP/1.1 404 Not Found\r\n\r\n", SendOutcome.REFUSED),
         ("HTTP/1.1 429 Too Many Requests\r\n\r\n", SendOutcome.LATER),
         ("HTTP/1.1 503 Busy\r\n\r\n", SendOutcome.LATER),
+        ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", SendOutcome.UNKNOWN),
+        ("HTTP/1.1 504 Gateway Timeout\r\n\r\n", SendOutcome.UNKNOWN),
         ("SSH-2.0\r\n", SendOutcome.UNKNOWN),
         ("", SendOutcome.UNKNOWN),
         ("FLOOD", SendOutcome.UNKNOWN),

@@ -147,6 +147,8 @@ def test_what_is_asked_wrongly_is_refused_and_the_page_goes_on(tmp_path: Path, m
         async with served(tmp_path) as at, at.page(await at.token()) as page:
             told = await page.asked(1, method, wrong=1)
             assert told["refusal"]["code"] == "malformed"
+            told = await page.asked(3, "events", start_ms=2**53 - 1, end_ms=2**53)
+            assert told["refusal"]["code"] == "malformed", "no time of ours is that late"
             assert (await page.asked(2, "status"))["result"]["node"] == "root"
 
     asyncio.run(story())
@@ -245,9 +247,20 @@ def _masked(text: bytes) -> bytes:
 def test_the_page_is_given_with_its_policy_and_no_other_file(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path) as at:
-            for path in ("/static/..%2factor.py", "/static/actor.py", "/static/%00", "/nothing", "/static/"):
-                status, _, _ = await asyncio.to_thread(at.request, "GET", path)
+            for path in (
+                "/static/..%2factor.py",
+                "/static/actor.py",
+                "/static/%00",
+                "/nothing",
+                "/static/",
+                f"/static/{'a' * 300}.js",
+            ):
+                status, headers, _ = await asyncio.to_thread(at.request, "GET", path)
                 assert status == 404, path
+                assert headers["content-security-policy"].startswith("default-src 'none'")
+            for path in ("/api/v1/items", "/api/v1/openapi.json", "/metrics", "/livez", "/login"):
+                _, headers, _ = await asyncio.to_thread(at.request, "GET", path)
+                assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff"), path
             status, _, body = await asyncio.to_thread(at.request, "POST", "/login", b"x" * 5_000)
             assert status == 413, body
             for wrong in (b"", b"[]", b'{"name":1,"password":2}', b"\xff", b'{"name":"admin"}'):
