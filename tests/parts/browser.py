@@ -1,12 +1,15 @@
 """A real browser for tests: Debian's chromium, driven by Playwright, which brings none of its own."""
 
 import contextlib
+import io
 import json
 import re
 import shutil
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.parts.waiting import PATIENCE_S
@@ -16,6 +19,8 @@ CHROMIUM = shutil.which("chromium")
 MISSING = "" if CHROMIUM else "the Debian package chromium is missing (make peers)"
 SIZE = {"width": 1440, "height": 900}
 PATIENCE_MS: Final = PATIENCE_S * 1000
+HUE: Final = 30
+"""Between the channels of a pixel: more is a hue. Ink and ground differ by 15 at most."""
 expect.set_options(timeout=PATIENCE_MS)  # A busy machine may need longer than Playwright's five seconds.
 
 
@@ -58,3 +63,10 @@ def logged_in(of: Browser, at: Served, name: str, place: str = "", script: str =
 def shows(page: Page, text: str | re.Pattern[str]) -> None:
     """Wait until a text is seen."""
     expect(page.get_by_text(text).first).to_be_visible(timeout=PATIENCE_MS)
+
+
+def hue(page: Page) -> int:
+    """Largest distance between two channels of a pixel."""
+    with Image.open(io.BytesIO(page.screenshot())) as image:
+        pixels = np.asarray(image.convert("RGB")).astype(int)
+    return int((pixels.max(axis=2) - pixels.min(axis=2)).max())

@@ -287,8 +287,9 @@ export class Lane {
       const y = isLate || at < 0 ? bbox.top + bbox.height - 12 * ratio : plot.valToPos(pen.mean[at]!, "y", true) - 11 * ratio;
       ctx.fillStyle = token("--ink");
       if (isLate) ctx.fillRect(left, y + 8 * ratio, Math.max(2 * ratio, right - left), 3 * ratio);
-      this.text(ctx, t(`trends.${kind}`, { item: entry.local }), Math.min(left, bbox.left + bbox.width - 120 * ratio), y, "left");
+      this.text(ctx, t(`trends.${kind}`, { item: entry.local }), Math.min(left, bbox.left + bbox.width - 120 * ratio), Math.max(y, bbox.top + 9 * ratio), "left");
     }
+    ctx.setLineDash([]);
     this.unknown(plot, pen);
     ctx.restore();
   }

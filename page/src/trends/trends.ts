@@ -311,7 +311,7 @@ class Trends extends View {
           <td class="num"><b>${at >= 0 ? text(pen?.mean[at]) : "-"}</b> <small class="m">${entry?.item.unit}</small></td>
           <td class="num">${isTold ? valueText(entry.value, places) : "-"}</td>
           <td class="num m mm">${text(numbers?.least)}</td><td class="num m mm">${text(numbers?.most)}</td><td class="num m mm">${text(numbers?.mean)}</td>
-          <td class="ql">${entry ? quality(station.sight, entry, now, station.hello?.qualities ?? {}) : t("item.unknown")}</td>
+          <td class="ql">${entry ? quality(station.sight, entry, now, station.hello?.qualities ?? {}, isFrozen) : t("item.unknown")}</td>
           <td class="num"><button class="sm" aria-label=${t("trends.remove", { item: name })} @click=${() => this.takeAway(name)}>×</button></td></tr>`;
       })}</tbody></table></section>`;
   }

@@ -7,6 +7,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from albireo.model.command import Outcome
+from albireo.model.item import DataItem
+from albireo.model.value import ValueType
 from albireo.runtime.clock import wall_ns
 from tests.parts.browser import MISSING, PATIENCE_MS, logged_in, shows
 from tests.parts.page_plant import CO, PagePlant, page_plant
@@ -14,6 +16,10 @@ from tests.parts.waiting import awaited
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 MINUTE_NS = 60 * 10**9
+DAY_NS = 24 * 60 * MINUTE_NS
+PORTAL = DataItem(
+    name="co_portal", value_type=ValueType.FLOAT64, unit="ppm", description="Carbon monoxide at the north portal"
+)
 FOCUSED = "document.activeElement.matches('a,button') ? document.activeElement.innerText : ''"
 
 
@@ -22,6 +28,8 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagePlant]:
     with page_plant(tmp_path_factory.mktemp("plant"), has_plc=True) as made:
         made.add_person("anna", "operate")
         now = wall_ns()
+        for hour, value in ((-2, 12.5), (-1, 71.5), (0, 13.5), (23, 9.5)):
+            made.say({PORTAL: value}, "portal", at_ns=now - DAY_NS + 60 * hour * MINUTE_NS)
         for minute in range(50, 0, -10):
             made.say({CO: 10.0 + minute}, at_ns=now - minute * MINUTE_NS)
         made.say({CO: 46.8})
@@ -87,6 +95,32 @@ def test_a_trend_of_the_last_hour_is_drawn(page: Page) -> None:
     assert "span=3600" in page.url
     expect(legend).to_contain_text("60", timeout=PATIENCE_MS)
     expect(legend).to_contain_text("46.8")
+
+
+def test_yesterdays_carbon_monoxide_at_the_north_portal_is_drawn(page: Page) -> None:
+    press(page, "g", "t")
+    expect(page.get_by_role("heading", name="Trends")).to_be_visible()
+    press(page, "+")
+    expect(page.locator("#pen")).to_be_focused()
+    page.keyboard.type("north portal")
+    expect(page.locator(".adder .chips button")).to_have_count(1)
+    press(page, "Enter")
+    legend = page.get_by_role("row").filter(has_text="co_portal")
+    expect(legend).to_contain_text("9.5", timeout=PATIENCE_MS)
+    expect(legend).not_to_contain_text("71.5")
+    until_focused(page, "24 h")
+    press(page, "Enter")
+    until_focused(page, "◂")
+    press(page, "Enter", "Enter")
+    expect(legend).to_contain_text("71.5", timeout=PATIENCE_MS)
+    at = page.locator("th").filter(has_text="At ")
+    seen: set[str] = set()
+    for _ in range(25):  # Half of what is shown: the hours before now of yesterday.
+        press(page, "Shift+ArrowLeft" if seen else "ArrowLeft")
+        seen.add(legend.get_by_role("cell").nth(5).inner_text())
+    assert {"71.5 ppm", "12.5 ppm"} <= seen, "the cursor tells what was when"
+    expect(at).not_to_have_text("At -")
+    assert "at=" in page.url and "to=" in page.url and "pens=root%3Aco_portal" in page.url
 
 
 @pytest.mark.parametrize(("item", "has_selection", "value"), [("fan_speed", False, 750), ("barrier", True, True)])

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.parts.browser import MISSING, PATIENCE_MS, logged_in
+from tests.parts.browser import HUE, MISSING, PATIENCE_MS, hue, logged_in
 from tests.parts.page_plant import CO, PagePlant, page_plant
+from tests.parts.waiting import awaited
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 AXE = Path(__file__).with_name("axe") / "axe.min.js"
 """axe-core 4.14.1, as it is published; Mozilla Public License 2.0 (axe/LICENSE)."""
+LOOK = Path(__file__).with_name("look.js")
 RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
     "rules": {"landmark-unique": {"enabled": False}},
@@ -36,10 +38,6 @@ VIEWS = {
     "journal": "journal",
     "people": "people",
 }
-SMALL = """[...document.querySelectorAll("body *")].filter((one) => one.checkVisibility({ visibilityProperty: true })
-  && [...one.childNodes].some((text) => text.nodeType === 3 && text.textContent.trim())
-  && parseFloat(getComputedStyle(one).fontSize) < 12 && !one.closest("symbol, .mk")
-).map((one) => [one.tagName, one.getAttribute("class"), one.textContent.trim().slice(0, 30)])"""
 WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -59,6 +57,7 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagePlant]:
 def page(request: pytest.FixtureRequest, plant: PagePlant, chromium: Browser) -> Iterator[Page]:
     opened = logged_in(chromium, plant.at, "anna", f"?theme={request.param}")
     opened.evaluate(AXE.read_text())
+    opened.evaluate(LOOK.read_text())
     yield opened
     opened.close()
 
@@ -87,5 +86,27 @@ def test_axe_finds_nothing(page: Page, view: str) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 def test_no_text_is_too_small_or_outside(page: Page, view: str, size: str) -> None:
     look(page, view, size)
-    assert page.evaluate(SMALL) == []
+    assert page.evaluate("look.small()") == []
     assert page.evaluate(WIDE) <= 0
+    assert page.evaluate("look.cut()") == []
+    assert page.evaluate("look.outside()") == []
+    assert page.evaluate("look.mute()") == [], "with all hues taken away nothing tells the state"
+
+
+def test_texts_and_marks_stand_out_from_their_grounds(page: Page) -> None:
+    found = page.evaluate("look.contrasts()")
+    assert found["text"] >= 4.5 and found["marks"] >= 3, found
+
+
+@pytest.mark.parametrize("theme", ["", "dark"])
+def test_a_calm_plant_has_no_hue(tmp_path: Path, chromium: Browser, theme: str) -> None:
+    with page_plant(tmp_path, has_plc=True) as plant:
+        plant.add_person("anna", "admin")
+        plant.say({CO: 11.2})
+        opened = logged_in(chromium, plant.at, "anna", f"?theme={theme}")
+        with plant.client() as client:
+            for view in VIEWS.keys() - {"trends"}:  # Its pens are tinted.
+                look(opened, view, "desk")
+                awaited(lambda: not client.cases())
+                assert hue(opened) <= HUE, view
+        opened.close()

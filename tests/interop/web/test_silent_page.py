@@ -1,18 +1,15 @@
 """A page that hears nothing: grey within 2.1 s, nothing to be done, nothing moved, and live again by itself."""
 
-import io
 import re
 from collections.abc import Iterator
 from itertools import cycle
 from typing import NamedTuple
 
-import numpy as np
 import pytest
-from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from albireo.drill.relay import Relay
-from tests.parts.browser import MISSING, PATIENCE_MS, logged_in, shows
+from tests.parts.browser import HUE, MISSING, PATIENCE_MS, hue, logged_in, shows
 from tests.parts.page_plant import CO, PagePlant, page_plant
 from tests.parts.port import free_port
 
@@ -57,8 +54,6 @@ PLACES = (
 GREY_MS = 2_100
 FRAMES_MS = 34
 """Of a display of 60 Hz: one until it is drawn, and one that was just missed."""
-HUE = 30
-"""Between the channels of a pixel: more is a hue. Ink and ground differ by 15 at most."""
 
 
 class CabledPlant(NamedTuple):
@@ -80,13 +75,6 @@ def cabled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CabledPlant]:
         plant.say({CO: 46.8})
         yield CabledPlant(plant, cable)
         cable.end()
-
-
-def hue(page: Page) -> int:
-    """Largest distance between two channels of a pixel."""
-    with Image.open(io.BytesIO(page.screenshot())) as image:
-        pixels = np.asarray(image.convert("RGB")).astype(int)
-    return int((pixels.max(axis=2) - pixels.min(axis=2)).max())
 
 
 def at_rest(page: Page) -> list[list[int]]:
