@@ -21,6 +21,10 @@ SIZE = {"width": 1440, "height": 900}
 PATIENCE_MS: Final = PATIENCE_S * 1000
 HUE: Final = 30
 """Between the channels of a pixel: more is a hue. Ink and ground differ by 15 at most."""
+BOXES = """[...document.querySelectorAll(
+  "header.top, .banner, nav a, main :is(section, tr, [role=row], button, input, a, h1, h2)"
+)].map((one) => { const box = one.getBoundingClientRect(); return [box.x, box.y, box.height].map(Math.round); })"""
+"""Places of all that may not move by itself, and its height: texts grow and shrink."""
 expect.set_options(timeout=PATIENCE_MS)  # A busy machine may need longer than Playwright's five seconds.
 
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from albireo.drill.relay import Relay
-from tests.parts.browser import HUE, MISSING, PATIENCE_MS, hue, logged_in, shows
+from tests.parts.browser import BOXES, HUE, MISSING, PATIENCE_MS, hue, logged_in, shows
 from tests.parts.page_plant import CO, PagePlant, page_plant
 from tests.parts.port import free_port
 
@@ -35,9 +35,6 @@ new MutationObserver(() => {
 }).observe(document, { attributes: true, subtree: true, attributeFilter: ["data-silent"] });
 """
 """Notes how long after the last word the page went grey, less the time in which the machine let no script run."""
-BOXES = """[...document.querySelectorAll(
-  "header.top, .banner, nav a, main :is(section, tr, [role=row], button, input, a, h1, h2)"
-)].map((one) => { const box = one.getBoundingClientRect(); return [box.x, box.y, box.height].map(Math.round); })"""
 ABLE = """[...document.querySelectorAll("button")].filter((one) => one.checkVisibility() && !one.disabled)
   .map((one) => one.innerText)"""
 ACTS = re.compile("Acknowledge|Silence horn|Shelve …|Comment|Reset|Take|Write|Select|Force …|Operate|Go on|End|Switch")

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from albireo.client import Client, connect
-from tests.parts.browser import MISSING, PATIENCE_MS, logged_in, opened_page, shows
+from tests.parts.browser import BOXES, MISSING, PATIENCE_MS, logged_in, opened_page, shows
 from tests.parts.field import RawDevice, registers_answer
 from tests.parts.page_plant import CO, add_person, is_read, say
 from tests.parts.port import free_ports
@@ -151,11 +151,12 @@ def test_a_takeover_keeps_what_the_operator_was_doing(paged: PagedPair, chromium
     why.fill("too much smoke in section 8")
     why.evaluate("(one) => one.setSelectionRange(4, 8)")
     page.evaluate("window.scrollTo(0, 60)")
-    before = page.evaluate(KEPT)
+    before, boxes = page.evaluate(KEPT), page.evaluate(BOXES)
     paged.pair.kill("primary")
     shows(page, "Now speaking with root[backup]")
     with paged.client() as client:
         assert page.evaluate(KEPT) == before
+        assert page.evaluate(BOXES) == boxes, "something moved"
         expect(page.locator("header.top")).to_contain_text("anna")
         page.goto(f"{paged.urls[0]}/#item?name=root%3Afan_1")
         expect(page.locator(".res")).to_contain_text("Unknown", timeout=PATIENCE_MS)
