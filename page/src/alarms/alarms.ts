@@ -79,7 +79,7 @@ class Alarms extends View {
   /** Looks at the items of the worst cases, so that their present values are shown. */
   private look(cases: ShownCase[]): void {
     const causes = cases.filter((one) => one.is_suppressed).map(causeOf).filter((one) => one);
-    const items = [...new Set([...cases.sort(worseFirst).map((one) => one.item).slice(0, ROWS_MAX), ...causes])].sort().slice(0, PATTERNS_MAX);
+    const items = [...new Set([...causes, ...cases.sort(worseFirst).map((one) => one.item)])].slice(0, PATTERNS_MAX).sort();
     if (this.looked === items.join()) return;
     this.looked = items.join();
     station.want(this, items);

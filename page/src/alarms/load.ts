@@ -62,7 +62,7 @@ class LoadView extends View {
       ${tile("load.ten", String(newOnes(station.sight.cases.values(), now).length), t("load.ten_aim"))}
       ${tile("load.day", load.perDay.toFixed(days > 1 ? 1 : 0), t("load.day_aim"))}
       ${tile("load.highest", t("load.in_ten", { count: most.count }), most.count ? timeText(most.fromMs, station.zone, now).slice(0, -3) : "")}
-      ${tile("load.flood", `${load.floodPercent.toFixed(1)} %`, t("load.flood_aim"))}
+      ${tile("load.flood", `${load.floodPercent.toFixed(days > 1 ? 2 : 1)} %`, t("load.flood_aim"))}
       ${tile("load.standing", String(load.standing), t("load.standing_what"))}${tile("load.old", String(load.old), t("load.old_aim"))}</div>
       <section class="card"><header><h2>${t(`load.per.${days}`)}</h2></header><div class="pad">${this.chart(load)}</div></section>
       <div class="two lower"><section class="card"><header><h2>${t("load.often")}</h2></header><table><thead><tr>

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from albireo.client.conversation import Conversation, asks
+from albireo.client.conversation import Conversation
 from albireo.client.conversed import AnyClient, conversed
-from albireo.client.history import pieces, wall_ns
-from albireo.codec.questions.history import EVENTS_PIECE, HISTORY_ITEM, EventsQuestion, ItemQuestion
+from albireo.client.history import items_of, pieces, wall_ns
+from albireo.codec.questions.history import EVENTS_PIECE, EventsQuestion
 from albireo.model.case import Cause
 from albireo.model.instant import SECOND
 
@@ -58,25 +58,26 @@ class LoadClient(AnyClient):
         """New alarms per ten minutes. Args and raises: as `events`. Cost: a question for each day at the least."""
         first, last = wall_ns(start) // TEN_MINUTES_NS, -(-wall_ns(end) // TEN_MINUTES_NS)
         slots, severities, rules = Counter[int](), Counter[int](), Counter[tuple[int, str]]()
+        names: dict[int, str] = {}
         is_cut = False
         for from_ns in range(first * TEN_MINUTES_NS, last * TEN_MINUTES_NS, DAY_NS):
             to_ns = min(from_ns + DAY_NS, last * TEN_MINUTES_NS)
             asked = EventsQuestion(from_ns=from_ns, to_ns=to_ns, kind="case", node=node)
             table = yield from pieces(EVENTS_PIECE, asked, DAY_ROWS_MAX)
+            names |= {one.item_id: one.name for one in items_of(table)}
             is_cut |= len(table) >= DAY_ROWS_MAX
             for at_ns, severity, item_id, condition in _new(table):
                 slots[at_ns // TEN_MINUTES_NS] += 1
                 severities[severity] += 1
                 rules[item_id, condition] += 1
-        often = []
-        for (item_id, condition), count in rules.most_common(OFTEN_SHOWN):
-            told = yield from asks(HISTORY_ITEM, ItemQuestion(name=str(item_id), node=node))
-            often.append(RuleLoad(item=f"{told['node']}:{told['name']}", condition=condition, count=count))
         return NewAlarms(
             from_ns=first * TEN_MINUTES_NS,
             per_10min=[slots[one] for one in range(first, last)],
             by_severity=dict(severities),
-            often=often,
+            often=[
+                RuleLoad(item=names.get(item_id, str(item_id)), condition=condition, count=count)
+                for (item_id, condition), count in rules.most_common(OFTEN_SHOWN)
+            ],
             is_cut=is_cut,
         )
 

@@ -30,6 +30,16 @@ SCROLLED = """async () => {
 }"""
 STEP_MS = 1_000
 """Bound of one step of scrolling, of two frames and what is drawn anew."""
+LISTED_MAX = 200
+LONGEST = """async () => {
+  let [longest, last] = [0, performance.now()];
+  for (const end = last + 3_000; last < end;) {
+    const now = await new Promise((done) => requestAnimationFrame(() => done(performance.now())));
+    [longest, last] = [Math.max(longest, now - last), now];
+  }
+  return longest;
+}"""
+"""The longest time between two frames while the list of alarms is drawn anew each second."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +71,14 @@ def test_20000_items_and_5000_alarms_are_shown_and_scrolled(plant: PagePlant, ch
     page.get_by_role("searchbox").fill(f"level_{ITEMS - 1}")
     expect(rows).to_have_count(1, timeout=SHOWN_S * 1000)
     page.evaluate("location.hash = '#alarms'")
+    likes = page.locator("tr.fold")
+    expect(likes).to_contain_text(f"Level of basin … is high, {CASES - 1} of them", timeout=SHOWN_S * 1000)
+    likes.get_by_role("button").click()
     expect(page.locator("main")).to_contain_text("more: filter them", timeout=SHOWN_S * 1000)
+    assert page.locator("tr[data-key]").count() <= LISTED_MAX
+    assert page.evaluate(LONGEST) < STEP_MS
+    likes.click()
+    expect(page.locator(".bar2")).to_contain_text(f"{CASES - 1} selected", timeout=SHOWN_S * 1000)
     page.evaluate("location.hash = '#overview'")
     expect(page.get_by_role("heading", name="Overview")).to_be_visible(timeout=SHOWN_S * 1000)
     expect(page.locator(".banner .counts")).to_contain_text(f"of {CASES}")
