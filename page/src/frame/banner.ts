@@ -3,29 +3,13 @@ import { html, nothing, type TemplateResult } from "lit";
 import { t, type Key } from "../words/words";
 import { station } from "../wire/station";
 import { nodeOf } from "../wire/fold";
-import { PRIORITIES, asks, count, foremost, priorityOf } from "../alarms/order";
+import { PRIORITIES, asks, count, foremost } from "../alarms/order";
 import { caseValue, sentence } from "../alarms/sentence";
 import { acks } from "../alarms/acks";
 import { caseMark, mark } from "../marks/marks";
 import { ageText, timeText } from "../truth/format";
 import type { ShownCase } from "../wire/words";
-
-const HORN = "albireo.horn";
-
-/** The horn asks while something at or above a priority is not acknowledged that came after it was silenced. */
-export const horn = {
-  silencedMs: Number(sessionStorage.getItem(HORN) ?? 0),
-  isAsking(): boolean {
-    return [...station.sight.cases.values()].some(
-      (one) => asks(one) && priorityOf(one.severity) <= 2 && one.changed_ms > this.silencedMs,
-    );
-  },
-  silence(): void {
-    this.silencedMs = station.nowMs;
-    sessionStorage.setItem(HORN, String(this.silencedMs));
-    station.changed();
-  },
-};
+import { horn } from "./horn";
 
 export const inBanner = (): ShownCase | null => foremost(station.sight.cases.values());
 
@@ -55,8 +39,9 @@ export function banner(isOff: boolean): TemplateResult {
     </div>
     ${isAsking ? acknowledge(first, isOff) : nothing}
     ${horn.isAsking()
-      ? html`<button ?disabled=${isOff} @click=${() => horn.silence()}>${t("banner.horn")} <kbd class="wide">h</kbd></button>`
-      : isAsking ? html`<span class="m s hs">${t("banner.horn_silent")}</span>` : nothing}
+      ? html`<button ?disabled=${isOff} @click=${() => horn.pressed()}><span class="wide">${t(horn.isBlocked ? "banner.allow" : "banner.horn")}</span>
+        <span class="phone">${t(horn.isBlocked ? "banner.allow_short" : "banner.horn_short")}</span>${horn.isBlocked ? nothing : html` <kbd class="wide">h</kbd>`}</button>`
+      : horn.isSilenced() ? html`<span class="m s hs">${t("banner.horn_silent")}</span>` : nothing}
   </section>`;
 }
 
@@ -72,7 +57,7 @@ function told(one: ShownCase, now: number): TemplateResult {
 }
 
 function none(now: number): string {
-  const closed = station.sight.lastClosedMs;
+  const closed = station.alive?.closed_ms;
   if (!station.sight.isKnown) return t("banner.unknown");
   return closed ? t("banner.none_since", { time: timeText(closed, station.zone, now) }) : t("banner.none");
 }

@@ -6,7 +6,8 @@ import { station } from "../wire/station";
 import { Keys, type Deed, type Place } from "../keys/keys";
 import { ageText, clockText, dayText, zoneName } from "../truth/format";
 import { announcer } from "./announcer";
-import { acknowledgeBanner, banner, horn } from "./banner";
+import { acknowledgeBanner, banner } from "./banner";
+import { horn } from "./horn";
 import { go, here, hrefOf, type Route } from "./route";
 import { change, isWall, settings } from "./settings";
 import { help } from "./help";
@@ -54,6 +55,7 @@ class Frame extends View {
       void this.updateComplete.then(() => window.scrollTo(0, 0));
     });
     window.addEventListener("keydown", (event) => this.pressed(event));
+    horn.begin();
     setInterval(() => document.documentElement.toggleAttribute("data-dim"), FLASH_MS);
     station.addEventListener("greeted", () => this.requestUpdate());
   }
@@ -184,7 +186,7 @@ class Frame extends View {
       isTyping: target.matches("input:not([type=checkbox]):not([type=radio]),textarea,select"),
       isOnControl: target.matches("button,a,summary,[role=tab],input"),
     });
-    if (!deed || dialog) return;
+    if (!deed || dialog || (isWall && deed.kind === "act" && deed.name !== "theme")) return;
     if (this.did(deed)) event.preventDefault();
   }
 

@@ -2,6 +2,7 @@
 import { html, type TemplateResult } from "lit";
 import { LANGUAGES, language, t, type Key } from "../words/words";
 import { station } from "../wire/station";
+import { PRIORITIES } from "../alarms/order";
 import { change, settings, type Settings } from "./settings";
 
 const KEYS: [string, Key][] = [
@@ -32,6 +33,8 @@ export function help(): TemplateResult {
       (one) => set({ size: one as Settings["size"] }))}
     ${choice("help.language", language(), Object.entries(LANGUAGES), (one) => set({ language: one }))}
     ${choice("help.flashing", settings.isStill ? "still" : "", [["", t("flash.yes")], ["still", t("flash.no")]],
-      (one) => set({ isStill: one === "still" }))}</div>
+      (one) => set({ isStill: one === "still" }))}
+    ${choice("help.horn", settings.horn, [["0", t("horn.off")], ...PRIORITIES.map((one): [string, string] => [String(one),
+      t("horn.from", { number: one, word: t(`priority.${one}`) })])], (one) => set({ horn: one as Settings["horn"] }))}</div>
     <form method="dialog"><button>${t("help.close")} <kbd>Esc</kbd></button></form></dialog>`;
 }

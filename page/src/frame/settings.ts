@@ -8,6 +8,8 @@ export interface Settings {
   theme: "" | "dark";
   size: "" | "115" | "130";
   isStill: boolean;
+  /** The horn sounds from this priority on; 0: never. */
+  horn: "0" | "1" | "2" | "3";
   language: string;
 }
 
@@ -17,6 +19,7 @@ export const settings: Settings = {
   theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "",
   size: "",
   isStill: false,
+  horn: "2",
   language: preferred in LANGUAGES ? preferred : "en",
 };
 

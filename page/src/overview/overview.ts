@@ -12,7 +12,8 @@ import { acks } from "../alarms/acks";
 import { bar, caseMark, mark, spark, tag, tiles, troubleOf } from "../marks/marks";
 import { ageText, clockText, timeText, valueText } from "../truth/format";
 import { actives, latchTag } from "../alarms/lookup";
-import { ROWS_MAX, rowsOf, shownOf, smallOf, type Row } from "./rows";
+import { grouped } from "../alarms/folding";
+import { ROWS_MAX, placed, rowsOf, shownOf, smallOf, type Row } from "./rows";
 import type { ShownCase } from "../wire/words";
 
 const WRONG_MAX = 8;
@@ -20,12 +21,17 @@ const WRONG_WALL = 5;
 const WALL_ROWS = 6;
 const FEW_SITES = 4;
 const SITES_WITH_ROWS = 12;
+const FEW_ROWS = 4;
+/** From so many cases on, the page is drawn once a second. */
+const MANY = 200;
 
 class Overview extends View {
   private rows = new Map<string, Row[]>();
   private catalogue = -1;
   private known = 0;
   private group = "";
+  private active = new Map<string, ShownCase>();
+  private cases = new Map<string, ShownCase[]>();
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -37,13 +43,17 @@ class Overview extends View {
     if (!station.hello || !station.sight.isKnown) return html`<p class="m">${t("wait.first")}</p>`;
     this.choose();
     const { hello } = station;
+    const all = [...station.sight.cases.values()];
+    this.active = actives(all);
+    this.cases = grouped(all, (one) => nodeOf(one.item));
+    this.paceMs = all.length > MANY ? 1_000 : 100;
     const nodes = this.cards();
     return html`<div class="head nowall"><h1>${t("page.overview")}</h1>
       <span class="m s">${t("overview.below", { node: station.labelOf(hello.node) })}</span><span class="sp"></span>
       ${hello.groups.length ? html`<label class="m s nb plain">${t("overview.group")}
         <select class="sm" @change=${this.grouped}><option value="">${t("overview.sites")}</option>
         ${hello.groups.map((one) => html`<option .selected=${one.label === this.group}>${one.label}</option>`)}</select></label>` : nothing}</div>
-      ${this.wrong()}${this.root()}
+      ${this.wrong()}${this.root(nodes)}
       ${nodes.length > SITES_WITH_ROWS ? this.list(nodes)
         : html`<div class="sites">${nodes.map((one) => this.card(one, nodes.length))}</div>`}`;
   }
@@ -62,7 +72,7 @@ class Overview extends View {
     const byNode = new Map<string, Entry[]>();
     for (const one of sight.items.values()) byNode.set(one.node, [...(byNode.get(one.node) ?? []), one]);
     this.rows = new Map([...byNode].map(([node, entries]) => [node, rowsOf(node, entries, hello!.objects)]));
-    const most = this.cards().length > FEW_SITES ? 4 : ROWS_MAX;
+    const most = this.cards().length > FEW_SITES ? FEW_ROWS : ROWS_MAX;
     const shown = [...this.rows.values()].flatMap((rows) => rows.slice(0, most));
     const names = shown.flatMap((row) => row.entries.map((one) => one.name));
     if (names.length) {
@@ -92,20 +102,21 @@ class Overview extends View {
     const open = listed.filter(asks).sort(worseFirst);
     const acked = listed.length - open.length;
     const silent = Object.entries(sight.stale).filter(([node]) => !Object.keys(sight.stale).some((one) => node.startsWith(`${one}/`)));
-    const most = Math.max(0, (isWall ? WRONG_WALL : WRONG_MAX) - silent.length);
-    const more = open.length - most;
+    const all = isWall ? WRONG_WALL : WRONG_MAX;
+    const most = Math.max(0, all - silent.length);
+    const more = Math.max(0, open.length - most) + Math.max(0, silent.length - all);
     const isCalm = !open.length && !silent.length;
+    const calmMs = Math.max(station.alive?.closed_ms ?? 0, station.alive?.returned_ms ?? 0, ...listed.map((one) => one.changed_ms));
     const note = [
-      isCalm ? "" : t("wrong.order"), acked ? t("wrong.acked", { count: acked }) : "",
+      isCalm ? "" : t("wrong.order"), isWall && more ? t("wrong.more", { count: more }) : "", acked ? t("wrong.acked", { count: acked }) : "",
     ].filter((one) => one).join("; ");
     return html`<section class="card wrong" aria-label=${t("wrong.label")}><header><h2>${t("wrong.title")}</h2>
       <span class="m s">${note}</span><span class="sp"></span><a class="s nowall" href="#alarms">${t("wrong.all")}</a></header>
-      ${isCalm ? html`<p class="pad">${sight.lastClosedMs
-        ? t("wrong.nothing_since", { time: timeText(sight.lastClosedMs, station.zone, now) }) : t("wrong.nothing")}</p>`
+      ${isCalm ? html`<p class="pad">${calmMs ? t("wrong.nothing_since", { time: timeText(calmMs, station.zone, now) }) : t("wrong.nothing")}</p>`
         : html`<table><tbody>
-        ${silent.map(([node, since]) => this.silentNode(node, since, now))}
+        ${silent.slice(0, all).map(([node, since]) => this.silentNode(node, since, now))}
         ${open.slice(0, most).map((one) => this.wrongCase(one, now))}
-        ${more > 0 ? html`<tr><td class="st"></td><td colspan="6"><a href="#alarms">${t("wrong.more", { count: more })}</a></td></tr>` : nothing}
+        ${more && !isWall ? html`<tr><td class="st"></td><td colspan="6"><a href="#alarms">${t("wrong.more", { count: more })}</a></td></tr>` : nothing}
       </tbody></table>`}</section>`;
   }
 
@@ -134,25 +145,28 @@ class Overview extends View {
         : html`<button class="sm" ?disabled=${off !== ""} title=${off} @click=${() => acks.ack([one])}>${t("ack.do")}</button>`}</td></tr>`;
   }
 
-  private root(): TemplateResult {
+  private root(nodes: string[]): TemplateResult {
     const { hello, alive } = station;
     const leads = alive?.leads ?? "";
-    return html`<section class="card rootn nowall" aria-label=${station.labelOf(hello!.node)}><h2>${station.labelOf(hello!.node)}</h2>
+    return html`<section class="card rootn ${nodes.length > 2 ? "nowall" : ""}" aria-label=${station.labelOf(hello!.node)}><h2>${station.labelOf(hello!.node)}</h2>
       <span class="id m">${hello!.node}</span>
       ${hello!.members.map((one) => html`<span class="mem ${one.place === leads ? "lead" : ""}"><b>${one.place.replace(/^.*\[(.*)\]$/, "$1")}</b>
         ${one.place === leads ? t("root.leads") : one.place === hello!.member ? t("root.speaks") : t("root.other")}</span>`)}
       ${leads ? nothing : html`<span class="tag solid">${t("root.nobody")}</span>`}
-      <span class="sp"></span><a class="s" href="#plant">${t("page.plant")}</a></section>`;
+      <span class="sp"></span><a class="s nowall" href="#plant">${t("page.plant")}</a></section>`;
   }
 
   private list(nodes: string[]): TemplateResult {
-    return html`<section class="card"><table><tbody>${nodes.map((node) => html`<tr><td>${station.labelOf(node)}
-      <span class="id m">${node}</span></td><td class="num">${this.summary(node)}</td></tr>`)}</tbody></table></section>`;
+    const weight = (node: string): number => (station.isNotHeard(node) ? 0 : Math.min(9, ...(this.cases.get(node) ?? []).filter(asks)
+      .map((one) => priorityOf(one.severity))));
+    const sorted = [...nodes].sort((one, other) => weight(one) - weight(other));
+    return html`<section class="card"><table><tbody>${sorted.map((node) => html`<tr class=${station.isNotHeard(node) ? "old" : ""}>
+      <td><a href=${hrefOf("alarms", { node })}>${station.labelOf(node)}</a> <span class="id m nowall">${node}</span></td>
+      <td class="num">${this.summary(node)}</td></tr>`)}</tbody></table></section>`;
   }
 
   private summary(node: string): TemplateResult {
-    const cases = [...station.sight.cases.values()].filter((one) => nodeOf(one.item) === node);
-    const { unacked, active } = count(cases);
+    const { unacked, active } = count(this.cases.get(node) ?? []);
     const since = notHeardSince(station.sight, node);
     const forced = [...station.sight.forced].filter((one) => nodeOf(one) === node).length;
     const now = station.nowMs;
@@ -164,17 +178,25 @@ class Overview extends View {
 
   private card(node: string, sites: number): TemplateResult {
     const isOld = station.isNotHeard(node);
-    const active = actives(station.sight.cases.values());
+    const { active } = this;
     const all = this.rows.get(node) ?? [];
-    const most = isWall ? WALL_ROWS : sites > FEW_SITES ? 4 : ROWS_MAX;
-    // What is in alarm is never beyond the last row.
-    const wrong = all.filter((row) => row.entries.some((one) => active.has(one.name)));
-    const rows = all.slice(0, most);
-    for (const one of wrong) if (!rows.includes(one) && rows.length === most) rows.splice(most - 1, 1, one);
-    return html`<section class="card site ${isOld ? "old" : ""}" aria-label=${station.labelOf(node)}>
+    const isWrong = (row: Row): boolean => row.entries.some((one) => active.has(one.name));
+    const most = isWall ? WALL_ROWS : sites > FEW_SITES ? FEW_ROWS + all.slice(FEW_ROWS).filter(isWrong).length : ROWS_MAX;
+    const rows = placed(all, isWrong, Math.min(ROWS_MAX, most));
+    return html`<div class="branch">${sites > 1 ? this.join(node) : nothing}
+      <section class="card site ${isOld ? "old" : ""}" aria-label=${station.labelOf(node)}>
       <header><h2>${station.labelOf(node)}</h2><span class="id m nowall">${node}</span><span class="sp"></span>${this.summary(node)}</header>
       <div class="rows">${rows.length ? rows.map((row) => this.row(row, (name) => active.get(name)))
-        : html`<p class="pad m">${t("site.no_items")}</p>`}</div></section>`;
+        : html`<p class="pad m">${t("site.no_items")}</p>`}</div></section></div>`;
+  }
+
+  /** The line from the node above to a site. */
+  private join(node: string): TemplateResult {
+    if (node === station.hello!.node) return html`<div class="join none"></div>`;
+    const since = notHeardSince(station.sight, node);
+    const text = since === null ? t("site.live")
+      : since ? t("site.cut", { time: timeText(since, station.zone, station.nowMs) }) : t("quality.never");
+    return html`<div class="join ${since === null ? "" : "cut"}"><span>${text}</span></div>`;
   }
 
   private row(row: Row, active: (name: string) => ShownCase | undefined): TemplateResult {

@@ -78,6 +78,12 @@ export function rowsOf(node: string, entries: Entry[], objects: readonly PlantOb
   return likes(entries).sort((one, other) => weight(one) - weight(other));
 }
 
+/** So many of the rows in their order, of which no place is taken from one in alarm. */
+export function placed(all: Row[], isWrong: (row: Row) => boolean, most: number): Row[] {
+  const picked = [...new Set([...all.filter(isWrong), ...all])].slice(0, most);
+  return all.filter((one) => picked.includes(one));
+}
+
 /** The one of a row that is shown: in alarm, else nearest to a limit, else the first. */
 export function shownOf(row: Row, active: (name: string) => ShownCase | undefined): Entry {
   if (row.kind === "tiles" || row.entries.length === 1) return row.entries[0]!;

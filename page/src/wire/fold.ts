@@ -29,14 +29,13 @@ export interface Sight {
   forced: Set<string>;
   /** Counts changes of the set of items. */
   catalogue: number;
-  lastClosedMs: number;
   /** True: a whole view came. */
   isKnown: boolean;
 }
 
 export const emptySight = (): Sight => ({
   items: new Map(), keys: new Map(), cases: new Map(), stale: {}, forced: new Set(),
-  catalogue: 0, lastClosedMs: 0, isKnown: false,
+  catalogue: 0, isKnown: false,
 });
 
 /** The id of a node has no colon; the name of an item may have one. */
@@ -96,10 +95,8 @@ export function fold(sight: Sight, view: View): Heard[] {
     heard.push({ entry, value });
   }
   for (const one of view.cases ?? []) {
-    if (one.lifecycle_status === "closed") {
-      sight.cases.delete(caseKey(one));
-      sight.lastClosedMs = Math.max(sight.lastClosedMs, one.changed_ms);
-    } else sight.cases.set(caseKey(one), one);
+    if (one.lifecycle_status === "closed") sight.cases.delete(caseKey(one));
+    else sight.cases.set(caseKey(one), one);
   }
   if (view.stale) sight.stale = view.stale;
   if (view.forced) sight.forced = new Set(view.forced);

@@ -24,6 +24,8 @@ export interface Alive {
   leads: string;
   leads_since_ms: number;
   items: number;
+  closed_ms: number;
+  returned_ms: number;
   rate_hz: number;
 }
 export type Condition = "device_lost" | "frozen" | "hi" | "hi_hi" | "lo" | "lo_lo" | "off_normal" | "rate" | "stale";

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from albireo import __version__
 from albireo.client import AsyncClient, ClientError, SessionOver, aconnect
+from albireo.client.live import Changes
 from albireo.codec.questions.boot import NAVIGATION
 from albireo.codec.questions.kind import Nothing
 from albireo.face.follower import PlantFollower
@@ -91,7 +92,7 @@ class WebActor:
         keys = self._place.keys or None
         self._pinned = await aconnect(own, name="page", waits=False, is_pinned=True)
         self._client = await aconnect(self._place.target(actor.data), keys=keys, name="page", waits=False)
-        self._follower = PlantFollower(self._pinned, self._state.take, actor.now, self._took)
+        self._follower = PlantFollower(self._pinned, self._take, actor.now, self._took)
         self._logins = Logins(self._pinned, self._client, actor.now, actor.wall_ns)
         self._site = PageSite(self, self._addresses, self._logins)
         callers = Callers(self, self._addresses)
@@ -141,6 +142,9 @@ class WebActor:
             qualities={str(code): name for code, name in quality.names().items()},
         )
 
+    def _take(self, changes: Changes) -> None:
+        self._state.take(changes, self.now_ms())
+
     def alive(self, rate_hz: float) -> Alive:
         index, since_ms = self._leads
         return Alive(
@@ -150,6 +154,8 @@ class WebActor:
             leads="" if index is None else self._places()[index],
             leads_since_ms=since_ms,
             items=self._state.items,
+            closed_ms=self._state.closed_ms,
+            returned_ms=self._state.returned_ms,
             rate_hz=rate_hz,
         )
 

@@ -88,6 +88,10 @@ class PlantState:
         self.whole_tick = 0
         """Tick from which on pages have to be told everything anew."""
         self.newest_ms = 0
+        self.closed_ms = 0
+        """Time at which the last case was closed; 0: none was since the face is there."""
+        self.returned_ms = 0
+        """Time at which a node was heard again last; 0: none was."""
         self._rows: list[Row] = []
         self._by_name: dict[str, int] = {}
         self._changed: deque[tuple[int, set[int]]] = deque(maxlen=TICKS_KEPT)
@@ -99,8 +103,8 @@ class PlantState:
         self._room = self._whole_room = self._share = LOOKED_MAX
         self._searching = asyncio.Semaphore(1)
 
-    def take(self, changes: Changes) -> None:
-        """Take what the client tells, perhaps nothing."""
+    def take(self, changes: Changes, at_ms: int = 0) -> None:
+        """Take what the client tells, perhaps nothing. `at_ms`: time of the face."""
         behind = [one for one in self._seen.values() if one.looked < len(self._rows)]
         self._room = self._whole_room = LOOKED_MAX
         self._share = LOOKED_MAX // max(1, len(behind))
@@ -123,6 +127,7 @@ class PlantState:
         for case in changes.cases:
             self._enter(case)
         self._changed.append((self.tick, touched))
+        self.returned_ms = at_ms if self._stale[1].keys() - stale.keys() else self.returned_ms
         self._stale = self._stale if stale == self._stale[1] else (self.tick, stale)
         self._forced = self._forced if forced == self._forced[1] else (self.tick, forced)
         for seen in self._seen.values():
@@ -236,6 +241,7 @@ class PlantState:
         where = (case.node, case.case_id)
         self._cases[where] = _CaseRow(self._shown(case), self.tick)
         if case.lifecycle_status is LifecycleStatus.CLOSED:
+            self.closed_ms = max(self.closed_ms, ms(case.changed_ns))
             self._closed.append(where)
             while len(self._closed) > CLOSED_KEPT:
                 gone = self._cases.pop(self._closed.popleft(), None)

@@ -170,6 +170,10 @@ class Alive(PageSpoken, frozen=True, tag="alive"):
     """Time since which that one leads, or nobody does; 0: since this page is there."""
     items: int = 0
     """Number of items that the face knows; another one than before: there may be new ones to look at."""
+    closed_ms: int = 0
+    """Time at which the last case was closed; 0: none was since the face is there."""
+    returned_ms: int = 0
+    """Time at which a node was heard again last; 0: none was."""
     rate_hz: float = 10.0
     """Rate at which this page is told; lower: it takes too slowly."""
 

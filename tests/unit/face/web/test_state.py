@@ -128,6 +128,16 @@ def test_whoever_is_told_when_sees_what_is_so(played: list[tuple[str, int, float
         assert page.told(state) == b"", "nothing has changed since"
 
 
+def test_the_last_closing_and_the_last_return_of_a_node_are_kept() -> None:
+    state = PlantState()
+    state.take(WHOLE, 1)
+    state.take(Changes(cases=[case(1)], stale={"root/north": 3 * MS}), 2)
+    assert (state.closed_ms, state.returned_ms) == (0, 0)
+    closed = case(1, is_closed=True)
+    state.take(Changes(cases=[msgspec.structs.replace(closed, changed_ns=7 * MS)]), 9)
+    assert (state.closed_ms, state.returned_ms) == (7, 9)
+
+
 def test_pages_of_one_view_share_what_was_encoded() -> None:
     state, first, second = PlantState(), Page(), Page()
     state.take(WHOLE)
