@@ -141,6 +141,7 @@ class Alarms extends View {
 
   private list(cases: ShownCase[], tab: Tab): TemplateResult {
     const { flood, shown } = this;
+    if (!shown.some((one) => one.key === this.at)) this.at = "";
     const beyond = drawn(this.lines, this.opened).slice(ROWS_MAX).filter((one) => !this.opened.has(one.key));
     const more = beyond.reduce((sum, one) => sum + one.cases.length, 0);
     const again = (): void => this.requestUpdate();
