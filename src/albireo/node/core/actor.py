@@ -68,7 +68,7 @@ FOR_MEMBERSHIP: Final = (Ask, VoterOffered, VoterLost, VoterRead, VoterWritten, 
 TURN_LIMITS: Final = TurnLimits(letters_max=128, bytes_max=512 << 10)
 """Most that one turn takes: some 20 batches of 1000 samples, 1 ms of checking and appending."""
 
-OWN_ASKERS: Final = (b"history#", b"face.")
+OWN_ASKERS: Final = (b"history#", b"topics#", b"face.")
 """Begins of the identities of the node's own actors that ask CORE: nobody is present by them."""
 NOWHERE: Final[Mapping[bytes, str]] = {}
 

@@ -1,16 +1,18 @@
 """A key-value store: the last message of each key, versions that are compared, and a watcher, beside a real CORE."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
 
-from albireo.client import NodeRefused, TopicPolicy
+from albireo.client import NodeRefused, TopicPolicy, aconnect
 from albireo.client.store import AsyncKeyValueStore
 from albireo.model.refusal import RefusalCode
 from albireo.node.topics import actor as module
 from tests.parts.history_actor import in_a_loop
 from tests.parts.topics_plant import take, topics_plant, unread
+from tests.parts.waiting import PATIENCE_S
 
 RECIPES = "recipes"
 LAST = TopicPolicy(last_value=True)
@@ -106,3 +108,17 @@ async def test_a_store_and_another_topic_change_together(tmp_path: Path) -> None
         assert entry is not None and tx.receipt is not None and entry.version == tx.receipt.position.sequence
         async with await client.topics.consumer("plant.orders", subscriber="desk") as consumer:
             assert [one.body for one in await take(consumer, 2)] == [b"1", b"2"]
+
+
+@in_a_loop
+async def test_a_store_goes_on_when_somebody_ends_the_session_of_the_user_of_the_node(tmp_path: Path) -> None:
+    """The actor of topics asks CORE as that user, too, and is nobody who is present."""
+    async with topics_plant(tmp_path, {RECIPES: LAST}) as client:
+        await client.store(RECIPES).put("fan", b"1")
+        (own,) = await client.sessions()
+        with contextlib.suppress(NodeRefused):  # It is ours, too.
+            await client.end_session(own.session_id)
+        async with await aconnect(str(tmp_path / "data"), timeout_s=PATIENCE_S) as other:
+            await other.store(RECIPES).put("fan", b"2")
+            entry = await other.store(RECIPES).entry("fan")
+            assert entry is not None and entry.value == b"2"
