@@ -28,7 +28,7 @@ def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagePlant]:
     with page_plant(tmp_path_factory.mktemp("plant"), has_plc=True) as made:
         made.add_person("anna", "operate")
         now = wall_ns()
-        for hour, value in ((-2, 12.5), (-1, 71.5), (0, 13.5), (23, 9.5)):
+        for hour, value in ((-4, 12.5), (-3, 71.5), (-2, 13.5), (23, 9.5)):
             made.say({PORTAL: value}, "portal", at_ns=now - DAY_NS + 60 * hour * MINUTE_NS)
         for minute in range(50, 0, -10):
             made.say({CO: 10.0 + minute}, at_ns=now - minute * MINUTE_NS)
