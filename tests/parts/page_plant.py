@@ -90,11 +90,12 @@ def say(client: Client, values: Mapping[DataItem, Value], program: str = "sensor
     now = at_ns or wall_ns()
     for kind in {one.value_type for one in items}:
         ids = [index for index, one in enumerate(items) if one.value_type is kind]
-        producer.offer([_row(ids, [values[items[one]] for one in ids], kind, now)])
+        producer.offer([said(ids, [values[items[one]] for one in ids], kind, now)])
     assert producer.flush(PATIENCE_S)
 
 
-def _row(ids: Sequence[int], values: Sequence[Value], kind: ValueType, now: int) -> SampleBatch:
+def said(ids: Sequence[int], values: Sequence[Value], kind: ValueType, now: int) -> SampleBatch:
+    """A value of each of these items of a producer, by their places there, as of `now` in wall ns; all are good."""
     at = np.full(len(ids), now)
     return SampleBatch(
         value_type=kind,
