@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import Value, ValueType
 from tests.parts.browser import MISSING, PATIENCE_MS, logged_in
-from tests.parts.page_plant import PagePlant, page_plant
+from tests.parts.page_plant import PagePlant, page_plant, say
 from tests.parts.waiting import awaited
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
@@ -37,17 +37,16 @@ PLACES = "[...document.querySelectorAll('tr[data-key]')].map((row) => [row.datas
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Iterator[PagePlant]:
-    with page_plant(tmp_path) as made:
+    with page_plant(tmp_path) as made, made.client() as gate:
         made.add_person("anna", "operate")
-        made.say({CLOSED: True}, "gate")
+        say(gate, {CLOSED: True}, "gate")  # It stays: a value of nobody suppresses nothing.
         made.say({FIRST: 46.8}, "fire")
         values: dict[DataItem, Value] = {}
         values |= {one: 50.0 + at for at, one in enumerate(HIGH)}
         values |= dict.fromkeys(LOW, 46.8)
         made.say(values, "rest")
         made.say(dict.fromkeys(LOOPS, 46.8), "loops")
-        with made.client() as client:
-            awaited(lambda: len(client.cases()) == 60)
+        awaited(lambda: len(gate.cases()) == 60)
         yield made
 
 
