@@ -41,11 +41,11 @@ class Acks {
 
   private async ask(open: ShownCase[], comment: string): Promise<void> {
     try {
-      const told = await station.ask<string[]>("ack", {
+      const told = await station.ask<{ why: string; is_unknown: boolean }[]>("ack", {
         cases: open.map((one) => ({ case_id: one.case_id, node: nodeOf(one.item), activation: one.activations })),
         comment,
       });
-      open.forEach((one, index) => told[index] && this.ended(one, told[index]));
+      for (const [index, { why, is_unknown }] of told.entries()) if (why) this.ended(open[index]!, is_unknown ? t("ack.unknown") : why);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       for (const one of open) this.ended(one, error.isUnknown ? t("ack.unknown") : error.message);

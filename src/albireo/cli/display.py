@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 from albireo.model import quality
 from albireo.model.case import Shelving
 from albireo.model.instant import MS, SECOND
+from albireo.model.item import name_parts
 
 HIGH: Final = 600
 """Severity from which on a case of a node itself stands among those of the plant."""
@@ -44,7 +45,7 @@ def role_text(role: str = "", node: str = "") -> str:
 
 def where_listed(item: str) -> str:
     """Command that lists the names among which one was not found; a name may have a node before it."""
-    node, _, _ = item.rpartition(":")
+    node, _ = name_parts(item)
     of_node = f"`albireo items '{node}:*'` lists those of that node, `albireo tree` says which nodes are heard"
     return of_node if node else "`albireo items` lists them, `albireo items '*:*'` those of other nodes too"
 
@@ -91,7 +92,7 @@ def is_diagnostic(name: str) -> bool:
 
     The name of a node before it does not count.
     """
-    return "/" in name.rpartition(":")[2]
+    return "/" in name_parts(name)[1]
 
 
 def of_plant(rows: Iterable[_Row], name_of: Callable[[_Row], str], asked: Iterable[str] = ()) -> list[_Row]:

@@ -15,10 +15,11 @@ from albireo.client.questions import milliseconds
 from albireo.codec.questions.cases import CASE_ACTION, CASES, CaseActionAsked, CasesAsked
 from albireo.codec.questions.node import ITEMS, ItemsAsked
 from albireo.model.case import Action, Case, ItemCase, Shelving, case_label
-from albireo.model.item import Condition
+from albireo.model.item import Condition, name_parts
 
 _WAITING: Final[dict[Action, Callable[[ItemCase], bool]]] = {
     Action.ACK: lambda case: not case.is_acked and not case.is_unasked,
+    Action.ACK_ALL: lambda case: not case.is_acked and not case.is_unasked,
     Action.RESET: lambda case: case.is_latched,
     Action.SHELVE: lambda case: case.shelving is Shelving.UNSHELVED,
     Action.SHELVE_ONCE: lambda case: case.shelving is Shelving.UNSHELVED,
@@ -168,6 +169,8 @@ class CaseClient(AnyClient):
     def _acts_on(
         self, action: Action, meant: Sequence[CaseMeant], comment: str, duration_s: float | None
     ) -> Conversation[list[CaseOutcome]]:
+        if action is Action.ACK_ALL:
+            action = Action.ACK  # All of these, and no other one.
         became: list[CaseOutcome] = []
         for one in meant:
             try:
@@ -226,12 +229,12 @@ def _cases(node: str, *, include_closed: bool = False) -> Conversation[list[Item
 
 
 def _waiting(action: Action, pattern: str) -> Conversation[list[CaseMeant]]:
-    node, _, name = pattern.rpartition(":")
+    node, name = name_parts(pattern)
     found: list[CaseMeant] = []
     for at in (yield from listed_nodes(node)) if node else ("",):
         found += [
             CaseMeant(node=at, case_id=one.case_id, activation=one.activations)
             for one in (yield from _cases(at))
-            if _WAITING[action](one) and fnmatch.fnmatchcase(one.item.rpartition(":")[2], name)
+            if _WAITING[action](one) and fnmatch.fnmatchcase(name_parts(one.item)[1], name)
         ]
     return found

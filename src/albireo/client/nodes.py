@@ -14,7 +14,7 @@ from albireo.client.questions import NodeReply, Request
 from albireo.codec.questions.kind import AnswerT, Nothing, QuestionKind, ShapeT
 from albireo.codec.questions.node import ITEMS, READ, STATUS, TREE, ItemsAsked
 from albireo.codec.questions.pieces import PIECE_ENTRIES_MAX
-from albireo.model.item import DataItem, KnownItem, Reading
+from albireo.model.item import DataItem, KnownItem, Reading, name_parts
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.status import NodeStatus
 from albireo.model.tree.node_names import nodes_meant
@@ -126,7 +126,7 @@ def by_node(patterns: Sequence[str]) -> Conversation[dict[str, list[str]]]:
     found: dict[str, list[str]] = {}
     rows = (yield from tree()) if any(":" in one for one in patterns) else []
     for one in patterns:
-        head, _, local = one.rpartition(":")
+        head, local = name_parts(one)
         below = _called(head, [row.node for row in rows])
         for node in below:
             found.setdefault(node, []).append(local)
@@ -192,13 +192,13 @@ def readings(names: Sequence[str]) -> Conversation[list[Reading]]:
             raise
     groups: dict[str, list[int]] = {}
     for place, name in enumerate(names):
-        head = name.rpartition(":")[0]
+        head, _ = name_parts(name)
         below = nodes_meant(head, [row.node for row in rows])
         node = below[0] if len(below) == 1 else head * bool(below)  # Whoever is asked says which ones it may be.
         groups.setdefault(node, []).append(place)
     found: dict[int, Reading] = {}
     for node, places in groups.items():
-        wanted = [names[place].rpartition(":")[2] if node else names[place] for place in places]
+        wanted = [name_parts(names[place])[1] if node else names[place] for place in places]
         told = yield from _readings_of(node, wanted)
         found |= dict(zip(places, told, strict=False))
     return [found[place] for place in sorted(found)]

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from albireo.model.bounded import INT64_MAX, Count, Number32, Signed, Text
-from albireo.model.item import Condition
+from albireo.model.item import Condition, name_parts
 from albireo.model.typed_number import CHARS_MAX, shortened
 from albireo.model.value import Value
 
@@ -140,5 +140,4 @@ class ItemCase(Case, frozen=True, kw_only=True, gc=False):
     @property
     def node(self) -> str:
         """Node that has the case; empty: its item is not known."""
-        node, colon, _ = self.item.partition(":")
-        return node if colon else ""
+        return name_parts(self.item)[0]

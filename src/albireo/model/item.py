@@ -145,6 +145,15 @@ class KnownItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
         return f"{self.node}:{self.item.name}"
 
 
+def name_parts(name: str) -> tuple[str, str]:
+    """Node and local name of an item's full name, or of a pattern of such; the node is empty if none is named.
+
+    No node has a colon in its id, and programs may name items with some.
+    """
+    node, colon, local = name.partition(":")
+    return (node, local) if colon else ("", name)
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Current value of one item, at an edge (status, watch, JSON)."""
 

@@ -20,11 +20,13 @@ from albireo.codec.hexabus.journal import BY_HAND, HouseTaken, JournalRecord, Re
 from albireo.codec.hexabus.program import PROGRAM_BYTES_MAX, decode_program
 from albireo.machine.hexabus.meaning import conflicts_of
 from albireo.machine.hexabus.simulation import HouseSimulation, SimulatedEvent
+from albireo.model.item import name_parts
 
 if TYPE_CHECKING:
     from albireo.client import Client
 
 LOOK_S: Final = 0.2
+
 _ADAPTER = click.option("--adapter", required=True, help="Name of the adapter, of kind hexabus.")
 
 
@@ -127,7 +129,7 @@ def _put(client: "Client", adapter: str, entry: HouseTaken | ResetOrdered) -> No
 def _look(client: "Client", adapter: str) -> tuple[int, dict[str, bool], int]:
     """Number of members, whether each device is lost, and when that was told. Raises Failure: nobody tells it."""
     members, start = f"{adapter}/members", f"{adapter}/lost_"
-    told = {one.name.rpartition(":")[2]: one.reading for one in client.items((members, f"{start}*"))}
+    told = {name_parts(one.name)[1]: one.reading for one in client.items((members, f"{start}*"))}
     lost = {name.removeprefix(start): bool(one.value) for name, one in told.items() if name != members}
     if members not in told or not lost:
         text = f"{adapter} is no adapter of kind hexabus here"

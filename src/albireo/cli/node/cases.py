@@ -14,7 +14,7 @@ from albireo.client.cases import CaseMeant, CaseOutcome
 from albireo.client.load import DAY_NS
 from albireo.client.nodes import nodes_of
 from albireo.model.case import Action, case_label, label_parts
-from albireo.model.item import Condition
+from albireo.model.item import Condition, name_parts
 from albireo.model.value import value_text
 from albireo.runtime.clock import wall_ns
 
@@ -104,7 +104,7 @@ class CaseLabel(click.ParamType[CaseMeant]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> CaseMeant:
         if isinstance(value, CaseMeant):
             return value
-        node, _, label = str(value).rpartition(":")
+        node, label = name_parts(str(value))
         item, _, condition = label.rpartition("/")
         try:
             if item:

@@ -18,6 +18,7 @@ from albireo.cli.output import ExitCode, Failure, progress
 from albireo.client import Client, HistoryCutShort
 from albireo.client.history import ToldRows
 from albireo.machine.history.aggregate import TIME_LIMIT_NS
+from albireo.model.item import name_parts
 from albireo.node.history.errors import UnknownItem
 from albireo.node.history.query import TimeRange
 
@@ -53,7 +54,7 @@ def far_item(client: Client, name: str) -> FarItem:
 
 def far_node(client: Client, name: str) -> str:
     """The node below to which a full name belongs; empty: it is that of the node which is asked."""
-    node = name.rpartition(":")[0]
+    node, _ = name_parts(name)
     return "" if node == client.status().node else node
 
 

@@ -40,6 +40,7 @@ from albireo.client.history import items_of
 from albireo.codec.item_kinds import ItemKinds
 from albireo.model import quality
 from albireo.model.instant import SECOND
+from albireo.model.item import name_parts
 from albireo.model.refusal import RefusalCode
 from albireo.model.value import value_text
 from albireo.node.history.access import HistoryAccess
@@ -51,6 +52,7 @@ from albireo.node.history.sql import connect
 RAW_ROWS_MAX: Final = 1_000_000
 KINDS_SAID: Final = 4
 """Most types and units of an item that one line names, the newest."""
+
 _FILES: Final = ("csv", "parquet")
 
 
@@ -236,7 +238,7 @@ def _say_kinds(table: pa.Table, kinds: Sequence[ItemKinds]) -> None:
 
 
 def _asked_here(data: Path, name: str, **options: Any) -> _ItemAnswer:
-    access = HistoryAccess(data, name.rpartition(":")[0])
+    access = HistoryAccess(data, name_parts(name)[0])
     item: Any = access.item(name)
     reader = access.reader([item["item_id"]])
     span = TimeRange(options["from_ns"], options["to_ns"])

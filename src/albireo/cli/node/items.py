@@ -19,6 +19,7 @@ from albireo.cli.display import (
 from albireo.cli.output import Looks, Output, TextTable, watched
 from albireo.cli.target import Place, node_client, place_option, refused
 from albireo.client import Client
+from albireo.model.item import name_parts
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.value import value_text
 
@@ -57,7 +58,7 @@ def _rows(client: Client, patterns: tuple[str, ...]) -> list[dict[str, Any]]:
     stale = {row.node: row.stale_since_ns for row in client.tree()} if has_others else {}
     rows = [
         msgspec.to_builtins(one.reading)
-        | {"quality_name": quality_text(one.reading.quality), "stale_since_ns": stale.get(one.name.rpartition(":")[0])}
+        | {"quality_name": quality_text(one.reading.quality), "stale_since_ns": stale.get(name_parts(one.name)[0])}
         for one in found
     ]
     return sorted(rows, key=lambda row: place_in_list(row["name"]))
@@ -65,7 +66,7 @@ def _rows(client: Client, patterns: tuple[str, ...]) -> list[dict[str, Any]]:
 
 def place_in_list(full_name: str) -> tuple[bool, tuple[tuple[str, int], ...]]:
     """Place in the list: the plant's items first, then what the node and its adapters say of themselves."""
-    name = full_name.partition(":")[2]
+    name = name_parts(full_name)[1]
     return is_diagnostic(name), natural(name)
 
 

@@ -20,7 +20,7 @@ from albireo.cli.display import of_plant
 from albireo.cli.view.state import HeldSelection, LiveState, ShownOrder, own_number
 from albireo.model.case import Action, Case
 from albireo.model.command import ItemSelection
-from albireo.model.item import Control, KnownItem
+from albireo.model.item import Control, KnownItem, name_parts
 from albireo.model.typed_number import value_of as typed_value
 from albireo.model.value import Value, ValueType, number_text
 from albireo.plant.tunnel.scenario import Scenario
@@ -153,7 +153,7 @@ def shown_cases(live: LiveState, screen: Screen) -> list[Case]:
 
 def shown_name(live: LiveState, screen: Screen, full_name: str) -> str:
     """Name of an item as it stands in the lists: without its node where that is clear."""
-    node, _, local = full_name.rpartition(":")
+    node, local = name_parts(full_name)
     return f"{live.short(node)}:{local}" if live.has_several and not screen.scope else local
 
 

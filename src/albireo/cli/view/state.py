@@ -16,7 +16,7 @@ from albireo.model import quality
 from albireo.model.case import Case, LifecycleStatus, Shelving
 from albireo.model.command import ItemSelection, Outcome
 from albireo.model.instant import SECOND, Instant
-from albireo.model.item import KnownItem
+from albireo.model.item import KnownItem, name_parts
 from albireo.model.position import Position
 from albireo.model.status import NodeStatus, PairStatus
 from albireo.model.tree.node_row import NodeRow
@@ -128,7 +128,7 @@ class LiveState:
                 item_id = ItemId(self._key(case.node, case.item_id))
                 self.cases[number] = msgspec.structs.replace(case, case_id=number, item_id=item_id)
         for one in changes.readings:
-            self._show(self._key(one.name.rpartition(":")[0], one.item_id), one.value, one.quality, one.source_ns)
+            self._show(self._key(name_parts(one.name)[0], one.item_id), one.value, one.quality, one.source_ns)
             self.newest_ns = max(self.newest_ns, one.source_ns)
         self.stale, self.forced = changes.stale, changes.forced
         if not self.has_several:

@@ -24,11 +24,13 @@ from albireo.face.notify.hours import between_mask, minute_mask, week_mask
 from albireo.face.zone import zone_named
 from albireo.model.case import ItemCase
 from albireo.model.instant import SECOND
+from albireo.model.item import name_parts
 from albireo.runtime.text_reader import TextReader
 
 RULES_MAX: Final = 50
 ROWS_MAX: Final = 500
 """Rows of one roster."""
+
 COLUMNS: Final = ("name", "kind", "address", "order", "from", "to", "weekly")
 KINDS: Final = ("mail", "webhook", "script")
 ADDRESS_CHARS_MAX: Final = 500
@@ -135,7 +137,7 @@ class Rule(msgspec.Struct, frozen=True):
 
     def takes(self, case: ItemCase) -> bool:
         """Whether it is about this case, at whatever time."""
-        node, _, item = case.item.rpartition(":")
+        node, item = name_parts(case.item)
         wanted = self.settings
         return (
             priority_of(case.severity) in wanted.priorities

@@ -29,12 +29,14 @@ from albireo.face.web.callers import Callers
 from albireo.face.web.certificate import fingerprint_of, own_certificate, secured
 from albireo.face.web.logins import ADMIN, Logins
 from albireo.face.web.machines import Machines
+from albireo.face.web.methods import methods_of
 from albireo.face.web.metrics import Facts
 from albireo.face.web.plain import ms
 from albireo.face.web.rest import Rest
 from albireo.face.web.settings import WebSettings, url_parts
 from albireo.face.web.site import STATIC, Addresses, PageSite
 from albireo.face.web.state import PlantState, SeenItems
+from albireo.face.web.trends import Trends
 from albireo.face.web.words import Alive, Hello, PageMember, PagePerson
 from albireo.model import quality
 from albireo.model.instant import SECOND, Instant
@@ -70,6 +72,7 @@ class WebActor:
         self._place = place
         self._own = next(index for index, one in enumerate(place.doors) if not one.endpoint)
         self._state = PlantState()
+        self.methods = methods_of(Trends())
         self._navigation = Navigation()
         self._ticked = asyncio.Event()
         self._silent_since_ms = 0

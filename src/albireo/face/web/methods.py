@@ -3,13 +3,14 @@
 Whatever a person may or may not do is judged by the node: a question names the person.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from albireo.client import AsyncClient, CaseMeant
+from albireo.client import AsyncClient, CaseMeant, OutcomeUnknown
+from albireo.client.cases import CaseOutcome
 from albireo.codec.questions.history import EventKind
 from albireo.codec.questions.orders import WRITE, WriteAsked
 from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, LeadHandover, MaintenanceAsked
@@ -45,6 +46,9 @@ class Method(msgspec.Struct, Generic[ArgumentsT], frozen=True, kw_only=True):
     is_reading: bool = False
     is_for_lookers: bool = False
     """Whoever may look may ask for it without a login: it tells of the plant, and not what people did."""
+
+
+Methods = Mapping[str, Method[Any]]
 
 
 class SeenCase(Arguments, frozen=True):
@@ -143,16 +147,26 @@ class NoArguments(Arguments, frozen=True):
     """A method without arguments."""
 
 
-TRENDS: Final = Trends()
-"""Trends of all pages of this process."""
+class AckTold(msgspec.Struct, frozen=True):
+    """What became of one acknowledgement."""
+
+    why: str = ""
+    """Why it was not done; empty: it was."""
+    is_unknown: bool = False
+    """True: whether it was done is not known."""
 
 
 async def _ack(client: AsyncClient, asked: AckArguments) -> object:
-    """Acknowledge each; tells of each case why not, or nothing."""
     meant = [CaseMeant(node=one.node, case_id=one.case_id, activation=one.activation) for one in asked.cases]
-    became = await client.act_on(Action.ACK, meant, asked.comment)
-    told = ["" if one.error is None else str(one.error) for one in became]
-    return told + told[-1:] * (len(meant) - len(told))  # Nobody answered the last one, so the others were not asked.
+    return acks_told(await client.act_on(Action.ACK, meant, asked.comment), len(meant))
+
+
+def acks_told(became: Sequence[CaseOutcome], asked: int) -> list[AckTold]:
+    """What became of each of so many acknowledgements; behind one that nobody answered none was asked for."""
+    errors = [one.error for one in became]
+    told = [AckTold("" if one is None else str(one), isinstance(one, OutcomeUnknown)) for one in errors]
+    left = AckTold("it was not asked for, because nobody answered the one before it")
+    return told + [left] * (asked - len(told))
 
 
 async def _act(client: AsyncClient, asked: ActArguments) -> object:
@@ -203,7 +217,7 @@ async def _deselect(client: AsyncClient, asked: ItemArguments) -> object:
     return None
 
 
-METHODS: Final[dict[str, Method[Any]]] = {
+_METHODS: Final[dict[str, Method[Any]]] = {
     one.name: one
     for one in (
         Method(
@@ -281,14 +295,6 @@ METHODS: Final[dict[str, Method[Any]]] = {
             meaning="take an order back",
         ),
         Method(
-            name="trend",
-            arguments=TrendArguments,
-            run=lambda client, asked: TRENDS.trend(client, asked, boot_ns()),
-            meaning="bands of some items: minimum, maximum, first, last, mean of each interval",
-            is_reading=True,
-            is_for_lookers=True,
-        ),
-        Method(
             name="marks",
             arguments=MarksArguments,
             run=marks,
@@ -340,13 +346,26 @@ METHODS: Final[dict[str, Method[Any]]] = {
 }
 
 
-async def answered(client: AsyncClient, name: str, arguments: dict[str, Any]) -> Any:
+def methods_of(trends: Trends) -> Methods:
+    """The methods of a face by name; `trends`: those that it keeps."""
+    trend = Method(
+        name="trend",
+        arguments=TrendArguments,
+        run=lambda client, asked: trends.trend(client, asked, boot_ns()),
+        meaning="bands of some items: minimum, maximum, first, last, mean of each interval",
+        is_reading=True,
+        is_for_lookers=True,
+    )
+    return {**_METHODS, trend.name: trend}
+
+
+async def answered(methods: Methods, client: AsyncClient, name: str, arguments: dict[str, Any]) -> Any:
     """The answer of a method, as a browser takes it.
 
     Raises:
         ClientError: as the client's method; ValueError: there is no such method, or it takes other arguments.
     """
-    method = METHODS.get(name)
+    method = methods.get(name)
     if method is None:
         raise ValueError(f"there is no method {name!r:.80}")
     return plain(await method.run(client, msgspec.convert(arguments, method.arguments)))

@@ -19,6 +19,7 @@ from albireo.face.web.words import ShownCase
 from albireo.machine.pair.events import ACTING
 from albireo.model.case import LifecycleStatus, Shelving
 from albireo.model.instant import SECOND
+from albireo.model.item import name_parts
 from albireo.model.quality import BAD_CLASS, SEVERITY_SHIFT
 from albireo.model.status import NodeStatus
 from albireo.model.tree.node_row import NodeRow
@@ -66,6 +67,7 @@ FAMILIES: Final = {
     "item_quality_code": "OPC UA StatusCode of an item.",
 }
 """Families by name, without `albireo_`: their meaning. The last two are told on demand."""
+
 _CLASSES: Final = ("good", "uncertain", "bad")
 _PRIORITIES: Final = ((800, "1"), (600, "2"), (0, "3"))
 """Least severity of each priority, as the page has them."""
@@ -194,7 +196,7 @@ def _age_s(wall_ns: int, since_ns: int | None) -> float:
 
 def _plant(text: _Exposition, state: PlantState) -> None:
     items = Counter((one.shown.node, _class_of(one)) for one in state.rows if not one.shown.is_retired)
-    forced = Counter(name.rpartition(":")[0] for name in state.forced)
+    forced = Counter(name_parts(name)[0] for name in state.forced)
     open_cases = [one for one in state.cases if one.lifecycle_status is not LifecycleStatus.CLOSED]
     withheld = Counter((one.node, how) for one in open_cases if (how := _withheld(one)))
     cases = Counter((one.node, _priority(one), one.is_acked) for one in open_cases if not _withheld(one))

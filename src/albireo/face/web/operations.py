@@ -13,7 +13,8 @@ from msgspec import Meta
 from albireo import __version__
 from albireo.codec.questions.history import PIECE_ROWS_MAX, Aggregate
 from albireo.face.web.callers import CallerRefusal
-from albireo.face.web.methods import METHODS, Arguments, Count
+from albireo.face.web.methods import Arguments, Count, methods_of
+from albireo.face.web.trends import Trends
 from albireo.face.web.words import ChangesTold, ItemPattern, Shown
 from albireo.model.bounded import Text
 from albireo.model.item import DataItem
@@ -135,7 +136,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
             Operation(
                 name=one.name, arguments=one.arguments, meaning=one.meaning, is_reading=one.is_reading, needs_token=True
             )
-            for one in METHODS.values()
+            for one in methods_of(Trends()).values()
         ),
     )
 }

@@ -12,7 +12,7 @@ import msgspec
 
 from albireo.client import AsyncClient
 from albireo.client.errors import ClientError, NodeRefused, OutcomeUnknown
-from albireo.face.web.methods import METHODS, answered
+from albireo.face.web.methods import Methods, answered
 from albireo.face.web.state import SeenItems
 from albireo.face.web.words import Alive, Hello, PageAnswered, PageAsked, PageBegin, PageLook, PagePerson, PageWord
 from albireo.model.instant import SECOND
@@ -56,6 +56,9 @@ class PageLine(Protocol):
 
 class PageHost(Protocol):
     """The face, as a page needs it."""
+
+    @property
+    def methods(self) -> Methods: ...
 
     def hello(self, person: PagePerson | None) -> Hello: ...
 
@@ -156,7 +159,7 @@ class Page:
             task.add_done_callback(self._asked.discard)
 
     def _may_ask(self, name: str) -> bool:
-        method = METHODS.get(name)
+        method = self._host.methods.get(name)
         is_open = method is not None and method.is_for_lookers and self._host.may_look(None)
         return self.person is not None or is_open
 
@@ -165,7 +168,8 @@ class Page:
 
     async def _answer(self, asked: PageAsked, client: AsyncClient) -> None:
         try:
-            answer = PageAnswered(id=asked.id, result=await answered(client, asked.method, asked.arguments))
+            result = await answered(self._host.methods, client, asked.method, asked.arguments)
+            answer = PageAnswered(id=asked.id, result=result)
         except OutcomeUnknown as error:
             answer = PageAnswered(
                 id=asked.id, refusal=Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy), is_unknown=True

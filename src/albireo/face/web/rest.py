@@ -22,7 +22,6 @@ from albireo.client.history import items_of, table_of, wall_ns
 from albireo.client.questions import NodeReply
 from albireo.codec.questions.history import HISTORY_PIECE, RowsQuestion
 from albireo.face.web.callers import CallerHost, CallerRefused, Callers, no_token, refused
-from albireo.face.web.methods import METHODS
 from albireo.face.web.operations import (
     CSV,
     JSON,
@@ -123,7 +122,7 @@ class Rest:
                 return await _history(self._host.client_of(person), asked, request.headers.get("accept", ""))
             case asked:
                 assert person is not None
-                found = await METHODS[operation.name].run(self._host.client_of(person), asked)
+                found = await self._host.methods[operation.name].run(self._host.client_of(person), asked)
                 return await asyncio.to_thread(_json, found)
 
     async def _items(self, asked: ItemsListed) -> Response:

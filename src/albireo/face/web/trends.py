@@ -22,6 +22,7 @@ from albireo.face.web.plain import shown
 from albireo.model import quality
 from albireo.model.bounded import Text
 from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.item import name_parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,7 @@ BLOCKS_KEPT: Final = 4_000
 KEPT_NS: Final = 10 * SECOND
 LATE_MS: Final = 10_000
 """Time behind what is complete for which an interval is not kept: it may change still."""
+
 LENGTHS_MS: Final = tuple(
     1000 * one
     for one in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
@@ -179,7 +181,7 @@ def _told(event: Mapping[str, Any]) -> dict[str, Any]:
 def _by_node(names: Iterable[str]) -> Mapping[str, list[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for name in dict.fromkeys(names):
-        found[name.partition(":")[0]].append(name)
+        found[name_parts(name)[0]].append(name)
     return found
 
 

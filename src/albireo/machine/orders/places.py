@@ -11,6 +11,7 @@ from albireo.machine.fold.items.dim import Dim
 from albireo.machine.kernel.config import RootConfig
 from albireo.machine.kernel.turn import NotAnswered
 from albireo.machine.tree.mirror import NodeMirror
+from albireo.model.item import name_parts
 from albireo.model.refusal import Refusal, RefusalCode, ambiguous
 from albireo.model.tree.node_names import NODES_TOLD, nodes_meant, root_id
 from albireo.model.tree.nodes import is_below
@@ -29,7 +30,7 @@ class Aim(msgspec.Struct, frozen=True):
 
     @property
     def full_name(self) -> str:
-        return f"{self.node}:{self.name.rpartition(':')[2]}"
+        return f"{self.node}:{self.name.removeprefix(f'{self.node}:')}"
 
 
 class MirrorsKnown(Protocol):
@@ -111,7 +112,7 @@ class Places:
         here = Aim(self._root.config.node, True, name=name)
         if self._root.registry.item(name) is not None:  # One that is being forgotten is known no more.
             return here
-        head, _, local = name.rpartition(":")
+        head, local = name_parts(name)
         node = self._meant(head) if head else here.node
         if node == here.node:
             return here

@@ -18,7 +18,7 @@ import pyarrow as pa
 from albireo.client import NodeRefused, NodeUnreachable, connect
 from albireo.codec.history import BELOW, ITEMS, NO_ITEM, FileKind, Manifest
 from albireo.machine.history.declared import DeclaredItems, Row, item_row
-from albireo.model.item import KnownItem
+from albireo.model.item import KnownItem, name_parts
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.value import ItemId
 from albireo.node.history.below.folders import nodes_below, roots_of
@@ -102,9 +102,7 @@ class HistoryAccess:
                 found = client.items(name)
         except NodeUnreachable as error:
             raise _not_answered(error.cause) from error
-        known = [
-            KnownItem(item_id=ItemId(one.item_id), node=one.name.partition(":")[0], item=one.item) for one in found
-        ]
+        known = [KnownItem(item_id=ItemId(one.item_id), node=name_parts(one.name)[0], item=one.item) for one in found]
         self._known = [item_row(one) for one in known]
         return self.reader().item(name)
 

@@ -40,6 +40,7 @@ from albireo.machine.history.intervals import (
     steps,
 )
 from albireo.machine.history.trace import AggregateSettings, interpolated, trace_of_rows, with_holes
+from albireo.model.item import name_parts
 from albireo.model.refusal import RefusalCode
 from albireo.model.tree.node_names import nodes_meant
 from albireo.model.value import ValueType
@@ -160,13 +161,13 @@ class StoredHistory:
         Raises:
             UnknownItem: there is none, or several of that name.
         """
-        node, _, local = name.rpartition(":")
+        node, local = name_parts(name)
         rows = self.items()
         meant = nodes_meant(node, {str(row["node"]) for row in rows.values()})
         found = [
             row
             for item_id, row in rows.items()
-            if (row["name"] == local and (not node or row["node"] in meant)) or str(item_id) == name
+            if (row["name"] == local and (not node or row["node"] in meant)) or name in (row["name"], str(item_id))
         ]
         if len(found) != 1:
             raise UnknownItem(name)

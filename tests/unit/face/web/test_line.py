@@ -17,6 +17,7 @@ import websockets
 from albireo.client import NodeRefused, aconnect
 from albireo.face.web import pages, site
 from albireo.face.web.trends import TrendArguments, Trends
+from albireo.model.case import Action
 from albireo.model.instant import MS, SECOND, Instant
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch, column_of
@@ -69,11 +70,25 @@ def test_a_page_sees_values_and_cases_as_they_come_and_acknowledges(tmp_path: Pa
             await page.until(lambda one: one.alive["leads"] == "root" and not one.alive["silent_since_ms"])
             seen = [{"case_id": case["case_id"], "node": "root", "activation": 1}]
             told = await page.asked(1, "ack", cases=seen, comment="seen")
-            assert told["result"] == [""], told
+            assert told["result"] == [{"why": "", "is_unknown": False}], told
             await page.until(lambda one: one.cases[case["case_id"]]["is_acked"])
             assert page.cases[case["case_id"]]["actor"] == "admin"
             (refused,) = (await page.asked(2, "ack", cases=[{**seen[0], "activation": 7}]))["result"]
-            assert "activation" in refused
+            assert "activation" in refused["why"] and not refused["is_unknown"]
+
+    asyncio.run(story())
+
+
+def test_acknowledging_all_that_match_leaves_the_others(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with served(tmp_path) as at, await aconnect(at.data, name="desk", is_pinned=True) as client:
+            await put(at, 46.8)
+            async with at.page() as page:
+                await page.until(lambda one: one.cases)
+            assert await client.act_on_matching(Action.ACK_ALL, "fan_*") == []
+            assert len(await client.waiting(Action.ACK_ALL)) == 1
+            (told,) = await client.act_on_matching(Action.ACK_ALL, "co_*")
+            assert told.error is None and await client.waiting(Action.ACK_ALL) == []
 
     asyncio.run(story())
 

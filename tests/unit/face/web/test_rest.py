@@ -90,7 +90,7 @@ def test_a_person_acknowledges_a_case_and_the_journal_tells_it(tmp_path: Path) -
             (case,) = [one for one in cases.json if one["item"] == "root:a1"]
             seen = {"case_id": case["case_id"], "node": "", "activation": case["activations"]}
             done = await node.post("/api/v1/ack", {"cases": [seen], "comment": "seen"}, token)
-            assert (done.status, done.json) == (200, [""])
+            assert (done.status, done.json) == (200, [{"why": "", "is_unknown": False}])
             again = await node.get("/api/v1/cases", token)
             assert [one["is_acked"] for one in again.json if one["item"] == "root:a1"] == [True]
             told = (await node.get("/api/v1/status", token)).json

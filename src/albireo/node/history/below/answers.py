@@ -27,6 +27,7 @@ from albireo.codec.questions.history import (
 )
 from albireo.codec.questions.kind import Handled, QuestionKind, ShapeT
 from albireo.machine.history.declared import Row
+from albireo.model.item import name_parts
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.node.history.below.folders import node_asked, node_meant
 from albireo.node.history.below.origins import HistoryBelow
@@ -168,8 +169,8 @@ def _paged(found: Sequence[tuple[HistoryStore, HotTail]], contents: Sequence[Hot
 
 def _with_whole_ids(names: Sequence[str], node: str) -> tuple[str, ...]:
     """The names of items with the id of this node where they have the end of it."""
-    parts = [(name, *name.rpartition(":")) for name in names]
-    return tuple(f"{node}:{local}" if head and node.endswith(f"/{head}") else name for name, head, _, local in parts)
+    parts = [(name, *name_parts(name)) for name in names]
+    return tuple(f"{node}:{local}" if head and node.endswith(f"/{head}") else name for name, head, local in parts)
 
 
 def place_of(manifest: Manifest, hot: HotTail) -> Row:

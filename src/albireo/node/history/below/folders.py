@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from albireo.codec.history import BELOW, BelowFolder, Enclosed, is_node
+from albireo.model.item import name_parts
 from albireo.model.topology import NODE_ID_PATTERN
 from albireo.model.tree.node_names import nodes_meant
 from albireo.node.history.errors import AmbiguousNode, QueryRefused, UnknownNode
@@ -86,7 +87,7 @@ def node_asked(node: str, names: Sequence[str]) -> str:
     Raises:
         QueryRefused: it names several.
     """
-    named = {name.rpartition(":")[0] for name in names if ":" in name} | ({node} if node else set())
+    named = {name_parts(name)[0] for name in names if ":" in name} | ({node} if node else set())
     named = {one for one in named if not any(other.endswith(f"/{one}") for other in named)}
     if len(named) > 1:
         raise QueryRefused(f"one node at a time, not {', '.join(sorted(named))}")
