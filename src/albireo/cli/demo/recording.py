@@ -107,9 +107,11 @@ class Recording:
         for node, epoch in tree.wait_until_connected().items():
             self._recorded.nodes[node].epoch = epoch
         view = LiveView(tree.root.acting, lambda what, node: tunnels.get(node, tunnels[SOUTH]).begin(what), ("*:*",))
-        say(page := tree.page())
+        pages = list(tree.pages())
+        for page in pages:
+            say(page)
         if options.has_view:
-            view.tell(page)
+            view.tell(pages[0])
         cut = Cut(tree, NORTH, options.seconds, view.tell if options.has_view else say)
         orders = DemoOrders(tree.at_root, SITES, tree.hears)
         afterwards.callback(self._take_outcomes, tree, orders, cut)

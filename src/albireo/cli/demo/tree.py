@@ -41,6 +41,8 @@ START_S: Final = 120.0
 FLUSH_S: Final = 20.0
 """Longest time that the root gets to fetch what the sites have before they are stopped."""
 ANSWER_S: Final = 2.0
+PAGE_S: Final = 60.0
+"""Longest time that the first admin of a page may take to be on record."""
 PAUSE_S: Final = 0.1
 
 
@@ -74,6 +76,27 @@ class DemoNode:
         is_whole = not self.plan.is_pair or (status.pair is not None and status.pair.members == (0, 1))
         return self.plan.ports.keys() <= heard and is_whole
 
+    def login(self, patience_s: float) -> str:
+        """Address of its page, and who logs in there with which password; empty: its admin had one before.
+
+        Both members of a pair write a password down, and the one whose is not on record then takes its file away.
+        """
+        ends = time.monotonic() + patience_s
+        while time.monotonic() < ends:
+            files = [file for place in self.places.values() for file in (place / "web").glob("*.first-login")]
+            if len(files) < 2 and self._has_people():
+                for file in files:
+                    url, name, password = file.read_text().split()
+                    return f"{url}; log in as {name} with {password}, once"
+                break
+            time.sleep(PAUSE_S)
+        return ""
+
+    def _has_people(self) -> bool:
+        with contextlib.suppress(ClientError, RuntimeFault), _pinned(self.acting()) as client:
+            return bool(client.people())
+        return False
+
     def end(self) -> Position:
         """End of its log; Position() when nobody answers."""
         status = self.status()
@@ -85,11 +108,11 @@ class DemoTree:
 
     def __init__(self, site: Path, ports: Mapping[str, Mapping[str, int]], data: Path) -> None:
         """`ports`: Modbus TCP ports of the PLCs, by site."""
-        self._data, self._kept = data, KeptPorts(14)
+        self._data, self._kept = data, KeptPorts(16)
         numbers = iter(self._kept.numbers)
         witness, *rest = (f"tcp://127.0.0.1:{next(numbers)}" for _ in range(10))
         above, cabled = [int(one.rpartition(":")[2]) for one in rest[:2]], [next(numbers), next(numbers)]
-        self.pages = (f"http://127.0.0.1:{next(numbers)}", f"http://127.0.0.1:{next(numbers)}")
+        pages = [f"http://127.0.0.1:{next(numbers)}" for _ in range(4)]
         self.cable = Cable(dict(zip(cabled, above, strict=True)))
         plans = (
             PlantNode(
@@ -98,7 +121,7 @@ class DemoTree:
                 clients=(rest[0], rest[1]),
                 peers=(rest[2], rest[3]),
                 voters=(f"witness:{WITNESS}",),
-                pages=self.pages,
+                pages=tuple(pages[:2]),
             ),
             PlantNode(
                 id=NORTH,
@@ -117,6 +140,7 @@ class DemoTree:
                 ports=ports[SOUTH],
                 guard=Guard.PLC,
                 placement=Placement.THREAD,
+                pages=tuple(pages[2:]),
             ),
         )
         self.nodes = {one.id: DemoNode(one, data / one.id.partition("/")[2]) for one in plans}
@@ -165,16 +189,11 @@ class DemoTree:
         told = "\n".join(self._processes.tail(name) for name in self._places())
         raise Failure(f"the nodes were not ready within {START_S:.0f} s:\n{told}", f"see {self._data}/*/{LOG}")
 
-    def page(self) -> str:
-        """Where the page of the root is, and how to log in there, for people."""
-        ends = time.monotonic() + ANSWER_S
-        while time.monotonic() < ends:
-            for directory in self.root.places.values():
-                for file in (directory / "web").glob("*.first-login"):
-                    url, name, password = file.read_text().split()
-                    return f"the page is at {url}; log in as {name} with {password}, once"
-            time.sleep(PAUSE_S)
-        return f"the page is at {self.pages[0]}"
+    def pages(self) -> Iterator[str]:
+        """Where the page of each node is that has one, and how to log in there, for people."""
+        for node in self.nodes.values():
+            if node.plan.pages:
+                yield f"the page of {node.id} is at {node.login(PAGE_S) or node.plan.pages[0]}"
 
     def _are_sites_heard(self) -> bool:
         rows = self.rows()
