@@ -6,7 +6,7 @@ of the root is under way, which is carried out once, and the root hears what bec
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,31 @@ def test_a_pair_sees_a_sibling_on_while_the_pair_above_it_is_taken_over_and_whil
     finally:
         source.stop()
     assert not source.failure
+
+
+def test_a_node_above_tells_who_leads_a_pair_below_and_what_is_wrong(tmp_path: Path) -> None:
+    """Through a takeover; of a pair that is not heard nothing is told that was so once."""
+    tree = PairTree(tmp_path, {ROOT: False, NORTH: True})
+
+    def seen() -> tuple[str, dict[str, float | None]]:
+        with connect(tree.lines(ROOT), timeout_s=PATIENCE_S) as client:
+            (row,) = client.tree()
+            return row.leads, row.pair
+
+    def is_told(leads: str, at_risk: float | None) -> Callable[[tuple[str, dict[str, float | None]]], bool]:
+        return lambda told: told[0] == leads and told[1].get("at_risk", -1.0) == at_risk
+
+    async def story() -> None:
+        async with tree.up():
+            places = tree.pairs[NORTH].places
+            led = tree.acting(NORTH)
+            await aside(partial(awaited, seen, is_told(places[led], 0.0)))
+            await tree.kill_acting_of(NORTH)
+            await aside(partial(awaited, seen, is_told(places[1 - led], 1.0)))
+            await tree.pairs[NORTH].kill(1 - led)
+            await aside(partial(awaited, seen, is_told("", None)))
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -52,6 +52,8 @@ export interface NodeRow {
   missing: number;
   set_back_ms: number;
   trouble: string;
+  leads: string;
+  pair: Record<string, number | null>;
 }
 
 export const staleSince = (one: NodeRow): number | null => one.stale_since_ms ?? one.stale_since_ns ?? null;

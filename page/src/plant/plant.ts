@@ -14,6 +14,8 @@ import { staleSince, type NodeRow, type NodeStatus, type PairStatus } from "./an
 import type { Refusal } from "../wire/words";
 
 const ASK_MS = 2_000;
+const short = (place: string): string => place.replace(/^.*\[(.*)\]$/, "$1");
+const OTHER: Record<string, string> = { primary: "backup", backup: "primary" };
 
 interface Verdict {
   node: string;
@@ -113,7 +115,6 @@ class Plant extends View {
 
   private members(pair: PairStatus): TemplateResult {
     const now = station.nowMs;
-    const short = (place: string): string => place.replace(/^.*\[(.*)\]$/, "$1");
     const { other } = pair;
     const isReady = pair.set.includes(other.place);
     return html`<div class="mb lead"><b>${short(pair.place)}</b><span>${t("plant.leads", { time: timeText(pair.since_ms, station.zone, now) })}</span></div>
@@ -138,7 +139,18 @@ class Plant extends View {
     const link = isCut ? html`<span class="tag solid">${since ? t("plant.cut", { time: timeText(since, station.zone, now) }) : t("verdict.never")}</span>`
       : html`<span class="livew s m">${row ? t("plant.live", { age: ageText(now - row.complete_to_ms, true) }) : t("truth.live")}</span>`;
     return html`<div class="son" data-depth=${depth}><div class="lk ${isCut ? "cut" : ""}">${link}</div><div class="node ${isCut ? "old" : ""}">
-      <h3>${station.labelOf(node)} <span class="id m">${node}</span></h3><p class="s">${isCut ? t("plant.goes_on") : t("plant.items", { count: row?.items ?? "?" })}</p></div></div>`;
+      <h3>${station.labelOf(node)} <span class="id m">${node}</span></h3>${row ? this.pairBelow(row) : nothing}<p class="s">${isCut ? t("plant.goes_on") : t("plant.items", { count: row?.items ?? "?" })}</p></div></div>`;
+  }
+
+  /** A pair below, by the figures that it sends up; what is not known now is "?". */
+  private pairBelow({ leads, pair }: NodeRow): TemplateResult | typeof nothing {
+    if (!Object.keys(pair).length) return nothing;
+    const { at_risk: risk, other_lost: lost, voters_silent: silent } = pair;
+    const state = lost == null || risk == null ? "?" : t(lost ? "below.lost" : risk ? "below.catching" : "plant.ready");
+    return html`<div class="mbs"><div class="mb lead"><b>${short(leads) || "?"}</b><span>${t("below.leads")}</span></div>
+      <div class="mb ${lost ? "gone" : ""}"><b>${OTHER[short(leads)] ?? "?"}</b><span>${state}</span></div>
+      <div class="vt ${silent ? "gone" : ""}"><b>${t("plant.voters")}</b><span>${t("below.silent", { count: silent ?? "?" })}</span></div>
+      ${risk ? tag("!", t("below.risk"), true) : nothing}</div><p class="s m">${t("below.orders")}</p>`;
   }
 
   private completeTo(): TemplateResult | typeof nothing {
@@ -206,7 +218,6 @@ class Plant extends View {
     const answers = Object.values(pair.voters_seen).filter((one) => (one.answered_ms ?? Infinity) <= 3_000).length;
     const isReady = pair.set.includes(pair.other.place);
     const off = offFor("engineer", node) || (isSwitch && !isReady ? t("switch.not_ready", { other: pair.other.place }) : "");
-    const short = (place: string): string => place.replace(/^.*\[(.*)\]$/, "$1");
     return html`<form class="card so" role="dialog" aria-label=${t(isSwitch ? "plant.switchover" : "plant.maintenance")} @submit=${this.submitted}><header>
       <h2>${t(isSwitch ? "switch.title" : isOn ? "maintenance.end" : "maintenance.title", { node })}</h2></header><div class="pad ob">
       ${refused(this.refusal)}

@@ -5,7 +5,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from albireo.cli.below.nodes import NodeTold, missing_lines, missing_text, nodes_told, to_come_text, with_pace
+from albireo.cli.below.nodes import (
+    NodeTold,
+    missing_lines,
+    missing_text,
+    nodes_told,
+    pair_text,
+    to_come_text,
+    with_pace,
+)
 from albireo.model.instant import SECOND
 from albireo.model.tree.node_row import NodeRow
 
@@ -43,6 +51,21 @@ def test_a_node_of_which_all_is_here() -> None:
     (one,) = told(row(), below=[])
     assert (one.is_heard, one.behind, one.oldest_unsent_ns, one.caught_up_s) == (True, 0, None, 0.0)
     assert (to_come_text(one, WALL), missing_text(one), missing_lines(one)) == ("all here", "", [])
+
+
+@pytest.mark.parametrize(
+    ("leads", "pair", "text"),
+    [
+        ("", {}, ""),
+        ("root/north[backup]", {"at_risk": 0.0, "other_lost": 0.0, "voters_silent": 0.0}, "backup leads"),
+        ("root/north[primary]", {"at_risk": 1.0, "other_lost": 1.0}, "primary leads, AT RISK, the other one LOST"),
+        ("", {"at_risk": 0.0, "voters_silent": 2.0}, "? leads, 2 voters SILENT"),
+        ("", {"at_risk": None, "other_lost": None}, "? leads, state not known"),
+    ],
+)
+def test_a_pair_below_says_who_leads_and_what_is_wrong(leads: str, pair: dict[str, float | None], text: str) -> None:
+    (one,) = told(row(leads=leads, pair=pair))
+    assert pair_text(one) == text
 
 
 def test_a_node_that_is_behind_says_since_when_and_for_how_long() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.display import time_text
+from albireo.cli.pair.table import short
 from albireo.model.instant import SECOND
 from albireo.model.tree.node_row import NodeRow
 
@@ -82,6 +83,9 @@ class NodeTold(msgspec.Struct, frozen=True, kw_only=True):
     """Wall time at which its present store came with less than is known of the node; 0: it did not."""
     earlier: tuple[StoredTold, ...] = ()
     """Stored histories of its earlier stores."""
+    leads: str = ""
+    """As in `NodeRow`, and the next one."""
+    pair: dict[str, float | None] = {}
 
 
 def nodes_told(asked: str, rows: Sequence[NodeRow], stats: dict[str, Any] | None) -> list[NodeTold]:
@@ -119,6 +123,8 @@ def _told(row: NodeRow, stored: list[StoredTold], *, is_below: bool) -> NodeTold
         stores=row.stores,
         set_back_ns=row.set_back_ns,
         earlier=tuple(stored[:-1]),
+        leads=row.leads,
+        pair=row.pair,
     )
 
 
@@ -156,6 +162,20 @@ def heard_text(since_ns: int | None, wall_ns: int) -> str:
     if since_ns is None:
         return "live"
     return f"NOT HEARD {age_text(max(0, wall_ns - since_ns) // SECOND)}" if since_ns else "NEVER HEARD"
+
+
+def pair_text(one: NodeTold) -> str:
+    """Who leads a pair, and what is wrong with it; empty: it is none, or was never heard."""
+    if not one.pair:
+        return ""
+    said = [f"{short(one.leads) or '?'} leads"]
+    if one.pair.get("at_risk") is None:
+        said.append("state not known")
+    words = {"at_risk": "AT RISK", "other_lost": "the other one LOST"}
+    said += [word for name, word in words.items() if one.pair.get(name)]
+    if silent := one.pair.get("voters_silent"):
+        said.append(f"{silent:g} voters SILENT")
+    return ", ".join(said)
 
 
 def to_come_text(one: NodeTold, wall_ns: int) -> str:

@@ -13,6 +13,7 @@ from albireo.cli.below.nodes import (
     missing_lines,
     missing_text,
     nodes_told,
+    pair_text,
     to_come_text,
     with_pace,
 )
@@ -65,11 +66,12 @@ def _text(told: list[NodeTold]) -> Iterator[Shown]:
             one.items,
             time_text(one.complete_to_ns),
             to_come_text(one, now_ns),
+            pair_text(one),
             missing_text(one) or ("-" if one.is_below else ""),
         )
         for one in told
     )
-    columns = ("node", "by", "state", "items", "complete to (UTC)", "to come", "missing")
+    columns = ("node", "by", "state", "items", "complete to (UTC)", "to come", "pair", "missing")
     yield TextTable(columns, rows, empty="no other node is known here")
     for one in told:
         yield from [*([f"{one.node}: {one.trouble}"] if one.trouble else []), *missing_lines(one)]

@@ -68,7 +68,8 @@ TREE: Final = QuestionKind(
     meaning="the nodes below",
     told="the nodes below, and those beyond whose state is followed: through which child (or the parent), since when "
     "not heard, items, position and watermark of the copy here, records still to come, and records that no log here "
-    "will have",
+    "will have; who leads a pair directly below (`leads`), and what pairs say of themselves (`pair`: `at_risk`, "
+    "`other_lost`, `voters_silent`, ..., null where it is not known now)",
     is_reading=True,
 )
 ITEMS: Final = QuestionKind(

@@ -11,6 +11,7 @@ from albireo.codec.message import AnyMessage
 from albireo.codec.tree.hello import ChildHello, ParentHello
 from albireo.machine.fold.origins import Origins
 from albireo.machine.kernel.config import RootConfig
+from albireo.machine.kernel.events import PairFigures
 from albireo.machine.kernel.turn import Moment, Turn
 from albireo.machine.tree.child import Child
 from albireo.machine.tree.copier import Copier
@@ -20,6 +21,7 @@ from albireo.machine.tree.neighbours import NeighbourWatch
 from albireo.model.bounded import NAME_CHARS_MAX
 from albireo.model.instant import Instant, soonest
 from albireo.model.principal import UNKEYED, kind_of
+from albireo.model.quality import is_good
 from albireo.model.tree.node_row import NodeRow
 from albireo.model.tree.nodes import ChildConfig
 
@@ -41,6 +43,9 @@ def mirrors_of(
         items = () if known is None else known.items.values()
         found[node] = before[node] if node in before else NodeMirror(node, items, run)
     return found
+
+
+_FIGURES: Final = tuple(name for name in PairFigures.__struct_fields__ if name != "other_said")
 
 
 class Below:
@@ -188,4 +193,17 @@ class Below:
             topology_hash="" if hello is None else hello.topology_hash,
             refused=child.refused + mirror.refused,
             trouble=child.trouble,
+            leads=child.leads if node == child.config.node else "",
+            pair=pair_figures(mirror),
         )
+
+
+def pair_figures(mirror: NodeMirror) -> dict[str, float | None]:
+    """Figures of a pair by the items in which it tells them; None: not known now. Empty: it has no such items."""
+    found: dict[str, float | None] = {}
+    for name in _FIGURES:
+        index = mirror.dim.index_named(f"{mirror.node}:pair/{name}")
+        if index is not None and not mirror.dim.item_at(index).is_retired:
+            told = mirror.dim.reading_at(index)
+            found[name] = told.value if is_good(told.quality) and isinstance(told.value, float) else None
+    return found

@@ -114,6 +114,12 @@ class Child:
         return -1 if self._log is None else max(0, self._log.committed.sequence - self._log.position.sequence)
 
     @property
+    def leads(self) -> str:
+        """Place of the member of a pair that acts; empty: it is no pair, or none is known to."""
+        chosen, places = self._states.chosen, self.config.places
+        return "" if chosen is None or len(places) < 2 else places[chosen]
+
+    @property
     def line(self) -> bytes | None:
         """The link to the member that acts, for what must not wait; None: there is none."""
         return self._states.line

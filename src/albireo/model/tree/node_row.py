@@ -30,3 +30,8 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     refused: int = 0
     """Number of deliveries and declarations that were not taken."""
     trouble: str = ""
+    leads: str = ""
+    """Place of the member that leads, of a pair directly below; empty: it is no pair, or nobody knows."""
+    pair: dict[str, float | None] = {}
+    """Figures of a pair, as its items `pair/...` tell them: at_risk, other_lost, voters_silent, ...; None: not known
+    now. Empty: it stands alone, or was never heard."""
