@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from albireo.cli.display import time_text
-from albireo.cli.pair.table import short
 from albireo.model.instant import SECOND
 from albireo.model.tree.node_row import NodeRow
 
@@ -168,7 +167,7 @@ def pair_text(one: NodeTold) -> str:
     """Who leads a pair, and what is wrong with it; empty: it is none, or was never heard."""
     if not one.pair:
         return ""
-    said = [f"{short(one.leads) or '?'} leads"]
+    said = [f"{one.leads.rpartition('[')[2].rstrip(']') or '?'} leads"]
     if one.pair.get("at_risk") is None:
         said.append("state not known")
     words = {"at_risk": "AT RISK", "other_lost": "the other one LOST"}

@@ -112,7 +112,7 @@ class DemoTree:
         numbers = iter(self._kept.numbers)
         witness, *rest = (f"tcp://127.0.0.1:{next(numbers)}" for _ in range(10))
         above, cabled = [int(one.rpartition(":")[2]) for one in rest[:2]], [next(numbers), next(numbers)]
-        pages = [f"http://127.0.0.1:{next(numbers)}" for _ in range(4)]
+        pages = tuple(f"http://127.0.0.1:{next(numbers)}" for _ in range(4))
         self.cable = Cable(dict(zip(cabled, above, strict=True)))
         plans = (
             PlantNode(
@@ -121,7 +121,7 @@ class DemoTree:
                 clients=(rest[0], rest[1]),
                 peers=(rest[2], rest[3]),
                 voters=(f"witness:{WITNESS}",),
-                pages=tuple(pages[:2]),
+                pages=pages[:2],
             ),
             PlantNode(
                 id=NORTH,
@@ -140,7 +140,7 @@ class DemoTree:
                 ports=ports[SOUTH],
                 guard=Guard.PLC,
                 placement=Placement.THREAD,
-                pages=tuple(pages[2:]),
+                pages=pages[2:],
             ),
         )
         self.nodes = {one.id: DemoNode(one, data / one.id.partition("/")[2]) for one in plans}

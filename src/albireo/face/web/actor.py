@@ -26,7 +26,6 @@ from albireo.face.follower import PlantFollower
 from albireo.face.kinds import FacePlace
 from albireo.face.web.arrivals import CONNECTIONS_MAX, BoundedHttp, BoundedSocket
 from albireo.face.web.callers import Callers
-from albireo.face.web.certificate import fingerprint_of, own_certificate, secured
 from albireo.face.web.logins import ADMIN, Logins
 from albireo.face.web.machines import Machines
 from albireo.face.web.methods import methods_of
@@ -259,6 +258,8 @@ class WebActor:
 
     def _secured(self, data: Path) -> tuple[ssl.SSLContext, str]:
         """The context of the server, and the fingerprint of its certificate."""
+        from albireo.face.web.certificate import fingerprint_of, own_certificate, secured  # With its library of 5 MB.
+
         settings = self._settings
         try:
             file, key = Path(settings.certificate), Path(settings.certificate_key)

@@ -148,7 +148,7 @@ class NoArguments(Arguments, frozen=True):
 
 
 class AckTold(msgspec.Struct, frozen=True):
-    """What became of one acknowledgement."""
+    """Outcome of one acknowledgement."""
 
     why: str = ""
     """Why it was not done; empty: it was."""
@@ -162,7 +162,7 @@ async def _ack(client: AsyncClient, asked: AckArguments) -> object:
 
 
 def acks_told(became: Sequence[CaseOutcome], asked: int) -> list[AckTold]:
-    """What became of each of so many acknowledgements; behind one that nobody answered none was asked for."""
+    """Outcome of each of so many acknowledgements; behind one that nobody answered none was asked for."""
     errors = [one.error for one in became]
     told = [AckTold("" if one is None else str(one), isinstance(one, OutcomeUnknown)) for one in errors]
     left = AckTold("it was not asked for, because nobody answered the one before it")
