@@ -144,10 +144,13 @@ class DemoTree:
             ),
         )
         self.nodes = {one.id: DemoNode(one, data / one.id.partition("/")[2]) for one in plans}
-        self.root = self.nodes[ROOT]
         self._topology = write_tree(site, plans, witness)
         self._processes = DemoProcesses()
         _make_keys(self._places())
+
+    @property
+    def root(self) -> DemoNode:
+        return self.nodes[ROOT]
 
     def _places(self) -> dict[str, Path]:
         """Directories of all processes, by the names of their keys."""
