@@ -38,6 +38,7 @@ class PageEnd:
         self.cases: dict[int, dict[str, Any]] = {}
         self.views: list[dict[str, Any]] = []
         self.answers: dict[int, dict[str, Any]] = {}
+        self.picture: dict[str, Any] = {}
 
     async def say(self, kind: str, **fields: object) -> None:
         await self.line.send(json.dumps({"kind": kind, **fields}))
@@ -50,6 +51,8 @@ class PageEnd:
                 self.hello = word
             case "alive":
                 self.alive = word
+            case "picture":
+                self.picture = word
             case "answered":
                 self.answers[word["id"]] = word
             case "view":

@@ -20,6 +20,7 @@ import "../item/item";
 import "../trends/trends";
 import "../plant/plant";
 import "../journal/journal";
+import "../picture/picture";
 import "../people/people";
 
 const TAKEOVER_SHOWN_MS = 60_000;
@@ -33,7 +34,7 @@ interface Page {
 }
 
 const PAGES: Page[] = [
-  { view: "overview", key: "g o" }, { view: "alarms", key: "g a" }, { view: "trends", key: "g t", isNewPart: true },
+  { view: "overview", key: "g o" }, { view: "picture", key: "g p", isWide: true }, { view: "alarms", key: "g a" }, { view: "trends", key: "g t", isNewPart: true },
   { view: "items", key: "g i" }, { view: "plant", key: "g l", isWide: true },
   { view: "journal", key: "g j", isWide: true, isNewPart: true }, { view: "people", key: "g k", isWide: true },
 ];
@@ -82,6 +83,7 @@ class Frame extends View {
       case "item": return html`<view-item .name=${this.route.values.get("name") ?? ""}></view-item>`;
       case "trends": return html`<view-trends></view-trends>`;
       case "plant": return html`<view-plant></view-plant>`;
+      case "picture": return html`<view-picture></view-picture>`;
       case "journal": return html`<view-journal></view-journal>`;
       case "people": return html`<view-people></view-people>`;
       default: return html`<view-overview></view-overview>`;

@@ -35,6 +35,9 @@ export function troubleOf(sight: Sight, entry: Entry, frozen = false): Trouble {
   return entry.quality >>> 30 === 1 ? "old" : "none";
 }
 
+/** Glyphs of what is the matter; empty: nothing is. */
+export const glyphs: Record<Trouble, string> = { none: "", forced: "=", frozen: "||", old: "~", bad: "?", empty: "?" };
+
 export const qualityName = (names: Record<string, string>, quality: number): string =>
   names[String(quality)] ?? names[String((quality & 0xffff0000) >>> 0)] ?? `0x${quality.toString(16).padStart(8, "0")}`;
 
@@ -79,7 +82,7 @@ export function scaleOf(entry: Entry, past?: Past): Scale {
   return { from: lower < 0 ? -nice(-lower) : 0, to: upper > 0 ? nice(upper) : lower < 0 ? 0 : 1 };
 }
 
-const share = (value: number, scale: Scale): number =>
+export const share = (value: number, scale: Scale): number =>
   Math.min(100, Math.max(0, (100 * (value - scale.from)) / (scale.to - scale.from || 1)));
 const px = (value: number): string => value.toFixed(1);
 

@@ -13,6 +13,7 @@ import { bar, caseMark, mark, spark, tag, tiles, troubleOf } from "../marks/mark
 import { ageText, clockText, timeText, valueText } from "../truth/format";
 import { actives, latchTag } from "../alarms/lookup";
 import { grouped } from "../alarms/folding";
+import { pictureOf } from "../picture/link";
 import { ROWS_MAX, placed, rowsOf, shownOf, smallOf, type Row } from "./rows";
 import type { ShownCase } from "../wire/words";
 
@@ -185,7 +186,7 @@ class Overview extends View {
     const rows = placed(all, isWrong, Math.min(ROWS_MAX, most));
     return html`<div class="branch">${sites > 1 ? this.join(node) : nothing}
       <section class="card site ${isOld ? "old" : ""}" aria-label=${station.labelOf(node)}>
-      <header><h2>${station.labelOf(node)}</h2><span class="id m nowall">${node}</span><span class="sp"></span>${this.summary(node)}</header>
+      <header><h2>${station.labelOf(node)}</h2><span class="id m nowall">${node}</span>${pictureOf(node)}<span class="sp"></span>${this.summary(node)}</header>
       <div class="rows">${rows.length ? rows.map((row) => this.row(row, (name) => active.get(name)))
         : html`<p class="pad m">${t("site.no_items")}</p>`}</div></section></div>`;
   }

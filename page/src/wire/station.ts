@@ -4,7 +4,7 @@ import { silence, type Silence } from "../truth/silence";
 import { emptySight, fold, isNotHeard, type Entry, type Sight } from "./fold";
 import { Link, Refused } from "./link";
 import { PAST_MS, Pasts } from "./past";
-import type { Alive, FaceWord, Hello, PagePerson, PlantObject } from "./words";
+import type { Alive, FaceWord, Hello, PagePerson, Picture, PlantObject } from "./words";
 
 const TOKEN = "albireo.token";
 const LOOK_MS = 150;
@@ -28,6 +28,9 @@ export class Station extends EventTarget {
   readonly pasts = new Pasts();
   hello: Hello | null = null;
   alive: Alive | null = null;
+  /** The picture that was asked for last. */
+  picture: Picture | null = null;
+  private drawn = "";
   takeover: { member: string; atMs: number } | null = null;
   /** Why the face ended the login, or does not want this page; empty: it does. */
   endedBecause = "";
@@ -127,6 +130,12 @@ export class Station extends EventTarget {
     this.lookTimer = window.setTimeout(() => this.look(), LOOK_MS);
   }
 
+  /** Asks for a picture, of each member that is spoken with; empty: none is wanted any more. */
+  draw(name: string): void {
+    this.drawn = name;
+    if (name) this.link?.say({ kind: "draw", name });
+  }
+
   /** Asks the member that is spoken with. */
   ask<Result>(method: string, values: Record<string, unknown> = {}): Promise<Result> {
     return this.link!.ask<Result>(method, values);
@@ -223,6 +232,9 @@ export class Station extends EventTarget {
         this.alive = word;
         this.link!.told({ kind: "heard", isCoreSilent: !!word.silent_since_ms });
         break;
+      case "picture":
+        this.picture = word;
+        break;
       case "answered":
         return;
     }
@@ -240,6 +252,7 @@ export class Station extends EventTarget {
     this.link!.told({ kind: "hello", urls: hello.members.map((one) => one.url), isQuiet: this.isQuiet });
     this.told = this.told === this.wanted.join("\n") ? this.told : "";
     this.look();
+    this.draw(this.drawn);
     this.dispatchEvent(new Event("greeted"));
   }
 

@@ -55,6 +55,7 @@ export interface Hello {
   zone: string;
   objects: PlantObject[];
   groups: PlantGroup[];
+  pictures: PictureTitle[];
   qualities: Record<string, string>;
 }
 export type LifecycleStatus = "closed" | "new" | "updated";
@@ -67,9 +68,20 @@ export interface PageAnswered {
 }
 export interface PageAsked { kind: "asked"; id: number; method: string; arguments?: Record<string, unknown>; }
 export interface PageBegin { kind: "begin"; token?: string; patterns?: string[]; }
+export interface PageDraw { kind: "draw"; name: string; }
 export interface PageLook { kind: "look"; patterns: string[]; }
 export interface PageMember { place: string; url: string; }
 export interface PagePerson { name: string; roles: Record<string, string>; session_id: number; }
+export interface Picture { kind: "picture"; name: string; svg: string; elements: PictureElement[]; }
+export interface PictureElement {
+  id: string;
+  how: "level" | "profile" | "running" | "value";
+  items: string[];
+  label: string;
+  section: string;
+  words: string[];
+}
+export interface PictureTitle { name: string; title: string; node: string; trouble: string; }
 export interface PlantGroup { label: string; description: string; members: string[]; }
 export interface PlantObject { node: string; name: string; label: string; description: string; items: string[]; }
 export interface Refusal { code: string; cause: string; remedy: string; }
@@ -118,5 +130,5 @@ export interface View {
   stale?: Record<string, number> | null;
   forced?: string[] | null;
 }
-export type PageWord = PageBegin | PageLook | PageAsked;
-export type FaceWord = Hello | View | Alive | PageAnswered;
+export type PageWord = PageBegin | PageLook | PageDraw | PageAsked;
+export type FaceWord = Hello | View | Alive | Picture | PageAnswered;

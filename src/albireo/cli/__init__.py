@@ -52,6 +52,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "audit": ("albireo.cli.node.audit", "Prove the audit records: export them, check an export."),
     "cases": ("albireo.cli.node.cases", "Alarm cases: list, acknowledge, shelve."),
     "notify": ("albireo.cli.site.notify", "Rules by which people are told of alarms: check, test."),
+    "picture": ("albireo.cli.site.picture", "Pictures that the page shows: check."),
     "keys": ("albireo.cli.site.keys", "Keys of the TCP links: make, list, trust, rotate, revoke."),
     "people": ("albireo.cli.site.people", "Who may log in at a face: add, passwd, token, disable, enable, list."),
     "access": ("albireo.cli.site.access", "Who may do what: list, grant, revoke."),

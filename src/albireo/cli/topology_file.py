@@ -18,7 +18,10 @@ SHOWN_MAX: Final = 50
 
 def load_again(path: Path) -> LoadedTopology | list[Mistake]:
     """The topology in `path`, or all mistakes in it."""
-    return load_topology(path.name, TextReader(path.parent), KnownKinds(), settings_of_kinds())
+    loaded = load_topology(path.name, TextReader(path.parent), KnownKinds(), settings_of_kinds())
+    if isinstance(loaded, LoadedTopology):
+        return msgspec.structs.replace(loaded, directory=str(path.parent.absolute()))
+    return loaded
 
 
 def read_topology(path: Path) -> LoadedTopology:

@@ -40,6 +40,12 @@ class FacePlace(msgspec.Struct, frozen=True, kw_only=True):
     """Doors of the node, of a pair the primary's first; an empty endpoint is that of the place itself."""
     keys: str = ""
     """Directory of the keys of the place; empty: none."""
+    directory: str = ""
+    """Directory of the topology: files that a face names stand there, unless it says otherwise."""
+
+    def file(self, name: str) -> Path:
+        """A file that the settings name."""
+        return Path(self.directory, name).absolute()
 
     def target(self, data: Path) -> tuple[LineTo, ...]:
         """Target for `connect` and `aconnect`: the doors, the own one by the data directory of the place."""

@@ -88,7 +88,7 @@ def specs_of(
     if all(one["kind"] != HOST for one in adapters):
         adapters.append({**_all_fields(AdapterConfig(name=HOST, kind=HOST)), "items": []})
     names = [one["name"] for one in adapters]
-    faces = _faces(place, keys)
+    faces = _faces(place, keys, loaded.directory)
     core = _core(loaded, place, keys) | {"feature_level": feature_level, "adapters": names}
     core |= {"faces": [one.arguments["name"] for one in faces], "has_doors": True}
     return [
@@ -225,9 +225,9 @@ def _comm(arguments: Mapping[str, Any], *, begins_acting: bool) -> ActorSpec:
     )
 
 
-def _faces(place: Place, keys: Path | None) -> list[ActorSpec]:
+def _faces(place: Place, keys: Path | None, directory: str) -> list[ActorSpec]:
     """The faces of a place. A process of its own for each: their code may be that of others."""
-    common: dict[str, object] = {"node": place.node.id, **_doors(place, keys)}
+    common: dict[str, object] = {"node": place.node.id, "directory": directory, **_doors(place, keys)}
     return [
         ActorSpec(
             f"face.{one.name}",

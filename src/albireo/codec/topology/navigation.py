@@ -72,7 +72,7 @@ def check_navigation(topology: Topology, known: Mapping[str, KnownItems], found:
             elif node_id not in nodes:
                 found.add(where, f"the node {node_id} is not there", did_you_mean(node_id, nodes))
             elif behind and behind not in objects[node_id]:
-                _check_pattern(behind, nodes[node_id], known[node_id], where, found, objects[node_id])
+                check_pattern(behind, nodes[node_id], known[node_id], where, found, objects[node_id])
             seen.add(member)
 
 
@@ -87,10 +87,10 @@ def _check_objects(node: NodeConfig, path: KeyPath, known: KnownItems, found: Fi
             found.add((*where, "name"), text, "Rename the object.")
         names.add(one.name)
         for number, pattern in enumerate(one.items):
-            _check_pattern(pattern, node, known, (*where, "items", number), found)
+            check_pattern(pattern, node, known, (*where, "items", number), found)
 
 
-def _check_pattern(
+def check_pattern(
     pattern: str, node: NodeConfig, known: KnownItems, path: KeyPath, found: Findings, others: Iterable[str] = ()
 ) -> None:
     """Check that the pattern matches an item; `others` are names that could have been meant beside items."""

@@ -58,7 +58,7 @@ class NotifyActor:
     def __init__(self, settings: NotifySettings, place: FacePlace) -> None:
         self.name = f"face.{place.name}"
         self._place = place
-        self._file = Path(settings.rules).absolute()
+        self._file = place.file(settings.rules)
         self._own = next(index for index, one in enumerate(place.doors) if not one.endpoint)
         self._items = _items(place.name)
         self._machine = NotifyMachine(f"{place.node}:{one.name}" for one in self._items)

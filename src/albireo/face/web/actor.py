@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
+from starlette.websockets import WebSocketDisconnect
 
 from albireo import __version__
 from albireo.client import AsyncClient, ClientError, SessionOver, aconnect
@@ -30,13 +31,14 @@ from albireo.face.web.logins import ADMIN, Logins
 from albireo.face.web.machines import Machines
 from albireo.face.web.methods import methods_of
 from albireo.face.web.metrics import Facts
+from albireo.face.web.pictures.shelf import PictureShelf
 from albireo.face.web.plain import ms
 from albireo.face.web.rest import Rest
 from albireo.face.web.settings import WebSettings, url_parts
 from albireo.face.web.site import STATIC, Addresses, PageSite
 from albireo.face.web.state import PlantState, SeenItems
 from albireo.face.web.trends import Trends
-from albireo.face.web.words import Alive, Hello, PageMember, PagePerson
+from albireo.face.web.words import Alive, Hello, PageMember, PagePerson, Picture
 from albireo.model import quality
 from albireo.model.instant import SECOND, Instant
 from albireo.model.status import FaceAddress
@@ -73,6 +75,7 @@ class WebActor:
         self._state = PlantState()
         self.methods = methods_of(Trends())
         self._navigation = Navigation()
+        self._pictures = PictureShelf(place.file(settings.pictures) if settings.pictures else None, place.node)
         self._ticked = asyncio.Event()
         self._silent_since_ms = 0
         self._leads: tuple[int | None, int] = (None, 0)
@@ -141,6 +144,7 @@ class WebActor:
             zone=self._settings.zone,
             objects=self._navigation.objects,
             groups=self._navigation.groups,
+            pictures=self._pictures.titles if self.may_look(person) else (),
             qualities={str(code): name for code, name in quality.names().items()},
         )
 
@@ -167,6 +171,9 @@ class WebActor:
     def view(self, seen: SeenItems, tick: int) -> tuple[bytes, int]:
         text = self._state.since(seen, tick, self.now_ms())
         return (b"", tick) if text is None else (text, self._state.tick)
+
+    def picture(self, name: str) -> Picture:
+        return self._pictures.picture(name)
 
     async def person(self, token: str) -> PagePerson | None:
         return await self._logins.person(token)
@@ -214,7 +221,19 @@ class WebActor:
                 raise
             except ClientError:
                 pass
+            await self._look_at_pictures()
             await asyncio.sleep(LOOK_NS / SECOND)
+
+    async def _look_at_pictures(self) -> None:
+        """Read the pictures if they have changed, and tell pages which there are."""
+        mistakes = await asyncio.to_thread(self._pictures.read_again)
+        if mistakes is None:
+            return
+        for one in mistakes:
+            self._actor.log.error("picture_not_shown", why=str(one), remedy=one.remedy)
+        for page in list(self._site.pages):
+            with contextlib.suppress(WebSocketDisconnect, TimeoutError, RuntimeError):  # The browser is gone.
+                await page.greet()
 
     async def _first_admin(self, data: Path) -> None:
         """Have somebody who can log in, and say where the password is."""
@@ -262,7 +281,7 @@ class WebActor:
 
         settings = self._settings
         try:
-            file, key = Path(settings.certificate), Path(settings.certificate_key)
+            file, key = map(self._place.file, (settings.certificate, settings.certificate_key))
             if not settings.certificate:
                 hosts = [url_parts(one).hostname or "" for one in (settings.bind, *settings.urls)]
                 names = [one for one in hosts if one not in ("0.0.0.0", "::")]

@@ -14,7 +14,18 @@ from albireo.client import AsyncClient
 from albireo.client.errors import ClientError, NodeRefused, OutcomeUnknown
 from albireo.face.web.methods import Methods, answered
 from albireo.face.web.state import SeenItems
-from albireo.face.web.words import Alive, Hello, PageAnswered, PageAsked, PageBegin, PageLook, PagePerson, PageWord
+from albireo.face.web.words import (
+    Alive,
+    Hello,
+    PageAnswered,
+    PageAsked,
+    PageBegin,
+    PageDraw,
+    PageLook,
+    PagePerson,
+    PageWord,
+    Picture,
+)
 from albireo.model.instant import SECOND
 from albireo.model.refusal import Refusal, RefusalCode
 
@@ -39,7 +50,7 @@ OVER: Final = 4001
 """The login is over, or there has to be one."""
 
 _decoder: Final = msgspec.json.Decoder(PageWord)
-Sent = Hello | Alive | PageAnswered
+Sent = Hello | Alive | Picture | PageAnswered
 
 
 class PageLine(Protocol):
@@ -75,6 +86,9 @@ class PageHost(Protocol):
 
     def may_look(self, person: PagePerson | None) -> bool: ...
 
+    def picture(self, name: str) -> Picture:
+        """The picture of that name, empty if there is none."""
+
     def client_of(self, person: PagePerson | None) -> AsyncClient:
         """A client that speaks for the person; None: for the face itself."""
 
@@ -106,7 +120,7 @@ class Page:
         self.token = begin.token
         self.person = await self._host.person(begin.token) if begin.token else None
         self._seen = self._host.seen(begin.patterns)
-        await self._send(self._host.hello(self.person))
+        await self.greet()
         tasks = [asyncio.ensure_future(self._hear()), asyncio.ensure_future(self._judge())]
         if self._host.may_look(self.person):
             tasks += [asyncio.ensure_future(self._tell()), asyncio.ensure_future(self._tell_alive())]
@@ -118,6 +132,10 @@ class Page:
             for one in (*tasks, *self._asked):
                 one.cancel()
             await asyncio.gather(*tasks, *self._asked, return_exceptions=True)
+
+    async def greet(self) -> None:
+        """Tell anew what a greeting tells."""
+        await self._send(self._host.hello(self.person))
 
     async def _judge(self) -> None:
         """See again and again whether the login goes on, and with which roles. While nobody can say it goes on."""
@@ -132,13 +150,16 @@ class Page:
                     return
                 if person != self.person:
                     self.person = person
-                    await self._send(self._host.hello(person))
+                    await self.greet()
 
     async def _hear(self) -> None:
         while (text := await self._line.receive()) is not None:
             match _read(text):
                 case PageLook(patterns=patterns):
                     self._seen, self._tick = self._host.seen(patterns), 0
+                case PageDraw(name=name):
+                    told = self._host.picture(name) if self._host.may_look(self.person) else Picture(name=name)
+                    await self._send(told)
                 case PageAsked() as asked:
                     await self._take(asked)
                 case _:

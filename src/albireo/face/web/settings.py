@@ -25,6 +25,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """File with the certificate and those above it, PEM; empty: one of its own, kept with the data of the node."""
     certificate_key: str = ""
     """File with the private key of `certificate`, PEM."""
+    pictures: str = ""
+    """Directory of the pictures; empty: there are none."""
     zone: str = "UTC"
     """Time zone of the plant, such as Europe/Vienna."""
     open: bool = True

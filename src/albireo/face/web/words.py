@@ -4,13 +4,14 @@
     face --View--> page                               changes, 20 times a second at most; everything at first
     face --Alive--> page                              each half second: who leads, how old the newest value is
     page --PageLook--> face                           other items, please: everything of these comes next
+    page --PageDraw--> face --Picture--> page         a picture, whoever may look
     page --PageAsked--> face --PageAnswered--> page   a method of the face (methods.py), by its name
 
 Times are wall time in ms since 1970 (a JSON number holds them exactly). An item has a key, a number that is good for
 one connection. The types of the front end are made from these.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -49,6 +50,12 @@ class PageLook(PageSpoken, frozen=True, tag="look"):
     patterns: Annotated[tuple[ItemPattern, ...], Meta(max_length=PATTERNS_MAX)]
 
 
+class PageDraw(PageSpoken, frozen=True, tag="draw"):
+    """The page wants to draw a picture."""
+
+    name: Annotated[str, Meta(max_length=255)]
+
+
 class PageAsked(PageSpoken, frozen=True, tag="asked"):
     """The page asks for something; `PageAnswered` has the same id."""
 
@@ -57,7 +64,7 @@ class PageAsked(PageSpoken, frozen=True, tag="asked"):
     arguments: dict[str, Any] = {}
 
 
-PageWord = PageBegin | PageLook | PageAsked
+PageWord = PageBegin | PageLook | PageDraw | PageAsked
 
 
 # To the page.
@@ -82,6 +89,43 @@ class PagePerson(msgspec.Struct, frozen=True, kw_only=True):
     """Login on record; 0: a program that has shown a token."""
 
 
+class PictureTitle(msgspec.Struct, frozen=True, kw_only=True):
+    """A picture that there is."""
+
+    name: str
+    title: str
+    node: str = ""
+    """Node whose site it shows; empty: not known."""
+    trouble: str = ""
+    """Why it is not drawn: its first mistake and the remedy."""
+
+
+PictureSign = Literal["value", "level", "running", "profile"]
+
+
+class PictureElement(msgspec.Struct, frozen=True):
+    """What an element of a drawing shows."""
+
+    id: str
+    how: PictureSign
+    """A text, a bar in a rectangle, equipment, or likes side by side in a rectangle."""
+    items: tuple[str, ...]
+    """Full names: of equipment whether it runs, and whether it is tripped."""
+    label: str
+    section: str
+    words: tuple[str, ...]
+    """Words for false and true; none: those of the page."""
+
+
+class Picture(PageSpoken, frozen=True, tag="picture"):
+    """A picture: a drawing in which nothing acts, and what its elements show."""
+
+    name: str
+    svg: str = ""
+    """Empty: it is not there, or has mistakes."""
+    elements: tuple[PictureElement, ...] = ()
+
+
 class Hello(PageSpoken, frozen=True, tag="hello"):
     """The first word to a page."""
 
@@ -98,6 +142,7 @@ class Hello(PageSpoken, frozen=True, tag="hello"):
     """Time zone of the plant."""
     objects: tuple[PlantObject, ...] = ()
     groups: tuple[PlantGroup, ...] = ()
+    pictures: tuple[PictureTitle, ...] = ()
     qualities: dict[str, str] = {}
     """Names of the qualities, by number."""
 
@@ -188,4 +233,4 @@ class PageAnswered(PageSpoken, frozen=True, tag="answered"):
     """True: whether it was done is not known (`OutcomeUnknown`)."""
 
 
-FaceWord = Hello | View | Alive | PageAnswered
+FaceWord = Hello | View | Alive | Picture | PageAnswered
