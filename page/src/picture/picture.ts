@@ -3,7 +3,7 @@ import { html, nothing, svg, type TemplateResult } from "lit";
 import { t } from "../words/words";
 import { station } from "../wire/station";
 import { View, type Act } from "../frame/view";
-import { go, here } from "../frame/route";
+import { go, here, hrefOf } from "../frame/route";
 import { isWall } from "../frame/settings";
 import { notHeardSince, type Entry } from "../wire/fold";
 import type { Picture, PictureTitle, ShownCase } from "../wire/words";
@@ -161,13 +161,14 @@ class PictureView extends View {
         height=${isUp ? bottom - top : box.height}></rect>
       ${limits.map((one) => svg`<path class="lim" d=${isUp ? `M${box.x} ${bottom - along(one)}h${box.width}`
         : `M${box.x + along(one)} ${box.y}v${box.height}`}></path>`)}
-      ${isLike ? svg`<text class="v" x=${box.x + box.width / 2} y=${top - this.type / 3}>${value}</text>` : nothing}`;
+      ${isLike ? svg`<text class="v" x=${box.x + box.width / 2} y=${Math.max(top - this.type / 3, box.y + this.type)}>${value}</text>` : nothing}`;
   }
 
   private list(): TemplateResult {
-    const sections = [...new Set(this.spots.map((one) => one.element.section))];
+    const spots = this.spots.filter((one, at, all) => all.findIndex((other) => other.items[0] === one.items[0]) === at);
+    const sections = [...new Set(spots.map((one) => one.element.section))];
     return html`${sections.map((section) => html`${section ? html`<h3 class="pad">${section}</h3>` : nothing}
-      ${this.spots.filter((one) => one.element.section === section).map((spot) => {
+      ${spots.filter((one) => one.element.section === section).map((spot) => {
         const told = this.told(spot);
         const glyph = glyphs[told.trouble];
         return html`<button class="pr" aria-pressed=${this.open === spot} @click=${() => this.opened(spot)}><span>${told.name}</span>
@@ -181,17 +182,19 @@ class PictureView extends View {
     if (!this.open) return html`<aside class="card pad fp m">${t("picture.hint")}</aside>`;
     const { active, name } = this.told(this.open);
     const off = active ? acks.reasonAgainst([active]) : "";
-    return html`<aside class="fp" aria-label=${name}><div class="row">
+    const item = this.open.items[0]!;
+    return html`<aside class="fp" aria-label=${name}><div class="row"><h2>${name}</h2>
       ${!active || !asks(active) ? nothing : acks.isAsked(active) ? html`<span>${t("ack.asking")}</span>`
         : html`<button ?disabled=${off !== ""} title=${off} @click=${() => acks.ack([active])}>${t("ack.do")} <kbd>a</kbd></button>`}
-      <span class="sp"></span><button aria-label=${t("picture.close")} @click=${() => this.opened(null)}>✕</button></div>
+      <span class="sp"></span><a class="btn" href=${hrefOf("item", { name: item })}>${t("page.item")}</a><button aria-label=${t("picture.close")} @click=${() => this.opened(null)}>✕</button></div>
       ${active && acks.refusal(active) ? html`<p class="s">${acks.refusal(active)}</p>` : nothing}
-      <view-item .name=${this.open.items[0]!}></view-item></aside>`;
+      <view-item .name=${item}></view-item></aside>`;
   }
 
   private opened(spot: Spot | null): void {
     this.open = spot;
     this.requestUpdate();
+    void this.updateComplete.then(() => this.find(".fp")?.scrollIntoView({ block: "nearest" }));
   }
 
   private readonly moved = (event: KeyboardEvent): void => {

@@ -70,7 +70,8 @@ export function toldOf({ element, items }: Spot, sight: Sight, actives: Map<stri
   const word = (element.words.length ? element.words : own)[Number(entry?.value)];
   const value = !isKnown ? "-" : element.how === "running" && state === "trip" ? t("picture.tripped")
     : typeof entry.value === "boolean" && word ? word : valueText(entry.value, entry.places);
-  const name = (element.how !== "profile" && element.label) || entry?.item.description || items[0]!;
+  const which = element.how === "profile" ? ` ${element.items.indexOf(items[0]!) + 1}` : "";
+  const name = `${element.label || entry?.item.description || items[0]!}${which}`;
   return { entry, active, trouble, state, name, value, unit: entry?.item.unit ?? "" };
 }
 

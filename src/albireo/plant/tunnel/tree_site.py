@@ -12,6 +12,9 @@ from albireo.plant.tunnel.site import CLUSTER, HOST_ADAPTER, adapters_text, writ
 
 WITNESS: Final = "w1"
 POLL_MS: Final = 100
+PICTURES: Final = "pictures"
+"""Directory of the pictures, beside the topology."""
+DRAWN: Final = Path(__file__).parent / "drawn"
 
 
 class PlantNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +56,19 @@ cluster = "{CLUSTER}"
 name = "{WITNESS}"
 endpoint = "{witness}"
 """
+    _draw(directory / PICTURES, nodes)
     return write_files(directory, head + "".join(map(_node, nodes)))
+
+
+def _draw(directory: Path, nodes: Sequence[PlantNode]) -> None:
+    """Writes the picture of each tunnel, which all have the same drawing."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for node in nodes:
+        if node.ports:
+            name = node.id.rpartition("/")[2]
+            bound = f'title = "{node.label}"\nnode = "{node.id}"\n\n{(DRAWN / "tunnel.toml").read_text("utf-8")}'
+            (directory / f"{name}.toml").write_text(bound, "utf-8")
+            (directory / f"{name}.svg").write_bytes((DRAWN / "tunnel.svg").read_bytes())
 
 
 def _node(node: PlantNode) -> str:
@@ -83,6 +98,7 @@ def _pages(node: PlantNode) -> Iterator[str]:
   kind = "web"
   bind = "{url}"
   urls = {_list(node.pages)}
+  pictures = "{PICTURES}"
 """
         if member:
             yield f'  member = "{member}"\n'

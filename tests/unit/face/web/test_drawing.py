@@ -75,7 +75,10 @@ def test_ids_are_apart_from_those_of_the_page() -> None:
 
 def test_the_root_has_a_box_and_no_size() -> None:
     root = served(SVG.replace('viewBox="0 0 800 300"', 'width="800px" height="300"'))
-    assert root.attrib == {"viewBox": "0 0 800 300"}
+    assert root.attrib == {"viewBox": "0 0 800 300", "font-size": "16"}
+    assert served(of("", 'id="a" x="3" font-size="9" fill="none"')).attrib == {
+        "viewBox": "0 0 100 100", "font-size": "9", "fill": "none",
+    }  # fmt: skip
 
 
 def test_text_stays_text() -> None:

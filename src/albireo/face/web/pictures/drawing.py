@@ -131,7 +131,7 @@ class _Reader:
         identity = kept.get("id", "").removeprefix(PREFIX)
         self._open.append((name if is_kept or name == "style" else "", identity))
         if is_kept:
-            kept = self._root(attributes) if is_first else kept
+            kept = self._root(attributes, kept) if is_first else kept
             self._note(name, identity)
             self.parts += [f"<{name}", *(f" {key}={quoteattr(value)}" for key, value in kept.items()), ">"]
 
@@ -154,8 +154,8 @@ class _Reader:
         elif name == "style" and text.strip():
             self.refuse("style", "<style> with rules is not allowed", _REMEDIES["style"])
 
-    def _root(self, attributes: Mapping[str, str]) -> dict[str, str]:
-        """The root has the box of the drawing and no size: the page gives it one."""
+    def _root(self, attributes: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
+        """The root has the box of the drawing and no size: the page gives it one. Type has a size of the drawing's."""
         size = f"0 0 {attributes.get('width', '')} {attributes.get('height', '')}".replace("px", "")
         try:
             x, y, width, height = map(float, attributes.get("viewBox", size).replace(",", " ").split())
@@ -163,7 +163,8 @@ class _Reader:
             x = y = width = height = 0.0
         if not (0 < width < 1e6 and 0 < height < 1e6 and abs(x) + abs(y) < 1e6):
             self.refuse("viewBox", "the size of the drawing is not told", 'Give <svg> a viewBox="0 0 WIDTH HEIGHT".')
-        return {"xmlns": _SVG, "viewBox": f"{x:g} {y:g} {width:g} {height:g}"}
+        styles = {name: value for name, value in kept.items() if name in STYLES}
+        return {"xmlns": _SVG, "viewBox": f"{x:g} {y:g} {width:g} {height:g}", "font-size": "16", **styles}
 
     def _judged(self, where: str, attributes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Attributes that may stay; those of `style` come behind others of the same name, and so go before them."""
