@@ -61,6 +61,8 @@ class PagePlant:
         self.at = at
         self.url = at.url
         self.loop = loop
+        self.keys = at.keys
+        self.endpoint = at.endpoint
 
     def client(self) -> Client:
         return connect(self.data, timeout_s=PATIENCE_S)

@@ -16,7 +16,7 @@ from albireo.face.web.actor import WebActor
 from albireo.face.web.settings import WebSettings
 from albireo.node.core.actor import create
 from albireo.node.history.actor import Historian, HistoryArguments
-from albireo.runtime import running
+from albireo.runtime import Keys, running
 from albireo.runtime.link.lines import LineTo
 from tests.parts.core_actor import ARGUMENTS
 from tests.parts.port import free_port
@@ -87,6 +87,8 @@ class Served:
         self.port = port
         self.password = password
         self.url = f"http://127.0.0.1:{port}"
+        self.keys: Keys | None = None
+        self.endpoint = ""
 
     def request(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of an answer. Blocks: call it in a thread."""
@@ -128,14 +130,19 @@ def is_somebody_on_record(data: Path) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def served(directory: Path, **settings: Any) -> AsyncIterator[Served]:
-    """CORE and history of a lone node, and its page."""
+async def served(directory: Path, *, with_keys: bool = False, **settings: Any) -> AsyncIterator[Served]:
+    """CORE and history of a lone node, and its page. `with_keys`: it has keys and a door, and trusts nobody."""
     port = free_port()
-    place = FacePlace(name="page", node="root", doors=(LineTo(""),))
+    keys = Keys.new(directory / "keys", "root") if with_keys else None
+    place = FacePlace(name="page", node="root", doors=(LineTo(""),), keys="" if keys is None else str(keys.directory))
+    endpoint = f"tcp://127.0.0.1:{free_port()}"
+    core = CORE if keys is None else {**CORE, "door": {"endpoint": endpoint, "keys": str(keys.directory)}}
     face = WebActor(WebSettings(bind=f"http://127.0.0.1:{port}", **settings), place)
     historian = Historian(HistoryArguments(node="root"))
-    async with running(create(CORE), directory), running(historian, directory), running(face, directory):
+    async with running(create(core), directory), running(historian, directory), running(face, directory):
         file = directory / "web" / "page.first-login"
         await asyncio.to_thread(awaited, lambda: is_somebody_on_record(directory))
         password = (await asyncio.to_thread(file.read_text)).split()[2]
-        yield Served(directory, port, password)
+        at = Served(directory, port, password)
+        at.keys, at.endpoint = keys, endpoint
+        yield at

@@ -10,7 +10,7 @@ const TOKEN = "albireo.token";
 const LOOK_MS = 150;
 /** Close codes of the face: the login is over; a foreign origin; too many pages. */
 const [OVER, STRANGE, TOO_MANY] = [4001, 4003, 4029];
-const ROLES = ["view", "operate", "engineer", "admin"];
+export const ROLES = ["view", "operate", "engineer", "admin"];
 export const PATTERNS_MAX = 200;
 
 export type Band = Record<"min" | "max" | "first" | "last" | "mean" | "quality", (number | null)[]>;

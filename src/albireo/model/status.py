@@ -144,6 +144,18 @@ class HandedOn(msgspec.Struct, frozen=True, kw_only=True):
     under_way: int = 0
 
 
+class Knock(msgspec.Struct, frozen=True, kw_only=True):
+    """A key that is not trusted, whose holder wanted to be let in at a door."""
+
+    public: str
+    """64 hexadecimal digits; whoever knocked has proven that it is his."""
+    address: str
+    """Network address of the last time."""
+    at_ns: int
+    """Wall time of the last time."""
+    times: int
+
+
 class DoorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The endpoint for programs of other machines, and the names of those that the node dials."""
 
@@ -157,6 +169,8 @@ class DoorStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Messages of senders that are not heard."""
     history: HandedOn
     names: dict[str, NameStatus] = {}
+    knocks: tuple[Knock, ...] = ()
+    """Keys that were refused there since CORE runs, the latest ones, the last one last."""
 
 
 class LogStatus(msgspec.Struct, frozen=True, kw_only=True):

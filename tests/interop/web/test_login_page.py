@@ -80,7 +80,7 @@ def test_a_login_that_is_ended_ends_at_the_page_within_seconds(plant: PagePlant,
         login = next(one for one in client.sessions() if one.principal == "person:anna")
         client.end_session(login.session_id, "she went home")
     notice = page.get_by_role("alert")
-    expect(notice).to_contain_text("the login is over", timeout=PATIENCE_MS)
+    expect(notice).to_contain_text("has ended this login: she went home", timeout=PATIENCE_MS)
     expect(button).to_be_disabled()
     shows(page, "46.8")
     notice.get_by_role("link", name="Log in").click()

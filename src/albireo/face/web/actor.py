@@ -27,6 +27,7 @@ from albireo.face.follower import PlantFollower
 from albireo.face.kinds import FacePlace
 from albireo.face.web.arrivals import CONNECTIONS_MAX, BoundedHttp, BoundedSocket
 from albireo.face.web.callers import Callers
+from albireo.face.web.door_keys import DoorKeys
 from albireo.face.web.logins import ADMIN, Logins
 from albireo.face.web.machines import Machines
 from albireo.face.web.methods import methods_of
@@ -99,6 +100,8 @@ class WebActor:
         self._client = await aconnect(self._place.target(actor.data), keys=keys, name="page", waits=False)
         self._follower = PlantFollower(self._pinned, self._take, actor.now, self._took)
         self._logins = Logins(self._pinned, self._client, actor.now, actor.wall_ns)
+        door_keys = DoorKeys(self._place.keys, self._pinned, actor.log.info)
+        self.methods = {**self.methods, **door_keys.methods}
         self._site = PageSite(self, self._addresses, self._logins)
         callers = Callers(self, self._addresses)
         self._rest = Rest(self, self._state, callers)
@@ -183,6 +186,9 @@ class WebActor:
 
     def client_of(self, person: PagePerson | None) -> AsyncClient:
         return self._client if person is None else self._client.speaking_for(person.name)
+
+    async def why_over(self, token: str) -> str:
+        return await self._logins.why_over(token)
 
     async def next_tick(self) -> None:
         await self._ticked.wait()

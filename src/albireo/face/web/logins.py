@@ -44,6 +44,11 @@ ACCESS_NS: Final = SECOND
 """Time for which roles are shown as they were: what may be done is judged by the node."""
 
 
+JOURNAL_NS: Final = 60 * SECOND
+JOURNAL_MAX: Final = 200
+"""What is looked through for the end of a login."""
+
+
 class PageLogin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Body of POST /login."""
 
@@ -149,14 +154,39 @@ class Logins:
             return None
         if "." not in token:
             return await self._program(token)
+        name, session_id = await self._login_of(token)
+        row = await self._pinned.login(session_id) if name else None
+        is_good = row is not None and row.principal == PERSON_PREFIX + name
+        return await self._page_person(name, session_id) if is_good else None
+
+    async def why_over(self, token: str) -> str:
+        """Who ended the login of a token, and why, as the journal has it; empty: it is no login's, or nobody did.
+
+        Raises ClientError.
+        """
+        name, session_id = await self._login_of(token) if token.isascii() else ("", 0)
+        if not name:
+            return ""
+        since = self._wall() - JOURNAL_NS
+        rows = await self._client.events(
+            since, self._wall() + SECOND, kind="audit", newest_first=True, limit=JOURNAL_MAX
+        )
+        for row in rows.to_pylist():
+            by = row["principal"] or row["user"]
+            is_ended = row["action"] == "session_ended" and row["subject"].startswith(f"session {session_id} of ")
+            is_barred = row["action"] == "person_changed" and row["subject"] == name and "disabled" in row["detail"]
+            if is_ended or is_barred:
+                why = f": {row['detail']}" if is_ended and row["detail"] else ""
+                return f"{by} {'has ended this login' if is_ended else f'has disabled {name}'}{why}"
+        return ""
+
+    async def _login_of(self, token: str) -> tuple[str, int]:
+        """Name and session of a token that is signed here; no name: it is none."""
         text, _, signature = token.rpartition(".")
         name, _, session_id = text.rpartition(".")
         known = await self._signed(text)
-        if not hmac.compare_digest(signature.encode(), known.encode()) or not session_id.isdecimal():
-            return None
-        row = await self._pinned.login(int(session_id))
-        is_good = row is not None and row.principal == PERSON_PREFIX + name
-        return await self._page_person(name, int(session_id)) if is_good else None
+        is_ours = hmac.compare_digest(signature.encode(), known.encode()) and session_id.isdecimal()
+        return (name, int(session_id)) if is_ours else ("", 0)
 
     async def log_out(self, token: str) -> None:
         """End the login of a token. Raises ClientError."""

@@ -3,8 +3,8 @@
 Whatever a person may or may not do is judged by the node: a question names the person.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +15,8 @@ from albireo.codec.questions.history import EventKind
 from albireo.codec.questions.orders import WRITE, WriteAsked
 from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, LeadHandover, MaintenanceAsked
 from albireo.face.web.load import LoadArguments, load
+from albireo.face.web.method import Arguments, Count, Method, Methods, NoArguments
+from albireo.face.web.people import PEOPLE_METHODS
 from albireo.face.web.plain import plain
 from albireo.face.web.trends import MarksArguments, TrendArguments, Trends, marks
 from albireo.model.bounded import Text
@@ -23,32 +25,10 @@ from albireo.model.instant import MS
 from albireo.model.value import Value
 from albireo.runtime.clock import boot_ns
 
-ArgumentsT = TypeVar("ArgumentsT", bound=msgspec.Struct)
 LIST_MAX: Final = 1_000
 """Most cases of one acknowledgement, and rows of one answer."""
-Count = Annotated[int, Meta(ge=0, le=2**53)]
 EXPIRES_S_MAX: Final = 300.0
 """Longest time that an order of a person may wait for its begin."""
-
-
-class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of the arguments of a method."""
-
-
-class Method(msgspec.Struct, Generic[ArgumentsT], frozen=True, kw_only=True):
-    """One method."""
-
-    name: str
-    arguments: type[ArgumentsT]
-    run: Callable[[AsyncClient, ArgumentsT], Awaitable[object]]
-    meaning: str
-    """Words for people: what it gives or does."""
-    is_reading: bool = False
-    is_for_lookers: bool = False
-    """Whoever may look may ask for it without a login: it tells of the plant, and not what people did."""
-
-
-Methods = Mapping[str, Method[Any]]
 
 
 class SeenCase(Arguments, frozen=True):
@@ -141,10 +121,6 @@ class ReasonArguments(Arguments, frozen=True, kw_only=True):
 
 class MaintenanceArguments(ReasonArguments, frozen=True, kw_only=True):
     begin: bool
-
-
-class NoArguments(Arguments, frozen=True):
-    """A method without arguments."""
 
 
 class AckTold(msgspec.Struct, frozen=True):
@@ -324,13 +300,6 @@ _METHODS: Final[dict[str, Method[Any]]] = {
             meaning="end a session",
         ),
         Method(
-            name="people",
-            arguments=NoArguments,
-            run=lambda client, _: client.people(),
-            meaning="persons on record, without what lets them in",
-            is_reading=True,
-        ),
-        Method(
             name="switchover",
             arguments=ReasonArguments,
             run=_switchover,
@@ -343,7 +312,7 @@ _METHODS: Final[dict[str, Method[Any]]] = {
             meaning="keep a member from leading, or end that",
         ),
     )
-}
+} | {one.name: one for one in PEOPLE_METHODS}
 
 
 def methods_of(trends: Trends) -> Methods:

@@ -13,7 +13,8 @@ from msgspec import Meta
 from albireo import __version__
 from albireo.codec.questions.history import PIECE_ROWS_MAX, Aggregate
 from albireo.face.web.callers import CallerRefusal
-from albireo.face.web.methods import Arguments, Count, methods_of
+from albireo.face.web.method import Arguments, Count
+from albireo.face.web.methods import methods_of
 from albireo.face.web.trends import Trends
 from albireo.face.web.words import ChangesTold, ItemPattern, Shown
 from albireo.model.bounded import Text

@@ -12,7 +12,8 @@ import msgspec
 
 from albireo.client import AsyncClient
 from albireo.client.errors import ClientError, NodeRefused, OutcomeUnknown
-from albireo.face.web.methods import Methods, answered
+from albireo.face.web.method import Methods
+from albireo.face.web.methods import answered
 from albireo.face.web.state import SeenItems
 from albireo.face.web.words import (
     Alive,
@@ -48,6 +49,9 @@ TOO_SLOW: Final = 4008
 MALFORMED: Final = 4007
 OVER: Final = 4001
 """The login is over, or there has to be one."""
+OVER_TEXT: Final = "the login is over"
+REASON_BYTES_MAX: Final = 123
+"""Longest reason of a close (RFC 6455, 5.5)."""
 
 _decoder: Final = msgspec.json.Decoder(PageWord)
 Sent = Hello | Alive | Picture | PageAnswered
@@ -92,6 +96,9 @@ class PageHost(Protocol):
     def client_of(self, person: PagePerson | None) -> AsyncClient:
         """A client that speaks for the person; None: for the face itself."""
 
+    async def why_over(self, token: str) -> str:
+        """Who ended the login of a token, and why; empty: it is not known. Raises ClientError."""
+
     async def next_tick(self) -> None: ...
 
 
@@ -119,6 +126,8 @@ class Page:
             return
         self.token = begin.token
         self.person = await self._host.person(begin.token) if begin.token else None
+        if begin.token and self.person is None and await self._end(""):
+            return
         self._seen = self._host.seen(begin.patterns)
         await self.greet()
         tasks = [asyncio.ensure_future(self._hear()), asyncio.ensure_future(self._judge())]
@@ -146,11 +155,20 @@ class Page:
             with contextlib.suppress(ClientError):
                 person = await self._host.person(self.token)
                 if person is None:
-                    await self._line.close(OVER, "the login is over")
+                    await self._end(OVER_TEXT)
                     return
                 if person != self.person:
                     self.person = person
                     await self.greet()
+
+    async def _end(self, otherwise: str) -> bool:
+        """Close the line with the reason why the login is over; False: it is not known, and none is said otherwise."""
+        why = ""
+        with contextlib.suppress(ClientError):
+            why = await self._host.why_over(self.token)
+        if why or otherwise:
+            await self._line.close(OVER, (why or otherwise).encode()[:REASON_BYTES_MAX].decode(errors="ignore"))
+        return bool(why or otherwise)
 
     async def _hear(self) -> None:
         while (text := await self._line.receive()) is not None:

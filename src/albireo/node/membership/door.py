@@ -88,4 +88,5 @@ class ProgramDoor:
             not_heard=0 if self.link is None else self.link.unheard,
             history=history,
             names=NAMES.asked(),
+            knocks=() if self.link is None else tuple(self.link.knocks.values()),
         )

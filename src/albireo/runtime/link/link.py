@@ -23,6 +23,7 @@ from albireo.codec.bounds import MESSAGE_BYTES_MAX, PARTS_MAX, TOTAL_BYTES_MAX
 from albireo.codec.errors import DecodeError
 from albireo.codec.message import AnyMessage, Ask, FeedHello, decode, encode
 from albireo.model.principal import local_name
+from albireo.model.status import Knock
 from albireo.model.tree.session import LOCALHOST
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ Part = bytes | memoryview
 Hears = Callable[[str], frozenset[type]]
 """Gives the messages that are heard from the holder of the key trusted under a name."""
 
+KNOCKS_MAX: Final = 32
+"""Most refused keys that a link remembers."""
 LARGE_BYTES: Final = 65536
 """Size from which a received part is taken without a copy."""
 
@@ -164,6 +167,8 @@ class Link:
         """Number of messages dropped because they are not heard from the holder of their sender's key."""
         self.on_unheard: Callable[[Link, str], object] = _ignore
         """Callback for each of them, with the name of the message; empty: nothing at all is heard from that peer."""
+        self.knocks: dict[str, Knock] = {}
+        """Bound with keys: the latest keys that were refused, the last one last."""
         self.at_close: list[Callable[[], object]] = []
         """Functions called right before the descriptor becomes invalid."""
         self._socket = socket
@@ -321,6 +326,14 @@ class Link:
     def _address(self) -> str:
         """Address behind the last message: asked for where somebody's presence is judged, and for no batch."""
         return LOCALHOST if self._file is not None or self._last is None else _address_of(self._last)
+
+    def knocked(self, public: str, address: str, at_ns: int) -> None:
+        """Remember that the holder of a key which is not trusted wanted to be let in."""
+        before = self.knocks.pop(public, None)
+        times = 1 + (before.times if before else 0)
+        self.knocks[public] = Knock(public=public, address=address, at_ns=at_ns, times=times)
+        if len(self.knocks) > KNOCKS_MAX:
+            del self.knocks[next(iter(self.knocks))]
 
     def _drop_unheard(self, what: str) -> None:
         self.unheard += 1

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
+from albireo.runtime.clock import wall_ns
 from albireo.runtime.errors import AddressTaken, EndpointRefused
 from albireo.runtime.journal import Journal
 from albireo.runtime.link.connection import ConnectionEvent, ConnectionNews, Monitor
@@ -25,7 +26,7 @@ from albireo.runtime.link.link import Hears, Link, LinkLimits, SyncSocket
 from albireo.runtime.link.names import NAMES
 from albireo.runtime.link.patience import BOUNDS, Patience
 from albireo.runtime.link.sockets import Sockets, new_identity
-from albireo.runtime.link.zap import HandshakeRefusal, ZapHandler
+from albireo.runtime.link.zap import NOT_TRUSTED, HandshakeRefusal, ZapHandler
 
 LOOK_S: Final = 0.25
 """Time between two looks, at the key directory and at links on which something is to be heard; a revocation has to take
@@ -55,6 +56,8 @@ class TcpLinks:
         self._loop = asyncio.get_running_loop()
         self._zap: ZapHandler | None = None
         self._domains = 0
+        self._knocked: dict[str, Callable[[str, str, int], None]] = {}
+        """By domain, who is told of a key that is refused."""
         self._all_keys: list[Keys] = []
         self._listeners: list[Listener] = []
         self._dialers: list[Dialer] = []
@@ -82,7 +85,7 @@ class TcpLinks:
         try:
             listener = Listener(link, socket, endpoint, keys, domain, self.bounds)
             if keys is not None:
-                self._admit(domain, keys)
+                self._admit(domain, keys, link)
             self._monitor(link, socket, lambda told: self._heard_by_listener(listener, told))
             listener.bind()
         except (AddressTaken, EndpointRefused):
@@ -156,12 +159,13 @@ class TcpLinks:
             self._loop.remove_reader(self._zap.descriptor())
             self._zap.close()
 
-    def _admit(self, domain: str, keys: Keys) -> None:
+    def _admit(self, domain: str, keys: Keys, link: Link) -> None:
         if self._zap is None:
             self._zap = zap = ZapHandler(self._sockets.router(LinkLimits()), self._report_refusal)
             self._loop.add_reader(zap.descriptor(), self._call, zap.answer)
             self._call(zap.answer)
         self._zap.domains[domain] = keys.name_of
+        self._knocked[domain] = link.knocked
         self._look_after(keys)
 
     def _look_after(self, keys: Keys) -> None:
@@ -195,6 +199,8 @@ class TcpLinks:
         self._after("silence", LOOK_S, listen)
 
     def _report_refusal(self, refusal: HandshakeRefusal) -> None:
+        if refusal.reason == NOT_TRUSTED:
+            self._knocked[refusal.domain](refusal.public, refusal.address, wall_ns())
         self._log.limited(
             "peer_refused", refusal.address, address=refusal.address, public=refusal.public, reason=refusal.reason
         )

@@ -22,6 +22,7 @@ from albireo.runtime.link.link import SyncSocket, plain_address
 
 ADDRESS: Final = "inproc://zeromq.zap.01"
 VERSION: Final = b"1.0"
+NOT_TRUSTED: Final = "key not trusted"
 NameOf = Callable[[str], str]
 
 
@@ -62,7 +63,7 @@ def judge(request: Sequence[bytes], domains: dict[str, NameOf]) -> Verdict | Non
     elif len(public) != 64:
         reason = "no CURVE key"
     elif not name_of(public):
-        reason = "key not trusted"
+        reason = NOT_TRUSTED
     else:
         return Verdict([VERSION, request_id, b"200", b"", public.encode(), b""], None)
     refusal = HandshakeRefusal(

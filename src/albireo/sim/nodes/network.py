@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 from albireo.codec.message import AnyMessage, decode, encode
 from albireo.model.instant import MS, SECOND
 from albireo.model.principal import ANYBODY, LOCAL_PREFIX
+from albireo.model.status import Knock
 from albireo.runtime import LinkLimits, Reach
 from albireo.runtime.link.link import Hears
 from albireo.sim.engine.agenda import MachineClock
@@ -213,6 +214,7 @@ class StagedLink:
         self.linger_ms = limits.linger_ms
         self.sent = self.received = self.refused = self.malformed = self.unheard = self.answered = 0
         self.on_connection: Callable[[bool], object] = lambda _: None
+        self.knocks: dict[str, Knock] = {}
         self.at_close: list[Callable[[], object]] = []
         self.is_closed = False
         self.pause_ns = RETRY_NS
