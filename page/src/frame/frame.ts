@@ -22,6 +22,7 @@ import "../plant/plant";
 import "../journal/journal";
 import "../picture/picture";
 import "../people/people";
+import "../report/report";
 
 const TAKEOVER_SHOWN_MS = 60_000;
 const FLASH_MS = 500;
@@ -36,7 +37,8 @@ interface Page {
 const PAGES: Page[] = [
   { view: "overview", key: "g o" }, { view: "picture", key: "g p", isWide: true }, { view: "alarms", key: "g a" }, { view: "trends", key: "g t", isNewPart: true },
   { view: "items", key: "g i" }, { view: "plant", key: "g l", isWide: true },
-  { view: "journal", key: "g j", isWide: true, isNewPart: true }, { view: "people", key: "g k", isWide: true },
+  { view: "journal", key: "g j", isWide: true, isNewPart: true }, { view: "report", key: "g r", isWide: true },
+  { view: "people", key: "g k", isWide: true },
 ];
 
 class Frame extends View {
@@ -85,6 +87,7 @@ class Frame extends View {
       case "plant": return html`<view-plant></view-plant>`;
       case "picture": return html`<view-picture></view-picture>`;
       case "journal": return html`<view-journal></view-journal>`;
+      case "report": return html`<view-report></view-report>`;
       case "people": return html`<view-people></view-people>`;
       default: return html`<view-overview></view-overview>`;
     }

@@ -7,7 +7,7 @@ import { change, settings, type Settings } from "./settings";
 
 const KEYS: [string, Key][] = [
   ["/", "key.search"], ["?", "key.help"], ["g o", "page.overview"], ["g p", "page.picture"], ["g a", "page.alarms"], ["g t", "page.trends"],
-  ["g i", "page.items"], ["g l", "page.plant"], ["g j", "page.journal"], ["g k", "page.people"],
+  ["g i", "page.items"], ["g l", "page.plant"], ["g j", "page.journal"], ["g r", "page.report"], ["g k", "page.people"],
   ["j k", "key.rows"], ["Space", "key.select"], ["a", "key.acknowledge"], ["s", "key.shelve"],
   ["c", "key.comment"], ["r", "key.reset"], ["u", "key.unshelve"], ["h", "key.horn"], ["w", "key.write"], ["+", "key.add"],
   ["Enter", "key.enter"], ["Esc", "key.back"], ["← →", "key.cursor"], ["D", "key.theme"],

@@ -1,5 +1,6 @@
 /** What a key means. Pure: the page tells what is pressed and whether somebody types. */
-export type Place = "overview" | "alarms" | "items" | "trends" | "plant" | "picture" | "journal" | "people";
+export type Place =
+  "overview" | "alarms" | "items" | "trends" | "plant" | "picture" | "journal" | "report" | "people";
 
 export type Deed =
   | { kind: "go"; to: Place }
@@ -7,7 +8,7 @@ export type Deed =
       | "comment" | "reset" | "unshelve" | "horn" | "write" | "enter" | "back" | "theme" | "add" };
 
 export const GO: Record<string, Place> = {
-  o: "overview", p: "picture", a: "alarms", t: "trends", i: "items", l: "plant", j: "journal", k: "people",
+  o: "overview", p: "picture", a: "alarms", t: "trends", i: "items", l: "plant", j: "journal", r: "report", k: "people",
 };
 
 const ACTS: Record<string, Extract<Deed, { kind: "act" }>["name"]> = {

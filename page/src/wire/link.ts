@@ -24,7 +24,7 @@ interface Question {
 
 /** Methods that only read: after a move they are put again; others end as unknown. */
 const READING = new Set([
-  "status", "tree", "forces", "command", "commands", "trend", "events", "cases", "load", "sessions", "people", "access", "knocks",
+  "status", "tree", "forces", "command", "commands", "trend", "events", "cases", "load", "sessions", "people", "access", "knocks", "reports",
 ]);
 
 export class Link {

@@ -81,9 +81,14 @@ export class Station extends EventTarget {
     return silence(performance.now() - this.heardMono, since ? this.nowMs - since : 0);
   }
 
+  /** Origin of the member that is spoken with. */
+  get url(): string {
+    return this.link?.url ?? location.origin;
+  }
+
   /** Where the page asks next while nobody answers. */
   get asking(): string {
-    const url = this.link?.url ?? location.origin;
+    const { url } = this;
     const member = this.hello?.members.find((one) => one.url === url);
     return member?.place ?? url.replace(/^https?:\/\//, "");
   }
@@ -188,7 +193,7 @@ export class Station extends EventTarget {
   }
 
   private async post(path: string, body: unknown): Promise<Response> {
-    const url = this.link?.url ?? location.origin;
+    const { url } = this;
     const answer = await fetch(url + path, {
       method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
     });

@@ -36,6 +36,7 @@ VIEWS = {
     "trends": "trends?pens=root%3Aco_8,root%3Afan_speed&span=3600",
     "plant": "plant",
     "journal": "journal",
+    "report": "report",
     "people": "people",
 }
 WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

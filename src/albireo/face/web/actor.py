@@ -34,6 +34,7 @@ from albireo.face.web.methods import methods_of
 from albireo.face.web.metrics import Facts
 from albireo.face.web.pictures.shelf import PictureShelf
 from albireo.face.web.plain import ms
+from albireo.face.web.reports import Reports
 from albireo.face.web.rest import Rest
 from albireo.face.web.settings import WebSettings, url_parts
 from albireo.face.web.site import STATIC, Addresses, PageSite
@@ -101,12 +102,14 @@ class WebActor:
         self._follower = PlantFollower(self._pinned, self._take, actor.now, self._took)
         self._logins = Logins(self._pinned, self._client, actor.now, actor.wall_ns)
         door_keys = DoorKeys(self._place.keys, self._pinned, actor.log.info)
-        self.methods = {**self.methods, **door_keys.methods}
+        report = self._place.file(settings.report) if settings.report else actor.data / "pipeline"
+        self._reports = Reports(report, self._place.node, self._addresses.urls, actor.now)
+        self.methods = {**self.methods, **door_keys.methods, **self._reports.methods}
         self._site = PageSite(self, self._addresses, self._logins)
         callers = Callers(self, self._addresses)
         self._rest = Rest(self, self._state, callers)
         machines = Machines(self, self._pinned, self._state, callers)
-        config = _config(machines.before(self._site.app, self._rest.routes))
+        config = _config(machines.before(self._site.app, [*self._rest.routes, *self._reports.routes]))
         config.ssl = context
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._server = _Server(config)

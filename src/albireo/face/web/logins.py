@@ -46,7 +46,7 @@ ACCESS_NS: Final = SECOND
 
 JOURNAL_NS: Final = 60 * SECOND
 JOURNAL_MAX: Final = 200
-"""What is looked through for the end of a login."""
+"""Time, and most entries, in which the end of a login is looked for."""
 
 
 class PageLogin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -29,6 +29,8 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Directory of the pictures; empty: there are none."""
     zone: str = "UTC"
     """Time zone of the plant, such as Europe/Vienna."""
+    report: str = ""
+    """Directory of a pipeline's output, whose reports are shown; empty: `pipeline` with the data of the node."""
     open: bool = True
     """True: whoever reaches it may look without logging in."""
 

@@ -119,7 +119,8 @@ class PageSite:
     def _headers_of(self, urls: tuple[str, ...]) -> Mapping[str, str]:
         lines = " ".join(f"{one} {one.replace('http', 'ws', 1)}" for one in urls)
         policy = (
-            f"default-src 'self'; connect-src 'self' {lines}; img-src 'self' data:; object-src 'none'; "
+            f"default-src 'self'; connect-src 'self' {lines}; img-src 'self' data:; frame-src 'self' {' '.join(urls)}; "
+            "object-src 'none'; "
             "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
         )
         return {

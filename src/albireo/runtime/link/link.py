@@ -12,7 +12,7 @@ Rules (ADR-0020, ADR-0021):
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -167,8 +167,6 @@ class Link:
         """Number of messages dropped because they are not heard from the holder of their sender's key."""
         self.on_unheard: Callable[[Link, str], object] = _ignore
         """Callback for each of them, with the name of the message; empty: nothing at all is heard from that peer."""
-        self.knocks: dict[str, Knock] = {}
-        """Bound with keys: the latest keys that were refused, the last one last."""
         self.at_close: list[Callable[[], object]] = []
         """Functions called right before the descriptor becomes invalid."""
         self._socket = socket
@@ -326,6 +324,11 @@ class Link:
     def _address(self) -> str:
         """Address behind the last message: asked for where somebody's presence is judged, and for no batch."""
         return LOCALHOST if self._file is not None or self._last is None else _address_of(self._last)
+
+    @cached_property
+    def knocks(self) -> dict[str, Knock]:
+        """Bound with keys: the latest keys that were refused, the last one last."""
+        return {}
 
     def knocked(self, public: str, address: str, at_ns: int) -> None:
         """Remember that the holder of a key which is not trusted wanted to be let in."""

@@ -87,7 +87,6 @@ def test_a_key_is_trusted_only_if_it_knocked_and_under_a_name_of_its_own(tmp_pat
 
 def test_a_link_remembers_the_latest_keys_that_knocked(tmp_path: Path) -> None:
     link = object.__new__(Link)
-    link.knocks = {}
     for number in range(KNOCKS_MAX + 3):
         link.knocked(f"{number:064x}", "10.0.0.7", number)
     link.knocked(f"{5:064x}", "10.0.0.8", 99)
