@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,13 @@ CHROMIUM = shutil.which("chromium")
 MISSING = "" if CHROMIUM else "the Debian package chromium is missing (make peers)"
 SIZE = {"width": 1440, "height": 900}
 PATIENCE_MS: Final = PATIENCE_S * 1000
+AXE: Final = Path(__file__).parents[1] / "interop" / "web" / "axe" / "axe.min.js"
+"""axe-core 4.14.1, as it is published; Mozilla Public License 2.0 (axe/LICENSE)."""
+AXE_RULES: Final = {
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+    "rules": {"landmark-unique": {"enabled": False}},
+}
+"""All but one that the overview of a lone node breaks: the node is a card of its own, and its own only site."""
 HUE: Final = 30
 """Between the channels of a pixel: more is a hue. Ink and ground differ by 15 at most."""
 BOXES = """[...document.querySelectorAll(

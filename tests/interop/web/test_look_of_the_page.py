@@ -8,19 +8,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.parts.browser import HUE, MISSING, PATIENCE_MS, hue, logged_in
+from tests.parts.browser import AXE, AXE_RULES, HUE, MISSING, PATIENCE_MS, hue, logged_in
 from tests.parts.page_plant import CO, PagePlant, page_plant
 from tests.parts.waiting import awaited
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
-AXE = Path(__file__).with_name("axe") / "axe.min.js"
-"""axe-core 4.14.1, as it is published; Mozilla Public License 2.0 (axe/LICENSE)."""
 LOOK = Path(__file__).with_name("look.js")
-RULES = {
-    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
-    "rules": {"landmark-unique": {"enabled": False}},
-}
-"""All but one that the overview of a lone node breaks: the node is a card of its own, and its own only site."""
 SHOTS = os.environ.get("ALBIREO_PAGE_SHOTS", "")
 """Directory in which screenshots are kept; empty: none are."""
 SIZES = {"desk": (1440, 900), "small": (1024, 768), "phone": (390, 844)}
@@ -78,7 +71,7 @@ def look(page: Page, view: str, size: str) -> None:
 def test_axe_finds_nothing(page: Page, view: str) -> None:
     look(page, view, "desk")
     found: list[dict[str, Any]] = page.evaluate(
-        "(options) => axe.run(document, options).then((told) => told.violations)", RULES
+        "(options) => axe.run(document, options).then((told) => told.violations)", AXE_RULES
     )
     assert [(one["id"], one["help"], [node["html"][:200] for node in one["nodes"]]) for one in found] == []
 

@@ -11,8 +11,7 @@ from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.value import ValueType
-from tests.interop.web.test_look_of_the_page import AXE, RULES
-from tests.parts.browser import MISSING, PATIENCE_MS, logged_in, opened_page, shows
+from tests.parts.browser import AXE, AXE_RULES, MISSING, PATIENCE_MS, logged_in, opened_page, shows
 from tests.parts.page_plant import CO, PagePlant, page_plant
 from tests.parts.pictures import HOSTILE, SVG, TOML, drawn
 
@@ -213,7 +212,7 @@ def test_no_hue_without_an_alarm_and_axe_finds_nothing(plant: PagePlant, chromiu
         page.locator(".el").first.click()
         page.evaluate(AXE.read_text())
         found: list[dict[str, Any]] = page.evaluate(
-            "(options) => axe.run(document, options).then((told) => told.violations)", RULES
+            "(options) => axe.run(document, options).then((told) => told.violations)", AXE_RULES
         )
         assert [(one["id"], one["help"], [node["html"][:200] for node in one["nodes"]]) for one in found] == []
         page.close()

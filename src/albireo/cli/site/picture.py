@@ -8,7 +8,7 @@ import click
 from albireo.cli.output import Output, TextTable, printed, say
 from albireo.cli.topology_file import read_topology, refusal
 from albireo.codec.topology.mistakes import Findings, KeyPath, did_you_mean
-from albireo.codec.topology.navigation import check_pattern
+from albireo.codec.topology.navigation import KnownItems, check_pattern
 from albireo.codec.topology.topology import LoadedTopology
 from albireo.face.web.pictures.files import PictureRead, read_pictures
 
@@ -50,9 +50,9 @@ def _of_topology(loaded: LoadedTopology) -> Iterator[PictureRead]:
         node_id, _, name = item.partition(":")
         node = next((one for one in loaded.topology.node if one.id == node_id), None)
         if node is None:
-            found.add(path, f"the node {node_id} is not there", did_you_mean(node_id, loaded.items))
+            found.add(path, f"the node {node_id} is not there", did_you_mean(node_id, loaded.arguments))
         else:
-            check_pattern(name, node, loaded.items[node_id], path, found)
+            check_pattern(name, node, _known(loaded, node_id), path, found)
 
     for node in loaded.topology.node:
         named = {
@@ -60,3 +60,10 @@ def _of_topology(loaded: LoadedTopology) -> Iterator[PictureRead]:
         }
         for directory in sorted(named):  # The members of a pair name the same.
             yield from read_pictures(Path(loaded.directory, directory), node.id, has).values()
+
+
+def _known(loaded: LoadedTopology, node_id: str) -> KnownItems:
+    """Items of the tables of a node; an adapter without a table knows its own."""
+    adapters = loaded.arguments[node_id]
+    names = frozenset(str(row["name"]) for one in adapters for row in one["items"])
+    return KnownItems(names=names, is_all=all(one["items"] or one["kind"] == "host" for one in adapters))

@@ -67,8 +67,6 @@ class LoadedTopology(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, tuple[dict[str, Any], ...]]
     """JSON values with which each adapter of a node is started, by node id; its item rows are under `items`."""
     warnings: tuple[Mistake, ...] = ()
-    items: Mapping[str, KnownItems] = {}
-    """Names of the items of each node."""
     directory: str = ""
     """Directory of the file, if its reader tells it."""
 
@@ -91,7 +89,7 @@ def load_topology(
     mistakes = loading.mistakes()
     if topology is None or any(not one.is_warning for one in mistakes):
         return mistakes
-    return LoadedTopology(topology=topology, arguments=arguments, warnings=tuple(mistakes), items=loading.items)
+    return LoadedTopology(topology=topology, arguments=arguments, warnings=tuple(mistakes))
 
 
 class _Loading:
@@ -104,7 +102,6 @@ class _Loading:
         self._found = Findings(file)
         self._tables: dict[str, Findings] = {}
         self._table_rows: dict[str, list[ItemRow]] = {}
-        self.items: dict[str, KnownItems] = {}
 
     def mistakes(self) -> list[Mistake]:
         found = self._found.mistakes()
@@ -147,8 +144,7 @@ class _Loading:
 
     def all_arguments(self, topology: Topology) -> dict[str, tuple[dict[str, Any], ...]]:
         given = {node.id: self._arguments(node, ("node", index)) for index, node in enumerate(topology.node)}
-        self.items = {node.id: self._known_items(node) for node in topology.node}
-        check_navigation(topology, self.items, self._found)
+        check_navigation(topology, {node.id: self._known_items(node) for node in topology.node}, self._found)
         return given
 
     def _known_items(self, node: NodeConfig) -> KnownItems:

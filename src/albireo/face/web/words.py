@@ -104,7 +104,7 @@ PictureSign = Literal["value", "level", "running", "profile"]
 
 
 class PictureElement(msgspec.Struct, frozen=True):
-    """What an element of a drawing shows."""
+    """An element of a drawing, and the items that it shows."""
 
     id: str
     how: PictureSign

@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 import pytest
 
 from albireo.codec.topology.mistakes import Findings
-from albireo.face.web.pictures.drawing import ATTRIBUTES, ELEMENTS, Drawing, drawing_of
+from albireo.face.web.pictures.drawing import ATTRIBUTES, ELEMENTS, PictureDrawing, drawing_of
 from tests.parts.pictures import HOSTILE, SVG, of
 
 
-def judged(text: str) -> tuple[Drawing | None, Findings]:
+def judged(text: str) -> tuple[PictureDrawing | None, Findings]:
     found = Findings("a.svg")
     return drawing_of(text, found), found
 

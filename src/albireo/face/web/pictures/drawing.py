@@ -56,17 +56,17 @@ _VALUE: Final = re.compile(r"[\w\s.,#%()+\-]*", re.ASCII)
 _ID: Final = re.compile(r"[\w.:\-]{1,100}")
 
 
-class Drawing(msgspec.Struct, frozen=True):
+class PictureDrawing(msgspec.Struct, frozen=True):
     """A drawing that may be served."""
 
     text: str
     kinds: Mapping[str, str]
-    """What an id stands for: `text` (or with one inside), `rect`, or `shape`."""
+    """Kind of the element of each id: `text` (or with one inside), `rect`, or `shape`."""
 
 
-def drawing_of(text: str, found: Findings) -> Drawing | None:
+def drawing_of(text: str, found: Findings) -> PictureDrawing | None:
     """The drawing without anything that is on no list, or None if `found` has its mistakes."""
-    reader = _Reader(found)
+    reader = _DrawingReader(found)
     if len(text) > CHARS_MAX:
         reader.refuse("svg", f"it has more than {CHARS_MAX} characters", "Leave out what nobody sees.")
         return None
@@ -77,15 +77,15 @@ def drawing_of(text: str, found: Findings) -> Drawing | None:
         found.add((), f"not XML: {reason}", "Save it anew as SVG, in UTF-8.", line=error.lineno)
     except _Stopped as stopped:
         reader.refuse(*stopped.args)
-    return None if found.mistakes() else Drawing("".join(reader.parts), reader.kinds)
+    return None if found.mistakes() else PictureDrawing("".join(reader.parts), reader.kinds)
 
 
 class _Stopped(Exception):
     """Nothing behind this place is worth reading; with the arguments of `refuse`."""
 
 
-class _Reader:
-    """What the parser tells."""
+class _DrawingReader:
+    """Handlers of the parser, which write the new text."""
 
     def __init__(self, found: Findings) -> None:
         self.parts: list[str] = []

@@ -22,7 +22,7 @@ from msgspec import Meta
 from albireo.codec.topology.mistakes import Findings, KeyPath, Mistake, build, did_you_mean
 from albireo.codec.topology.toml_lines import key_lines
 from albireo.codec.topology.topology import parsed, text_of
-from albireo.face.web.pictures.drawing import PREFIX, Drawing, drawing_of
+from albireo.face.web.pictures.drawing import PREFIX, PictureDrawing, drawing_of
 from albireo.face.web.words import Picture, PictureElement, PictureSign, PictureTitle
 from albireo.runtime.text_reader import TextReader
 
@@ -36,7 +36,7 @@ Has = Callable[[str, KeyPath, Findings], None]
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """What an element shows. Items are local names of the picture's node, or full names."""
+    """Items that an element shows, and how. They are local names of the picture's node, or full names."""
 
     value: Text = ""
     level: Text = ""
@@ -72,7 +72,7 @@ class PictureRead(msgspec.Struct, frozen=True):
 
     title: PictureTitle
     picture: Picture
-    """Of one with mistakes nothing but the name."""
+    """Empty but for its name if there are mistakes."""
     mistakes: list[Mistake] = []
 
 
@@ -121,9 +121,9 @@ def _told(title: PictureTitle, mistakes: list[Mistake], picture: Picture) -> Pic
 
 
 def _elements(
-    table: Mapping[str, Any], node: str, drawing: Drawing | None, found: Findings, has: Has | None
+    table: Mapping[str, Any], node: str, drawing: PictureDrawing | None, found: Findings, has: Has | None
 ) -> tuple[PictureElement, ...]:
-    """What the elements show; what is wrong with them is in `found`."""
+    """Elements with their items; whatever is wrong with them is in `found`."""
     elements: list[PictureElement] = []
     for identity, cells in table.items():
         path = ("element", identity)
@@ -144,7 +144,7 @@ def _elements(
     return tuple(elements)
 
 
-def _judge_element(how: PictureSign, path: tuple[str, str], drawing: Drawing, found: Findings) -> None:
+def _judge_element(how: PictureSign, path: tuple[str, str], drawing: PictureDrawing, found: Findings) -> None:
     kind = drawing.kinds.get(path[1])
     if kind is None:
         found.add(path, "the drawing has no element of this id", did_you_mean(path[1], sorted(drawing.kinds)))
