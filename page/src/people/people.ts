@@ -143,11 +143,11 @@ class People extends View {
       ${grants.map(({ role, node }) => html`${roleText(role, node)} ${this.button(t("people.take"), off, () => ({
         title: t("people.take_title", { role: roleText(role, node), who: principal }), go: t("people.take_do"), what: t("people.take_what"),
         send: () => station.ask("revoke", { principal, node }),
-      }), t("people.take_label", { role: roleText(role, node), who: principal }))} `)}
+      }), `${principal}: ${roleText(role, node)}`)} `)}
       ${this.button(t("people.give"), off, () => ({
         title: t("people.give_title", { who: principal }), go: t("people.give_do"), fields: roleFields(),
         send: ({ role, node }) => station.ask("grant", { principal, role, node }),
-      }), t("people.give_label", { who: principal }))}`;
+      }), principal)}`;
   }
 
   private keys(access: AccessRow[], off: string): TemplateResult {
@@ -167,13 +167,14 @@ class People extends View {
         : html`<p class="pad m">${t("people.no_knocks")}</p>`}</section>`;
   }
 
-  private button(text: string, off: string, form: () => Form, label = text): TemplateResult {
+  private button(text: string, off: string, form: () => Form, of = ""): TemplateResult {
     const open = (): void => {
       this.form = form();
       this.refusal = null;
       this.requestUpdate();
     };
-    return html`<button class="sm" aria-label=${label} ?disabled=${off !== ""} title=${off} @click=${open}>${text}</button>`;
+    return html`<button class="sm" aria-label=${`${text} ${of}`.trim()} ?disabled=${off !== ""} title=${off}
+      @click=${open}>${text}</button>`;
   }
 
   private dialog(form: Form): TemplateResult {

@@ -53,7 +53,8 @@ class Report extends View {
           html`<option value=${row.node} .selected=${row.node === this.node}>${said(row)}</option>`)}</select>` : nothing}
       <button @click=${() => this.ask(this.node)}>${t("journal.anew")}</button></div>${refused(this.refusal)}
       ${this.rows && !this.shown ? html`<section class="card"><p class="pad">${t("report.none")}</p></section>` : nothing}
-      ${this.shown ? html`<iframe class="card report" sandbox title=${t("report.title", { node: this.node })} src=${this.shown}></iframe>` : nothing}`;
+      ${this.shown ? html`<iframe class="card report" sandbox title=${t("report.title", { node: this.node })}
+        src=${this.shown}></iframe>` : nothing}`;
   }
 }
 
