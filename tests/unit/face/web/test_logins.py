@@ -116,9 +116,10 @@ def test_a_login_that_somebody_ends_ends_its_pages(tmp_path: Path, monkeypatch: 
                     async with asyncio.timeout(PATIENCE_S):
                         await page.until(lambda _: False)
                 assert page.line.close_code == pages.OVER
-            async with at.page(token) as page:
-                await page.until(lambda one: one.hello)
-                assert page.hello.get("person") is None
+            async with at.page(token) as page:  # It is told why once more, and begins anew without the token.
+                with pytest.raises(websockets.ConnectionClosed, match="shift is over"):
+                    await page.until(lambda one: one.hello)
+                assert page.line.close_code == pages.OVER
 
     asyncio.run(story())
 
@@ -169,7 +170,7 @@ def test_pages_that_go_as_their_login_ends_do_not_end_the_face(tmp_path: Path, m
             await client.end_session(ends[0].hello["person"]["session_id"], "shift is over")
             for one in ends:
                 one.line.transport.abort()
-            async with at.page(token) as page:
+            async with at.page() as page:
                 await page.until(lambda one: one.alive and one.views)
 
     asyncio.run(story())
