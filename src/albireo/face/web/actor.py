@@ -30,8 +30,10 @@ from albireo.face.web.callers import Callers
 from albireo.face.web.door_keys import DoorKeys
 from albireo.face.web.logins import ADMIN, Logins
 from albireo.face.web.machines import Machines
+from albireo.face.web.method import Methods
 from albireo.face.web.methods import methods_of
 from albireo.face.web.metrics import Facts
+from albireo.face.web.pages import LOOKERS_ASK_MAX
 from albireo.face.web.pictures.shelf import PictureShelf
 from albireo.face.web.plain import ms
 from albireo.face.web.reports import Reports
@@ -75,7 +77,8 @@ class WebActor:
         self._place = place
         self._own = next(index for index, one in enumerate(place.doors) if not one.endpoint)
         self._state = PlantState()
-        self.methods = methods_of(Trends())
+        self.methods: Methods = methods_of(Trends())
+        self.lookers = asyncio.Semaphore(LOOKERS_ASK_MAX)
         self._navigation = Navigation()
         self._pictures = PictureShelf(place.file(settings.pictures) if settings.pictures else None, place.node)
         self._ticked = asyncio.Event()

@@ -33,6 +33,8 @@ from albireo.model.refusal import Refusal, RefusalCode
 ASKED_MAX: Final = 32
 """Questions of one page under way; one more is refused."""
 ALIVE_S: Final = 0.5
+LOOKERS_ASK_MAX: Final = 4
+"""Questions of all pages without a login that are asked at a time; the others wait, so that people do not."""
 SLOW_S: Final = 0.25
 """A view that takes longer to leave lowers the rate of its page."""
 STUCK_S: Final = 10.0
@@ -74,6 +76,10 @@ class PageHost(Protocol):
 
     @property
     def methods(self) -> Methods: ...
+
+    @property
+    def lookers(self) -> asyncio.Semaphore:
+        """Turns of pages without a login."""
 
     def hello(self, person: PagePerson | None) -> Hello: ...
 
@@ -207,7 +213,8 @@ class Page:
 
     async def _answer(self, asked: PageAsked, client: AsyncClient) -> None:
         try:
-            result = await answered(self._host.methods, client, asked.method, asked.arguments)
+            async with self._host.lookers if self.person is None else contextlib.nullcontext():
+                result = await answered(self._host.methods, client, asked.method, asked.arguments)
             answer = PageAnswered(id=asked.id, result=result)
         except OutcomeUnknown as error:
             answer = PageAnswered(

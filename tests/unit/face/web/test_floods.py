@@ -1,6 +1,7 @@
 """Floods at a page, over real sockets: each is bounded and refused by name, and a page that is open goes on."""
 
 import asyncio
+import contextlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -10,13 +11,14 @@ import websockets
 
 from albireo.face.web import logins, site
 from tests.parts.waiting import PATIENCE_S
-from tests.parts.web import Served, served
+from tests.parts.web import PageEnd, Served, served
 
 pytestmark = pytest.mark.slow
 
-LOGINS = 10_000
+LOGINS = 2_000
 AT_ONCE = 50
 SOCKETS = 1_000
+LOOKERS, QUESTIONS = 40, 20
 
 
 async def logins_of(at: Served, count: int) -> Counter[int]:
@@ -36,7 +38,7 @@ async def logins_of(at: Served, count: int) -> Counter[int]:
     return found
 
 
-def test_ten_thousand_logins_cost_few_passwords_and_no_page(tmp_path: Path) -> None:
+def test_thousands_of_logins_cost_few_passwords_and_no_page(tmp_path: Path) -> None:
     async def story() -> None:
         async with served(tmp_path) as at, at.page(await at.token()) as page:
             await page.until(lambda one: one.alive)
@@ -92,5 +94,29 @@ def test_a_token_of_another_node_is_nobodys(tmp_path: Path) -> None:
                     await page.until(lambda it: it.hello)
                     person = page.hello.get("person")
                     assert (person and person["name"]) == name
+
+    asyncio.run(story())
+
+
+def test_people_are_answered_before_the_many_who_only_look(tmp_path: Path) -> None:
+    async def story() -> None:
+        answered = 0
+
+        async def looks(page: PageEnd) -> None:
+            nonlocal answered
+            for number in range(QUESTIONS):
+                await page.say("asked", id=number, method="cases", arguments={})
+            for number in range(QUESTIONS):
+                await page.until(lambda one, number=number: number in one.answers)  # type: ignore[misc]  # Bound.
+                answered += 1
+
+        async with served(tmp_path) as at, contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as looking:
+            person = await stack.enter_async_context(at.page(await at.token()))
+            await person.until(lambda one: one.hello)
+            for _ in range(LOOKERS):
+                looking.create_task(looks(await stack.enter_async_context(at.page())))
+            await asyncio.sleep(0)
+            assert (await person.asked(1, "cases"))["result"] == []
+            assert answered < LOOKERS * QUESTIONS // 2
 
     asyncio.run(story())
