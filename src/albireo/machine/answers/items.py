@@ -62,7 +62,6 @@ class ItemAnswers:
     def _read(self, question: Question, asked: ItemsAsked, turn: Turn) -> None:
         dim = self._places.dim(asked.node)
         found = ((item_id, dim.index_of(item_id)) for item_id, _ in self._rows(asked))
-        # Without an index: its declaration is not committed yet.
         turn.answer(question, asked.told((item_id, dim.reading_at(at)) for item_id, at in found if at is not None))
 
     def _rows(self, asked: ItemsAsked) -> Iterator[tuple[int, KnownItem]]:
@@ -76,13 +75,14 @@ class ItemAnswers:
         return ((one.item_id, one) for one in sorted(dim, key=lambda one: one.item.name))
 
     def _named(self, asked: ItemsAsked) -> list[KnownItem]:
-        registry, mirror = self._root.registry, self._places.mirror(asked.node)
+        dim, mirror = self._places.dim(asked.node), self._places.mirror(asked.node)
         if mirror is None:
-            found = [(name, registry.find(name)) for name in asked.names]
+            found = [(name, self._root.registry.find(name)) for name in asked.names]
         else:
             prefix = f"{mirror.node}:"
-            found = [(name, mirror.dim.by_name(prefix + name.removeprefix(prefix))) for name in asked.names]
-        missing = [name for name, item in found if item is None]
+            found = [(name, dim.by_name(prefix + name.removeprefix(prefix))) for name in asked.names]
+        # Without an index: its declaration is not committed yet.
+        missing = [name for name, item in found if item is None or dim.index_of(item.item_id) is None]
         if missing:
             more = f" and {len(missing) - MISSING_TOLD} more" if len(missing) > MISSING_TOLD else ""
             cause = f"no item {', '.join(missing[:MISSING_TOLD])}{more}"
