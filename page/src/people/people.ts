@@ -81,7 +81,8 @@ class People extends View {
   protected override render(): TemplateResult {
     void this.ask();
     const { person } = station;
-    const off = offFor("admin", station.hello?.node ?? "");
+    const here = station.hello?.node ?? "";
+    const off = offFor("admin", here);
     return html`<div class="head"><h1>${t("page.people")}</h1></div><div class="grid">
       <section class="card"><header><h2>${t("people.you")}</h2></header><div class="pad grid">${person ? html`<p><b>${person.name}</b></p>
         <ul class="eff">${Object.entries(person.roles).map(([node, role]) => html`<li>${roleText(role, node)}</li>`)}</ul>
@@ -90,7 +91,7 @@ class People extends View {
       ${this.present()}
       <section class="card" aria-label=${t("people.known")}><header><h2>${t("people.known")}</h2><span class="sp"></span>
         ${this.button(t("people.new"), off, () => newPerson())}</header>
-        ${off ? html`<p class="pad s m">${off}. ${t("people.who_gives")}</p>` : nothing}
+        ${station.may("admin", here) ? nothing : html`<p class="pad s m">${off}. ${t("people.who_gives")}</p>`}
         ${this.people?.length ? html`<table>
           <thead><tr><th>${t("login.name")}</th><th>${t("people.roles")}</th><th>${t("people.by")}</th><td></td></tr></thead>
           <tbody>${this.people.map((one) => this.known(one, off))}</tbody></table>` : nothing}</section>

@@ -28,7 +28,7 @@ SCROLLED = """async () => {
   }
   return longest;
 }"""
-STEP_MS = 1_000
+STEP_MS = 5_000
 """Bound of one step of scrolling, of two frames and what is drawn anew."""
 LISTED_MAX = 200
 LONGEST = """async () => {

@@ -69,7 +69,7 @@ def test_whoever_may_not_operate_is_told_why(plant: PagePlant, chromium: Browser
     expect(page.locator("#why")).to_have_count(0)
     for method, values in (("write", ORDER), ("ack", {"cases": [{"case_id": 1, "node": "root"}]})):
         told = page.evaluate(ASKED, [method, values])
-        refusal = told.get("refusal") or {"code": "access", "cause": told["result"][0]}
+        refusal = told.get("refusal") or {"code": "access", "cause": told["result"][0]["why"]}
         assert refusal["code"] == "access" and ("role" in refusal["cause"] or "logged in" in refusal["cause"]), told
     with plant.client() as client:
         assert client.read("root:fan_speed").value == 0

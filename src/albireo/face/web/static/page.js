@@ -387,18 +387,18 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
   <select id="form-role" name="role">${Dt.map(e=>P`<option>${e}</option>`)}</select></div>
   <div><label for="form-node">${z(`people.at`)}</label><select id="form-node" name="node">
   <option value="">${z(`people.everywhere`)}</option>
-  ${U.nodes.map(e=>P`<option value=${e}>${e}</option>`)}</select></div>`,zu=e=>e.replace(/(.{4})(?=.)/g,`$1 `),Bu=5e3,Vu=class extends vr{constructor(...e){super(...e),this.sessions=[],this.people=null,this.access=null,this.knocks=[],this.askedMono=-5e3,this.refusal=null,this.form=null,this.isAsking=!1,this.submitted=async e=>{e.preventDefault();let t=Object.fromEntries(new FormData(e.target));this.isAsking=!0,this.refusal=null,this.requestUpdate();try{await this.form?.send(t),this.find(`dialog`)?.close()}catch(e){this.refusal=ji(e)}this.isAsking=!1,this.askedMono=-5e3,this.requestUpdate()}}connectedCallback(){super.connectedCallback(),U.want(this,[])}async ask(){let e=performance.now();if(e-this.askedMono<Bu||!U.person||U.silence.ms)return;this.askedMono=e;let t=e=>U.ask(e).catch(()=>null),[n,r,i,a]=await Promise.all([t(`sessions`),t(`people`),t(`access`),t(`knocks`)]);this.sessions=n??this.sessions,this.people=r,this.access=i,this.knocks=a??[],this.requestUpdate()}updated(){let e=this.find(`dialog`);e&&!e.open&&e.showModal()}render(){this.ask();let{person:e}=U,t=Sn(`admin`,U.hello?.node??``);return P`<div class="head"><h1>${z(`page.people`)}</h1></div><div class="grid">
+  ${U.nodes.map(e=>P`<option value=${e}>${e}</option>`)}</select></div>`,zu=e=>e.replace(/(.{4})(?=.)/g,`$1 `),Bu=5e3,Vu=class extends vr{constructor(...e){super(...e),this.sessions=[],this.people=null,this.access=null,this.knocks=[],this.askedMono=-5e3,this.refusal=null,this.form=null,this.isAsking=!1,this.submitted=async e=>{e.preventDefault();let t=Object.fromEntries(new FormData(e.target));this.isAsking=!0,this.refusal=null,this.requestUpdate();try{await this.form?.send(t),this.find(`dialog`)?.close()}catch(e){this.refusal=ji(e)}this.isAsking=!1,this.askedMono=-5e3,this.requestUpdate()}}connectedCallback(){super.connectedCallback(),U.want(this,[])}async ask(){let e=performance.now();if(e-this.askedMono<Bu||!U.person||U.silence.ms)return;this.askedMono=e;let t=e=>U.ask(e).catch(()=>null),[n,r,i,a]=await Promise.all([t(`sessions`),t(`people`),t(`access`),t(`knocks`)]);this.sessions=n??this.sessions,this.people=r,this.access=i,this.knocks=a??[],this.requestUpdate()}updated(){let e=this.find(`dialog`);e&&!e.open&&e.showModal()}render(){this.ask();let{person:e}=U,t=U.hello?.node??``,n=Sn(`admin`,t);return P`<div class="head"><h1>${z(`page.people`)}</h1></div><div class="grid">
       <section class="card"><header><h2>${z(`people.you`)}</h2></header><div class="pad grid">${e?P`<p><b>${e.name}</b></p>
         <ul class="eff">${Object.entries(e.roles).map(([e,t])=>P`<li>${Hu(t,e)}</li>`)}</ul>
         <div class="row"><button @click=${()=>U.logout()}>${z(`people.logout`)}</button></div>`:P`<p>${z(`people.nobody`)}</p><div class="row"><a class="btn" href="#login">${z(`login.do`)}</a></div>`}</div></section>
       ${this.present()}
       <section class="card" aria-label=${z(`people.known`)}><header><h2>${z(`people.known`)}</h2><span class="sp"></span>
-        ${this.button(z(`people.new`),t,()=>Uu())}</header>
-        ${t?P`<p class="pad s m">${t}. ${z(`people.who_gives`)}</p>`:I}
+        ${this.button(z(`people.new`),n,()=>Uu())}</header>
+        ${U.may(`admin`,t)?I:P`<p class="pad s m">${n}. ${z(`people.who_gives`)}</p>`}
         ${this.people?.length?P`<table>
           <thead><tr><th>${z(`login.name`)}</th><th>${z(`people.roles`)}</th><th>${z(`people.by`)}</th><td></td></tr></thead>
-          <tbody>${this.people.map(e=>this.known(e,t))}</tbody></table>`:I}</section>
-      ${this.access?this.keys(this.access,t):I}</div>
+          <tbody>${this.people.map(e=>this.known(e,n))}</tbody></table>`:I}</section>
+      ${this.access?this.keys(this.access,n):I}</div>
       ${this.form?this.dialog(this.form):I}`}present(){let{person:e,hello:t}=U,n=U.nowMs;return P`<section class="card" aria-label=${z(`people.sessions`)}><header><h2>${z(`people.sessions`)}</h2>
       <span class="m s">${z(`people.sessions_what`)}</span></header>
       ${this.sessions.length?P`<table><thead><tr><th>${z(`people.who`)}</th><th>${z(`people.from`)}</th><th>${z(`people.at`)}</th>
