@@ -61,7 +61,6 @@ class PagePlant:
         self.at = at
         self.url = at.url
         self.loop = loop
-        self._speaker: Client | None = None
         self.keys = at.keys
         self.endpoint = at.endpoint
 
@@ -69,15 +68,9 @@ class PagePlant:
         return connect(self.data, timeout_s=PATIENCE_S)
 
     def say(self, values: Mapping[DataItem, Value], program: str = "sensor", at_ns: int = 0) -> None:
-        """Have a program declare these items, and say a value of each. It stays: what a silent one said is bad."""
-        if self._speaker is None:
-            self._speaker = self.client()
-        say(self._speaker, values, program, at_ns)
-
-    def close(self) -> None:
-        """End the programs."""
-        if self._speaker is not None:
-            self._speaker.close()
+        """Have a program declare these items, and say a value of each."""
+        with self.client() as client:
+            say(client, values, program, at_ns)
 
     def add_person(self, name: str, role: str = "", node: str = "") -> None:
         """A person with the password of all tests; no role: may look."""
@@ -157,6 +150,5 @@ def page_plant(directory: Path, *, has_plc: bool = False, **settings: Any) -> It
                     awaited(lambda: is_read(client, "root:barrier"))
             yield plant
         finally:
-            plant.close()
             plant.loop.call_soon_threadsafe(is_over.set)
             running_plant.result(PATIENCE_S)

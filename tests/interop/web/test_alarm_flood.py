@@ -39,12 +39,12 @@ PLACES = "[...document.querySelectorAll('tr[data-key]')].map((row) => [row.datas
 def plant(tmp_path: Path) -> Iterator[PagePlant]:
     with page_plant(tmp_path) as made, made.client() as gate:
         made.add_person("anna", "operate")
-        say(gate, {CLOSED: True}, "gate")  # It stays: a value of nobody suppresses nothing.
         made.say({FIRST: 46.8}, "fire")
         values: dict[DataItem, Value] = {}
         values |= {one: 50.0 + at for at, one in enumerate(HIGH)}
         values |= dict.fromkeys(LOW, 46.8)
         made.say(values, "rest")
+        say(gate, {CLOSED: True}, "gate")  # Just before them: what a silent program said suppresses nothing.
         made.say(dict.fromkeys(LOOPS, 46.8), "loops")
         awaited(lambda: len(gate.cases()) == 60)
         yield made
