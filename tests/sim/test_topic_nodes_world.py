@@ -37,6 +37,11 @@ def test_a_life_serves_once_it_knows_what_the_one_before_it_gave() -> None:
     TopicNodeWorld(2, KILLS).play()
 
 
+def test_a_member_that_leads_no_more_gives_nothing_of_the_next_lead() -> None:
+    """Its CORE said so late; what the other one had put meanwhile came by the log, and went to a consumer of each."""
+    TopicNodeWorld(21).play()
+
+
 def test_a_full_disk_is_tried_again_once_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
     """There was no pause: each try encoded the whole tail anew."""
     failed: list[int] = []

@@ -16,6 +16,8 @@ import { LEFT_PX, Lane, RIGHT_PX, penColor, penDash } from "./lane";
 import { groups, isAlarm, isShown, lateRuns, runsOf, type Mark, type Run } from "./events";
 import { csv, drawn, statistics, type Drawn } from "./series";
 
+/** Longest time between two drawings for the sake of what is heard; below it, one for each new pixel. */
+const PACE_MS = 250;
 const SPANS: [Key, number][] = [
   ["span.10min", 600], ["span.1h", 3_600], ["span.8h", 28_800], ["span.24h", 86_400], ["span.7d", 604_800], ["span.30d", 2_592_000],
 ];
@@ -124,6 +126,7 @@ class Trends extends View {
   }
 
   protected override render(): TemplateResult {
+    this.paceMs = Math.min(PACE_MS, Math.max(100, (this.spanS * 1000) / Math.max(1, this.clientWidth)));
     void this.ask();
     const now = station.nowMs;
     const { zone } = station;

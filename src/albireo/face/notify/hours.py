@@ -16,26 +16,35 @@ PATTERN_CHARS_MAX: Final = 500
 _SPAN: Final = re.compile(r"(?:([a-z,\- ]+?)\s+)?(\d\d):(\d\d)\s*-\s*(\d\d):(\d\d)")
 
 
+class HoursRefused(ValueError):
+    """A pattern that can't be read."""
+
+    def __init__(self, cause: str, remedy: str) -> None:
+        super().__init__(f"{cause}: {remedy}")
+        self.cause = cause
+        self.remedy = remedy
+
+
 def week_mask(pattern: str) -> int:
     """Minutes of the week that a pattern means.
 
     Raises:
-        ValueError: it can't be read, or a span of it is empty; says what is to be written.
+        HoursRefused: it can't be read, or a span of it is empty; the remedy says what is to be written.
     """
     if len(pattern) > PATTERN_CHARS_MAX:
-        raise ValueError(f"it has {len(pattern)} characters, {PATTERN_CHARS_MAX} at most")
+        raise HoursRefused(f"it has {len(pattern)} characters", f"write {PATTERN_CHARS_MAX} at most")
     if not pattern.strip():
         return ALWAYS
     mask = 0
     for part in pattern.lower().split(";"):
         found = _SPAN.fullmatch(part.strip())
         if found is None:
-            raise ValueError(f"{part.strip()!r} are no hours: write such as mon-fri 08:00-17:00; sat 10:00-12:00")
+            raise HoursRefused(f"{part.strip()!r} are no hours", "write such as mon-fri 08:00-17:00; sat 10:00-12:00")
         begin, end = (int(found[n]) * 60 + int(found[n + 1]) for n in (2, 4))
         if int(found[3]) > 59 or int(found[5]) > 59 or begin >= DAY_MINUTES or end > DAY_MINUTES:
-            raise ValueError(f"{part.strip()!r} has a time that no day has: write 00:00 to 24:00")
+            raise HoursRefused(f"{part.strip()!r} has a time that no day has", "write 00:00 to 24:00")
         if begin == end:
-            raise ValueError(f"{part.strip()!r} is empty: it ends as it begins; a whole day is 00:00-24:00")
+            raise HoursRefused(f"{part.strip()!r} ends as it begins", "for a whole day write 00:00-24:00")
         length = (end - begin) % DAY_MINUTES or DAY_MINUTES
         for day in _days(found[1] or "mon-sun"):
             mask |= _span_mask(day * DAY_MINUTES + begin, length)
@@ -47,7 +56,7 @@ def _days(text: str) -> set[int]:
     for one in re.split(r"[,\s]+", text.strip()):
         first, dash, last = one.partition("-")
         if first not in DAYS or (dash and last not in DAYS):
-            raise ValueError(f"{one!r} is no day: write {', '.join(DAYS)}, or such as mon-fri")
+            raise HoursRefused(f"{one!r} is no day", f"write {', '.join(DAYS)}, or such as mon-fri")
         begin, end = DAYS.index(first), DAYS.index(last or first)
         found |= {day % 7 for day in range(begin, end + 1 + (7 if end < begin else 0))}
     return found

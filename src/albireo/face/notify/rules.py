@@ -20,7 +20,7 @@ from albireo.codec.topology.item_table import ItemRow, read_rows
 from albireo.codec.topology.mistakes import Findings, Mistake, build, did_you_mean, shown
 from albireo.codec.topology.toml_lines import key_lines
 from albireo.codec.topology.topology import parsed, text_of
-from albireo.face.notify.hours import between_mask, minute_mask, week_mask
+from albireo.face.notify.hours import HoursRefused, between_mask, minute_mask, week_mask
 from albireo.face.zone import zone_named
 from albireo.model.case import ItemCase
 from albireo.model.instant import SECOND
@@ -231,8 +231,8 @@ def _duty(row: ItemRow, told: NotifyFile, found: Findings) -> Duty | None:
             refuse(column, f"{shown(cells[column])} is no time", "Write such as 2026-12-01, or 2026-12-01 08:00.")
     try:
         weekly = week_mask(cells.get("weekly", ""))
-    except ValueError as error:
-        refuse("weekly", str(error).partition(": ")[0], f"{str(error).partition(': ')[2]}.")
+    except HoursRefused as error:
+        refuse("weekly", error.cause, f"{error.remedy.capitalize()}.")
     if not wrong and times[0] >= times[1]:
         refuse("to", "it ends before it begins: nobody is on duty", "Change from or to.")
     elif not wrong and not weekly & between_mask(*times):

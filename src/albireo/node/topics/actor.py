@@ -420,8 +420,10 @@ class TopicsActor:
         """Begin to serve, or stop, as CORE says; not before everything is folded that was before this lead."""
         follows = self._follower.phase is FollowPhase.FOLLOWING  # Else its files may be of another log.
         is_level = self._is_folded and self._tail.end >= self._role.committed
-        leads = self._role.is_acting and follows and is_level and self._tail.end.epoch >= self._role.epoch
-        if self._serving.is_leading and (not self._role.is_acting or self._role.epoch != self._serving.epoch):
+        # A later epoch in the log is the word of another lead, and may come before CORE's: its messages are not ours.
+        is_own = self._role.is_acting and self._tail.end.epoch <= self._role.epoch
+        leads = is_own and follows and is_level and self._tail.end.epoch == self._role.epoch
+        if self._serving.is_leading and (not is_own or self._role.epoch != self._serving.epoch):
             self._actor.log.info("topics_stand_by", epoch=self._serving.epoch)
             self._stand_by()
         elif leads and not self._serving.is_leading and not self._actor.is_stopping:

@@ -51,7 +51,7 @@ def test_who_is_on_duty(tmp_path: Path, at: str, names: list[str]) -> None:
         (HEAD, "notify.toml: the key 'rule' is missing"),
         (HEAD.replace("Vienna", "Wien") + RULE, "zone 'Europe/Wien' is not known"),
         (HEAD + RULE + 'hours = "mon-fry 08:00-17:00"\n', "'mon-fry' is no day"),
-        (HEAD + RULE + 'hours = "08:00-08:00"\n', "is empty: it ends as it begins"),
+        (HEAD + RULE + 'hours = "08:00-08:00"\n', "ends as it begins: for a whole day"),
         (HEAD + RULE + 'hours = "08:00-24:01"\n', "has a time that no day has"),
         (HEAD + RULE + 'priorities = ["urgent"]\n', "notify.toml:10: rule[0].priorities"),
         (HEAD + RULE + "escalade_min = 3\n", "Did you mean 'escalate_min'"),

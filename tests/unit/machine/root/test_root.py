@@ -68,10 +68,11 @@ def test_an_item_that_is_not_on_record_yet_is_not_there_for_who_reads_it_by_name
     """The answer had no row for it, so those behind it stood in its place."""
     world = World()
     hello(world)
-    world.letter(b"new", ProducerHello(producer="p2", items=[msgspec.structs.replace(ITEMS[0], name="late")], run=1))
+    world.letter(b"new", ProducerHello(producer="p2", items=(msgspec.structs.replace(ITEMS[0], name="late"),), run=1))
     assert "no item late" in refused_with(world.ask("read", names=["late", "co_1"]))
     world.sync()
-    assert len(world.ask("read", names=["late", "co_1"]).result) == 2
+    readings: Any = world.ask("read", names=["late", "co_1"]).result
+    assert [one["name"] for one in readings] == ["root:late", "root:co_1"]
 
 
 def test_ids_stay_when_the_producer_comes_back_and_when_the_order_of_items_changes() -> None:
