@@ -176,6 +176,7 @@ def test_a_node_that_is_not_heard_is_hatched_and_its_values_are_old(plant: PageP
         server.on_message(heard)
 
     page.route_web_socket(re.compile("/ws$"), relayed)
+    plant.say(SAID)
     page.goto(f"{plant.url}/#picture?name=tunnel")
     expect(page.locator(".card.old .pic")).to_have_count(1, timeout=PATIENCE_MS)
     shows(page, re.compile("not heard for 1[4-9] s"))
@@ -208,6 +209,7 @@ def test_a_phone_has_a_list_by_section_and_the_wall_the_picture_alone(plant: Pag
 
 def test_axe_finds_nothing(plant: PagePlant, chromium: Browser) -> None:
     for theme in ("", "dark"):
+        plant.say(SAID)
         page = opened_page(chromium, f"{plant.url}/?theme={theme}#picture?name=tunnel")
         expect(page.locator(".el")).to_have_count(6, timeout=PATIENCE_MS)
         page.locator(".el").first.click()
