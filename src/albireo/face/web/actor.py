@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
-from starlette.websockets import WebSocketDisconnect
 
 from albireo import __version__
 from albireo.client import AsyncClient, ClientError, SessionOver, aconnect
@@ -77,7 +76,6 @@ class WebActor:
         self._place = place
         self._own = next(index for index, one in enumerate(place.doors) if not one.endpoint)
         self._state = PlantState()
-        self.methods: Methods = methods_of(Trends())
         self.lookers = asyncio.Semaphore(LOOKERS_ASK_MAX)
         self._navigation = Navigation()
         self._pictures = PictureShelf(place.file(settings.pictures) if settings.pictures else None, place.node)
@@ -106,13 +104,13 @@ class WebActor:
         self._logins = Logins(self._pinned, self._client, actor.now, actor.wall_ns)
         door_keys = DoorKeys(self._place.keys, self._pinned, actor.log.info)
         report = self._place.file(settings.report) if settings.report else actor.data / "pipeline"
-        self._reports = Reports(report, self._place.node, self._addresses.urls, actor.now)
-        self.methods = {**self.methods, **door_keys.methods, **self._reports.methods}
+        reports = Reports(report, self._place.node, self._addresses.urls, actor.now)
+        self.methods: Methods = {**methods_of(Trends()), **door_keys.methods, **reports.methods}
         self._site = PageSite(self, self._addresses, self._logins)
         callers = Callers(self, self._addresses)
         self._rest = Rest(self, self._state, callers)
         machines = Machines(self, self._pinned, self._state, callers)
-        config = _config(machines.before(self._site.app, [*self._rest.routes, *self._reports.routes]))
+        config = _config(machines.before(self._site.app, [*self._rest.routes, *reports.routes]))
         config.ssl = context
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._server = _Server(config)
@@ -243,9 +241,8 @@ class WebActor:
             return
         for one in mistakes:
             self._actor.log.error("picture_not_shown", why=str(one), remedy=one.remedy)
-        for page in list(self._site.pages):
-            with contextlib.suppress(WebSocketDisconnect, TimeoutError, RuntimeError):  # The browser is gone.
-                await page.greet()
+        # None waits for another one; whose browser is gone fails here, and ends by itself.
+        await asyncio.gather(*(one.greet() for one in self._site.pages), return_exceptions=True)
 
     async def _first_admin(self, data: Path) -> None:
         """Have somebody who can log in, and say where the password is."""

@@ -3,18 +3,18 @@
 from collections import Counter
 from typing import Annotated, Final
 
-import msgspec
 from msgspec import Meta
 
 from albireo.client import AsyncClient
 from albireo.client.errors import NodeRefused
 from albireo.client.load import DAY_NS, OFTEN_SHOWN, NewAlarms, RuleLoad
+from albireo.face.web.method import Arguments
 from albireo.runtime.clock import wall_ns
 
 DAYS_MAX: Final = 31
 
 
-class LoadArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LoadArguments(Arguments, frozen=True):
     """Arguments of the method `load`."""
 
     days: Annotated[int, Meta(ge=1, le=DAYS_MAX)] = 1

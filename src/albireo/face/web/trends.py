@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from albireo.client import AsyncClient
 from albireo.client.history import items_of
+from albireo.face.web.method import Arguments
 from albireo.face.web.plain import shown
 from albireo.model import quality
 from albireo.model.bounded import Text
@@ -58,7 +59,7 @@ Time = Annotated[int, Meta(ge=0, le=2**53)]
 Column = list[Any]
 
 
-class TrendArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TrendArguments(Arguments, frozen=True):
     """Arguments of the method `trend`."""
 
     names: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=PENS_MAX)]
@@ -69,7 +70,7 @@ class TrendArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Most intervals of the answer, but for those at its edges."""
 
 
-class MarksArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MarksArguments(Arguments, frozen=True):
     """Arguments of the method `marks`."""
 
     names: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=PENS_MAX)]

@@ -151,7 +151,7 @@ def test_a_face_whose_session_is_ended_begins_another_life(tmp_path: Path) -> No
             (own,) = [one.session_id for one in await client.sessions() if not one.principal.startswith("person")]
             with contextlib.suppress(NodeRefused):  # Of ours, too.
                 await client.end_session(own, "who is that?")
-            await asyncio.sleep(PATIENCE_S)
+            await asyncio.sleep(PATIENCE_S)  # The end of the face cancels this; nothing else tells of it.
 
     with pytest.raises(BaseExceptionGroup) as failed:
         asyncio.run(story())
