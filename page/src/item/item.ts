@@ -84,7 +84,7 @@ class Item extends View {
       .map((one) => `${one} ${alarm[one]}`).join(", ");
     const row = (label: Key, what: unknown): TemplateResult => html`<dt>${t(label)}</dt><dd>${what}</dd>`;
     return html`<section class="card pad big ${trouble === "old" ? "old" : ""}"><div><span class="m s">${t("items.col.value")}</span>
-      <div class="v val">${trouble === "bad" || trouble === "empty" ? "-" : valueText(entry.value, entry.places)} <span>${entry.item.unit}</span></div>
+      <div class="v val">${trouble === "bad" || trouble === "empty" ? "-" : valueText(entry.value, entry.places)} <span>${entry.item.unit}</span> ${active ? caseMark(active) : nothing}</div>
       ${entry.item.value_type <= 2 ? bar(entry, { trouble, active, past: station.pasts.of(entry.name) }) : nothing}</div>
       <dl>${row("items.col.quality", quality(sight, entry, nowMs, hello?.qualities ?? {}, isFrozen))}
       ${row("items.col.age", entry.sourceMs ? ageText(nowMs - entry.sourceMs, true) : "-")}

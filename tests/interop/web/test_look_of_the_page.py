@@ -78,7 +78,8 @@ def test_axe_finds_nothing(page: Page, view: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("view", VIEWS)
-def test_no_text_is_too_small_or_outside(page: Page, view: str, size: str) -> None:
+def test_no_text_is_too_small_or_outside(page: Page, plant: PagePlant, view: str, size: str) -> None:
+    plant.say({CO: 46.8})  # A program that said nothing for a while is silent, and its value has no bar.
     look(page, view, size)
     assert page.evaluate("look.small()") == []
     assert page.evaluate(WIDE) <= 0

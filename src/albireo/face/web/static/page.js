@@ -243,7 +243,7 @@ var e=globalThis,t=e.ShadowRoot&&(e.ShadyCSS===void 0||e.ShadyCSS.nativeShadow)&
       <div class="cols ${e.item.is_writable?``:`lone`}"><div class="grid">${this.value(e)}${this.cases(e)}${this.forced(e)}${this.past(e)}
       ${e.item.is_writable?this.ordersCard():I}${this.belongs(e)}</div>
       <div class="oc"><order-panel .name=${this.name}></order-panel></div></div>`}value(e){let{sight:t,nowMs:n,hello:r,zone:i}=U,a=br(t.cases.values()).get(e.name),o=a?.condition===`frozen`,s=On(t,e,o),c=e.item.alarm??{},l=[`lo_lo`,`lo`,`hi`,`hi_hi`].filter(e=>typeof c[e]==`number`).map(e=>`${e} ${c[e]}`).join(`, `),u=(e,t)=>P`<dt>${z(e)}</dt><dd>${t}</dd>`;return P`<section class="card pad big ${s===`old`?`old`:``}"><div><span class="m s">${z(`items.col.value`)}</span>
-      <div class="v val">${s===`bad`||s===`empty`?`-`:Nt(e.value,e.places)} <span>${e.item.unit}</span></div>
+      <div class="v val">${s===`bad`||s===`empty`?`-`:Nt(e.value,e.places)} <span>${e.item.unit}</span> ${a?Dn(a):I}</div>
       ${e.item.value_type<=2?In(e,{trouble:s,active:a,past:U.pasts.of(e.name)}):I}</div>
       <dl>${u(`items.col.quality`,jn(t,e,n,r?.qualities??{},o))}
       ${u(`items.col.age`,e.sourceMs?Pt(n-e.sourceMs,!0):`-`)}
