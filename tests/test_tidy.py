@@ -606,3 +606,12 @@ def test_nothing_runs_under_python_O() -> None:
     """Assertions guard the data; the entry points refuse `-O`, and nothing of ours asks for it."""
     assert "sys.flags.optimize" in (SOURCE / "cli" / "__init__.py").read_text()
     assert "python -O" not in (ROOT / "Makefile").read_text()
+
+
+def test_no_pattern_of_a_name_takes_a_line_break_at_its_end() -> None:
+    """`$` stands before one too; msgspec searches, and `\\Z` is no word of the published schema."""
+    ends = re.compile(
+        r"(?:pattern=|_PATTERN(?:: Final)? = (?:\(\n\s+)?)(?:rf?\"[^\n]*\"\n\s+)*r?f?\"[^\n]*(?<!n\))\$\""
+    )
+    loose = [f"{name_of(path)}: {one}" for path in modules() for one in ends.findall(path.read_text())]
+    assert [one for one in loose if "[^*?]*$" not in one] == []  # Any text may be looked for.

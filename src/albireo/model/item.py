@@ -10,7 +10,7 @@ from msgspec import Meta
 from albireo.model.bounded import Count, LongText, Name
 from albireo.model.value import ItemId, Value, ValueType, number_text
 
-NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}(/[A-Za-z][A-Za-z0-9_.\-]{0,63})?$"
+NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}(/[A-Za-z][A-Za-z0-9_.\-]{0,63})?(?!\n)$"
 """Local name of an item; the diagnostics items of an adapter have its name before a slash (`p1/connected`)."""
 
 

@@ -21,10 +21,12 @@ TOKENS_MAX: Final = 16
 Words = Annotated[str, Meta(max_length=200)]
 """Any of the following, as it stands on record: its form was checked as it was asked for."""
 PersonName = Annotated[str, Meta(pattern=PERSON_NAME_PATTERN)]
-PasswordWords = Annotated[str, Meta(pattern=r"^(scrypt\$[0-9]{1,2}\$[A-Za-z0-9+/=]{1,64}\$[A-Za-z0-9+/=]{1,128})?$")]
+PasswordWords = Annotated[
+    str, Meta(pattern=r"^(scrypt\$[0-9]{1,2}\$[A-Za-z0-9+/=]{1,64}\$[A-Za-z0-9+/=]{1,128})?(?!\n)$")
+]
 """Cost as a power of two, salt and hash; empty: there is no password."""
-Digest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
-Fingerprint = Annotated[str, Meta(pattern="^([0-9a-f]{64})?$")]
+Digest = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
+Fingerprint = Annotated[str, Meta(pattern=r"^([0-9a-f]{64})?(?!\n)$")]
 """SHA-256 of a certificate; empty: there is none."""
 Label = Annotated[str, Meta(max_length=64)]
 

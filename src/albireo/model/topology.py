@@ -28,22 +28,22 @@ from albireo.model.settings import (
 )
 
 LEVELS_MAX: Final = 8
-NODE_ID_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}$"
+NODE_ID_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}(?!\n)$"
 """Form of a node's id, at most eight levels: it must fit into a topic, a path and one line of a table."""
-ADAPTER_NAME_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}$"
+ADAPTER_NAME_PATTERN: Final = r"^[a-z][a-z0-9_\-]{0,31}(?!\n)$"
 """Form of an adapter's name, which names files, sockets and diagnostics items (`<name>/connected`)."""
-ENDPOINT_PATTERN: Final = r"^tcp://[^\s/]+:[0-9]{1,5}$"
+ENDPOINT_PATTERN: Final = r"^tcp://[^\s/]+:[0-9]{1,5}(?!\n)$"
 VOTER_PATTERN: Final = (
     r"^((plc|witness):[a-z][a-z0-9_\-]{0,31}"
-    r"|node:[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}(\[(primary|backup)\])?)$"
+    r"|node:[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}(\[(primary|backup)\])?)(?!\n)$"
 )
 NODE_VOTER: Final = "node:"
 """Prefix of a voter that is a node below the pair, or one member of a pair below."""
 
-ITEM_PATTERN_PATTERN: Final = r"^[A-Za-z0-9_.\-/*?\[\]!]+$"
+ITEM_PATTERN_PATTERN: Final = r"^[A-Za-z0-9_.\-/*?\[\]!]+(?!\n)$"
 MEMBER_PATTERN: Final = (
     r"^[a-z][a-z0-9_\-]{0,31}(/[a-z][a-z0-9_\-]{0,31}){0,7}"
-    r"(:[A-Za-z0-9_.\-/*?\[\]!]{1,128})?$"
+    r"(:[A-Za-z0-9_.\-/*?\[\]!]{1,128})?(?!\n)$"
 )
 """Form of a group's member: a node, or what stands behind the colon at that node."""
 
@@ -304,7 +304,7 @@ class NodeConfig(Config, frozen=True):
 class Topology(Config, frozen=True):
     """Content of the whole file."""
 
-    cluster: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
+    cluster: Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?!\n)$")]
     """UUID, written once, so that stores of two clusters never mix."""
     node: Annotated[tuple[NodeConfig, ...], Meta(min_length=1, max_length=NODES_MAX)]
     witness: Annotated[tuple[WitnessConfig, ...], Meta(max_length=64)] = ()

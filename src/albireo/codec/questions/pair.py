@@ -27,7 +27,7 @@ class StopNowAsked(Asked, frozen=True, kw_only=True):
     """Arguments of `stop_now`."""
 
     position: Position
-    shutdown_id: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
+    shutdown_id: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}(?!\n)$")]
     """Id of the stop, the same for both members: written into both store headers."""
     user: Text = ""
 

@@ -44,7 +44,7 @@ class ShownTicket(msgspec.Struct, frozen=True, array_like=True):
     """A ticket that somebody shows at a door."""
 
     number: Count
-    digest: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    digest: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
     principal: Name
 
 

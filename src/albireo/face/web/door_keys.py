@@ -30,7 +30,7 @@ BY_HAND: Final = "albireo keys trust, on the machine of the node"
 class TrustArguments(Arguments, frozen=True):
     principal: Annotated[str, Meta(pattern=PERSON_NAME_PATTERN)]
     """Name that the key is to have; none that a node could have."""
-    public: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    public: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
     role: Name
     node: Text = ""
 

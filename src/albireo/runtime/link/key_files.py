@@ -35,7 +35,7 @@ from albireo.runtime.errors import KeysRefused
 OWN_FILE: Final = "own.json"
 TRUSTED_FILE: Final = "trusted.json"
 LOCK_FILE: Final = "lock"
-KEY_PATTERN: Final = r"^[0-9a-f]{64}$"
+KEY_PATTERN: Final = r"^[0-9a-f]{64}(?!\n)$"
 KEYS_PER_NAME_MAX: Final = 2
 """Keys of one name: the key in use and the next one, while a rotation is under way."""
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024

@@ -25,6 +25,20 @@ def with_people(at: Served) -> None:
         add_person(client, "anna", "operate")
 
 
+def test_a_name_with_a_line_break_at_its_end_is_none(tmp_path: Path) -> None:
+    """It would be on record for ever, and nobody could log in or be ended by it."""
+
+    async def story() -> None:
+        async with served(tmp_path) as at:
+            await asyncio.to_thread(with_people, at)
+            async with at.page(await token_of(at, "otto")) as page:
+                told = await page.asked(1, "add_person", name="otto\n", password=PASSWORD)
+            assert told["refusal"]["code"] == "malformed", told
+            assert await asyncio.to_thread(names, at) == {"admin", "otto", "anna"}
+
+    asyncio.run(story())
+
+
 def names(at: Served) -> set[str]:
     with connect(at.data, timeout_s=PATIENCE_S) as client:
         return {one.name for one in client.people()}
