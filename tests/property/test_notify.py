@@ -17,6 +17,8 @@ STEPS = st.one_of(
     st.just(("leave and die", 0)),
     st.tuples(st.just("case"), st.integers(1, 8)),
     st.tuples(st.just("acked"), st.integers(1, 8)),
+    st.tuples(st.just("gone"), st.integers(1, 8)),
+    st.tuples(st.just("back"), st.integers(1, 8)),
     st.tuples(st.just("wait"), st.sampled_from([1, 31, 90, 700])),
     st.tuples(st.just("clock"), st.sampled_from([-(10**6), -60, 60, 10**6])),
     st.tuples(
@@ -48,6 +50,11 @@ def test_nothing_is_lost_and_twice_only_where_nobody_knows(steps: list[tuple[str
                 world.hear(case_of(int(str(which))))
             case "acked":
                 world.hear(msgspec.structs.replace(case_of(int(str(which))), is_acked=True))
+            case "gone" | "back":
+                known = world.cases.get(int(str(which)))
+                if known is not None and not known.is_acked and known.is_active is (what == "gone"):
+                    count = known.activations + (what == "back")
+                    world.hear(msgspec.structs.replace(known, is_active=what == "back", activations=count))
             case "wait":
                 world.now, world.wall_ns = (one + int(str(which)) * SECOND for one in (world.now, world.wall_ns))  # type: ignore[assignment]
             case "clock":
@@ -57,7 +64,7 @@ def test_nothing_is_lost_and_twice_only_where_nobody_knows(steps: list[tuple[str
     world.answers = lambda _: SendOutcome.SENT
     world.run()
     world.passes(30 * MINUTE, 5 * SECOND)
-    asking = {number for number, one in world.cases.items() if not one.is_acked}
+    asking = {number for number, one in world.cases.items() if not one.is_acked and one.is_active}
     sent_of = {notice.number: {key[1] for key in notice.cases} for notice, _ in world.store.values()}
     told = {case for number, _, _ in world.sends for case in sent_of.get(number, ())}
     assert asking <= told, "every case that asks"

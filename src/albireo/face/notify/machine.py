@@ -4,10 +4,12 @@
     Notice: due --RecordNotice(leaving)--> recorded --SendNotice--> sent --RecordNotice(outcome)--> due, when it is
             none of its cases asks any more --ForgetNotice--> gone
 
-A case asks while it is active, not acknowledged and not silent. A notice that was leaving when its face died is sent
-again, since nobody knows whether it left: under the same Message-ID, with words that say so. One who refuses, or can't
-be reached TRIES times, is followed by the next one at once; one who was told, after the rule's time. A round in which
-nobody was reached begins again after AGAIN_NS, and is told of meanwhile (TellUnreached).
+A case asks while it is active, not acknowledged and not silent. While somebody is still to be told of it, its notice
+rests when it goes, and goes on where it was when it comes again, for a rule's time; acknowledged, it is over. A notice
+that was leaving when its face died is sent again, since nobody knows whether it left: under the same Message-ID, with
+words that say so. One who refuses, or can't be reached TRIES times, is followed by the next one at once; one who was
+told, after the rule's time. A round in which nobody was reached begins again after AGAIN_NS, and is told of meanwhile
+(TellUnreached).
 
 Invariants
     order:  SendNotice follows the record of its own try, and one record of a notice is under way at a time.
@@ -81,8 +83,18 @@ class _Entry(msgspec.Struct, eq=False):
     is_leaving: bool = False
     """It is being sent."""
     is_gone: bool = False
+    rests_until: Instant | None = None
+    """Its cases are gone, unacknowledged; until then it goes on if one comes again."""
     why: str = ""
     """Why nobody was reached in the last round; empty: that is not so."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Somebody is still to be told, so an alarm of it that comes again asks by it."""
+        return self.due is not None and not self.is_gone
+
+    def is_due(self, now: Instant) -> bool:
+        return not self.is_busy and self.rests_until is None and self.due is not None and self.due <= now
 
 
 class _Window(msgspec.Struct, eq=False):
@@ -93,11 +105,11 @@ class _Window(msgspec.Struct, eq=False):
     is_flood: bool = False
 
 
-def asks(case: ItemCase) -> bool:
-    """Whether people are asked to look at a case."""
+def is_unseen(case: ItemCase) -> bool:
+    """Whether nobody has looked at a case, or silenced it: people are asked to while it is active."""
     is_silent = case.is_suppressed or case.is_out_of_service or case.shelving is not Shelving.UNSHELVED
     is_open = case.lifecycle_status is not LifecycleStatus.CLOSED
-    return is_open and case.is_active and not case.is_acked and not case.is_unasked and not is_silent
+    return is_open and not case.is_acked and not case.is_unasked and not is_silent
 
 
 def key_of(case: ItemCase) -> CaseKey:
@@ -113,6 +125,8 @@ class NotifyMachine:
         self._rules: NotifyRules | None = None
         self._cases: dict[tuple[str, int], ItemCase] = {}
         """Cases that ask."""
+        self._resting: set[tuple[str, int]] = set()
+        """Those that would, were they active."""
         self._silent: frozenset[str] = frozenset()
         """Nodes that are not heard: their cases are as they were."""
         self._is_live = self._leads = self._is_changed = False
@@ -137,11 +151,16 @@ class NotifyMachine:
     def heard(self, cases: Iterable[ItemCase], silent: Iterable[str], *, is_whole: bool, is_live: bool) -> None:
         """Take what changed. `is_whole`: these are all cases there are."""
         if is_whole:
-            self._cases = {}
+            self._cases, self._resting = {}, set()
         for case in cases:
-            self._cases.pop((case.node, case.case_id), None)
-            if asks(case) and case.item not in self._own:
-                self._cases[case.node, case.case_id] = case
+            place = case.node, case.case_id
+            self._cases.pop(place, None)
+            self._resting.discard(place)
+            if is_unseen(case) and case.item not in self._own:
+                if case.is_active:
+                    self._cases[place] = case
+                else:
+                    self._resting.add(place)
             self._is_changed = True
         silent = frozenset(silent)
         self._is_changed |= is_whole or silent != self._silent
@@ -172,7 +191,7 @@ class NotifyMachine:
             del self._entries[number]
         elif entry.sends:
             entry.sends = False
-            if self._still_asks(entry.notice):
+            if self._still_asks(entry):
                 entry.is_busy = entry.is_leaving = True
                 one = entry.notice.tried[-1]
                 return [SendNotice(entry.notice, one, one.address in entry.notice.doubtful)]
@@ -193,7 +212,8 @@ class NotifyMachine:
         effects: list[Effect] = []
         if self._is_changed:
             self._sort()
-            effects += self._forgotten()
+        if self._is_changed or any(one.rests_until is not None for one in self._entries.values()):
+            effects += self._forgotten(now)
         local = self._rules.local(wall_ns)
         for name, rule in self._rules.rules.items():
             if self._waiting[name] and rule.holds(local):
@@ -204,14 +224,16 @@ class NotifyMachine:
     # Cases to notices.
 
     def _sort(self) -> None:
-        """Find for each rule the cases that ask and stand in no notice of it."""
+        """Find for each rule the cases that ask and stand in no notice of it that goes on."""
         self._is_changed = True
-        told = {(one.notice.rule, key) for one in self._entries.values() for key in one.notice.cases}
+        notices = [(one.notice.rule, one) for one in self._entries.values()]
+        told = {(name, key) for name, one in notices for key in one.notice.cases}
+        goes_on = {(name, key[:2]) for name, one in notices if one.goes_on for key in one.notice.cases}
         self._waiting = {name: {} for name in self._windows}
         for case in self._cases.values():
             key = key_of(case)
             for name in self._takers_of(case):
-                if (name, key) not in told:
+                if (name, key) not in told and (name, key[:2]) not in goes_on:
                     self._waiting[name][key] = case
 
     def _takers_of(self, case: ItemCase) -> frozenset[str]:
@@ -221,23 +243,39 @@ class NotifyMachine:
             self._takers[about] = frozenset(name for name, rule in rules.items() if rule.takes(case))
         return self._takers[about]
 
-    def _still_asks(self, notice: Notice) -> bool:
-        return any(self._asks(*key) for key in notice.cases)
+    def _still_asks(self, entry: _Entry) -> bool:
+        return any(self._asks(*key, is_any=entry.goes_on) for key in entry.notice.cases)
 
-    def _asks(self, node: str, case_id: int, activation: int) -> bool:
+    def _asks(self, node: str, case_id: int, activation: int, *, is_any: bool) -> bool:
         case = self._cases.get((node, case_id))
-        return node in self._silent if case is None else case.activations == activation
+        return node in self._silent if case is None else is_any or case.activations == activation
 
-    def _forgotten(self) -> list[Effect]:
+    def _rests(self, entry: _Entry, now: Instant) -> bool:
+        """Whether an alarm of it that went may come again soon, and the next one is to be told then."""
+        last, keys = _last(entry.notice), entry.notice.cases
+        is_told = last is not None and last.outcome is SendOutcome.SENT and entry.goes_on
+        if not is_told or len(self._entries) >= NOTICES_MAX or not any(key[:2] in self._resting for key in keys):
+            return False
+        if entry.rests_until is None:
+            assert self._rules is not None
+            minutes = self._rules.rules[entry.notice.rule].settings.escalate_min
+            entry.rests_until = Instant(now + minutes * 60 * SECOND)
+        return now < entry.rests_until
+
+    def _forgotten(self, now: Instant) -> list[Effect]:
         """Let notices go of which no case asks any more, or whose rule is gone."""
         self._is_changed = False
         assert self._rules is not None
         effects: list[Effect] = []
         for number, entry in list(self._entries.items()):
-            if entry.notice.rule in self._rules.rules and self._still_asks(entry.notice):
+            is_ruled = entry.notice.rule in self._rules.rules
+            if is_ruled and self._still_asks(entry):
+                entry.rests_until = None
                 continue
             if entry.is_busy:
                 self._is_changed = True
+                continue
+            if is_ruled and self._rests(entry, now):
                 continue
             if not entry.version:  # It never was on record.
                 del self._entries[number]
@@ -278,7 +316,7 @@ class NotifyMachine:
 
     def _advanced(self, now: Instant, wall_ns: int) -> list[Effect]:
         effects: list[Effect] = []
-        due = [one for one in self._entries.values() if not one.is_busy and one.due is not None and one.due <= now]
+        due = [one for one in self._entries.values() if one.is_due(now)]
         taken = self._taken() if due else {}
         for entry in sorted(due, key=lambda one: (-one.notice.severity, one.notice.made_ns)):
             assert self._rules is not None
@@ -314,16 +352,29 @@ class NotifyMachine:
             duties = rule.on_duty(self._rules.local(wall_ns))
             to = next((one for one in duties if (one.kind, one.address) not in known), None)
             attempt = 1
+            notice = self._renewed(notice)
         if to is None:
             is_reached = any(one.outcome is SendOutcome.SENT for one in notice.tried)
             entry.due = None if is_reached else Instant(now + AGAIN_NS)
             entry.why = "" if is_reached else "nobody is on duty" if last is None else last.why
+            self._is_changed = True  # An alarm that came again since is told anew.
             return []
         if taken.get(to.kind, 0) >= SLOTS:
             return []
         taken[to.kind] = taken.get(to.kind, 0) + 1
         entry.sends = True
         return self._record(entry, tried(notice, to, SendOutcome.LEAVING, attempt, wall_ns), now)
+
+    def _renewed(self, notice: Notice) -> Notice:
+        """The notice with its alarms that came again since, as they are now."""
+        cases = [self._cases[key[:2]] for key in notice.cases if key[:2] in self._cases]
+        keys = {key_of(one)[:2]: key_of(one) for one in cases}
+        if set(keys.values()) <= set(notice.cases):
+            return notice
+        said = notice_of(notice.rule, cases, notice.made_ns)
+        return msgspec.structs.replace(
+            notice, subject=said.subject, body=said.body, cases=tuple(keys.get(one[:2], one) for one in notice.cases)
+        )
 
     def _record(self, entry: _Entry, notice: Notice, now: Instant) -> list[Effect]:
         entry.notice, entry.is_busy = notice, True

@@ -91,6 +91,64 @@ def test_an_end_of_the_asking_ends_the_escalation_and_the_record(fields: dict[st
     assert world.told() == ["anna", "anna"], "the next activation asks again"
 
 
+def test_an_alarm_that_goes_and_comes_reaches_the_next_one_in_time() -> None:
+    world = faces(escalate_min=10)
+    world.hear(case_of(1))
+    world.run()
+    for activation in range(2, 40):  # Each time well within the ten minutes.
+        world.passes(20 * SECOND)
+        world.hear(changed(case_of(1), activations=activation - 1, is_active=False))
+        world.passes(20 * SECOND)
+        world.hear(changed(case_of(1), activations=activation))
+        world.run()
+    assert world.told() == ["anna", "bob", "cem"], "at 0, 10 and 20 minutes of 26"
+    notice = world.machine.notices[0]
+    assert notice.cases == (("root", 1, 31),) and "case 1.31" in notice.body, "as it was when cem was told"
+    world.passes(9 * MINUTE)
+    assert world.told() == ["anna", "bob", "cem", "anna"], "it came again since, so it is told anew"
+
+
+@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("fields", [{"is_acked": True}, {"shelving": Shelving.TIMED}, {"activations": 2}])
+def test_an_alarm_that_went_is_told_to_nobody_unless_it_comes_again(fields: dict[str, object], dies: bool) -> None:
+    world = faces(escalate_min=10)
+    world.hear(case_of(1))
+    world.run()
+    world.hear(changed(case_of(1), is_active=False))
+    world.passes(5 * MINUTE, MINUTE)
+    if dies:
+        world.begin()
+    world.passes(4 * MINUTE, MINUTE)
+    assert (world.told(), len(world.store)) == (["anna"], 1)
+    world.hear(changed(case_of(1), **fields))
+    world.passes(2 * MINUTE, MINUTE)
+    assert world.told() == (["anna", "bob"] if "activations" in fields else ["anna"])
+    assert len(world.store) == len(fields.keys() & {"activations"})
+
+
+def test_an_alarm_that_went_for_long_begins_with_the_first_one() -> None:
+    world = faces(escalate_min=10)
+    world.hear(case_of(1))
+    world.run()
+    world.hear(changed(case_of(1), is_active=False))
+    world.passes(11 * MINUTE, MINUTE)
+    assert (world.told(), world.store) == (["anna"], {})
+    world.hear(changed(case_of(1), activations=2))
+    world.run()
+    assert world.told() == ["anna", "anna"]
+
+
+def test_notices_that_rest_make_room() -> None:
+    world = faces(most=100, within_s=1, escalate_min=60)
+    for at in range(0, NOTICES_MAX, 100):
+        world.hear(*[case_of(number) for number in range(at + 1, at + 101)])
+        world.passes(2 * SECOND)
+    world.hear(*[changed(case_of(number), is_active=False) for number in range(1, 101)])
+    world.hear(case_of(NOTICES_MAX + 1))
+    world.passes(2 * SECOND)
+    assert world.sends[-1][0].startswith(f"night.root.{NOTICES_MAX + 1}.")
+
+
 def test_an_acknowledgement_between_record_and_send_sends_nothing() -> None:
     world = faces()
     world.hear(case_of(1))
