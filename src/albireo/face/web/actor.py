@@ -11,6 +11,7 @@ import socket
 import ssl
 import time
 from collections.abc import Coroutine, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from albireo.codec.questions.boot import NAVIGATION
 from albireo.codec.questions.kind import Nothing
 from albireo.face.follower import PlantFollower
 from albireo.face.kinds import FacePlace
-from albireo.face.web.arrivals import CONNECTIONS_MAX, BoundedHttp, BoundedSocket
+from albireo.face.web.arrivals import CONNECTIONS_MAX, HEAD_S, BoundedHttp, BoundedListener, BoundedSocket
 from albireo.face.web.callers import Callers
 from albireo.face.web.door_keys import DoorKeys
 from albireo.face.web.logins import ADMIN, Logins
@@ -60,7 +61,17 @@ SECRET_MODE: Final = 0o600
 
 
 class _Server(uvicorn.Server):
-    """The server; signals are the actor's."""
+    """The server; signals are the actor's, and a handshake has its time."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        config, loop = self.config, asyncio.get_running_loop()
+        make = partial(BoundedHttp, config, self.server_state, {})
+        most_s = HEAD_S if config.ssl else None
+        self.servers = [
+            await loop.create_server(make, sock=one, ssl=config.ssl, ssl_handshake_timeout=most_s)
+            for one in sockets or ()
+        ]
+        self.started = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -274,7 +285,7 @@ class WebActor:
 
     def _listening(self, host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener = BoundedListener(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, TAKES_NOTHING_MS)
         try:

@@ -5,12 +5,15 @@ address has open. Of a WebSocket it answers each ping, also when nobody reads th
 """
 
 import asyncio
+import socket
 from collections import Counter
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode
+from websockets.protocol import State
 
 HEAD_BYTES_MAX: Final = 64 << 10
 """Longest head of a request; one piece of the network more may be taken."""
@@ -21,6 +24,12 @@ BODY_S: Final = 10.0
 CONNECTIONS_MAX: Final = 1_000
 CONNECTIONS_OF_ONE_MAX: Final = 500
 """Most connections, and of one address."""
+REFUSED_MAX: Final = 50
+"""Connections beyond these that are told so, once their handshake is over; others end without a word."""
+FRAMES_MAX: Final = 500
+"""Frames of a WebSocket within a second, and of one message; a page has some in a second, each a message."""
+PIECE_BYTES: Final = 4 << 10
+"""Bytes of a WebSocket that are taken at a time: what comes at once may be many thousand frames."""
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -30,6 +39,22 @@ _HEADERS: Final = (
 _TOO_MANY: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 10\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 )
+
+
+class BoundedListener(socket.socket):
+    """Takes no more connections than there may be: a handshake takes memory, and nobody else counts those under way."""
+
+    _taken: tuple[tuple[socket.socket, str], ...] = ()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        line, address = super().accept()
+        self._taken = tuple(one for one in self._taken if one[0].fileno() >= 0)
+        of_one = sum(host == address[0] for _, host in self._taken)
+        if max(len(self._taken) - CONNECTIONS_MAX, of_one - CONNECTIONS_OF_ONE_MAX) >= REFUSED_MAX:
+            line.close()
+            raise ConnectionAbortedError
+        self._taken += ((line, address[0]),)
+        return line, address
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -64,6 +89,12 @@ class BoundedHttp(HttpToolsProtocol):
         super().on_message_begin()
         self._await_head()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_head:
+            super().on_header(name, value)
+        elif not self.transport.is_closing():  # Behind a body uvicorn would keep as many as come; no program sends any.
+            self.transport.abort()
+
     def on_headers_complete(self) -> None:
         self._is_head = False
         self._await_nothing()
@@ -95,11 +126,28 @@ def _address_of(connection: object) -> str:
 
 
 class BoundedSocket(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, which refuses each bad handshake, and piles up no answers to pings."""
+    """uvicorn's WebSocket, which refuses each bad handshake and floods of frames, and piles up no answers to pings."""
+
+    _frames = 0
+    _until = 0.0
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
+        for at in range(0, len(data), PIECE_BYTES):
+            if not self.transport.is_closing():
+                super().data_received(data[at : at + PIECE_BYTES])
         if self.conn.handshake_exc is not None and not self.transport.is_closing():
+            self.transport.write(b"".join(self.conn.data_to_send()))
+            self.transport.close()
+
+    def handle_events(self) -> None:
+        now = self.loop.time()
+        if now >= self._until:
+            self._frames, self._until = 0, now + 1.0
+        self._frames += len(self.conn.events)
+        if max(self._frames, len(self.frames)) <= FRAMES_MAX:
+            super().handle_events()
+        elif self.conn.state is State.OPEN:
+            self.conn.send_close(CloseCode.POLICY_VIOLATION, f"more than {FRAMES_MAX} frames at once")
             self.transport.write(b"".join(self.conn.data_to_send()))
             self.transport.close()
 
