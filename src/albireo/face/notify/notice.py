@@ -19,7 +19,10 @@ LISTED_MAX: Final = 50
 TEXT_CHARS_MAX: Final = 300
 TRIED_MAX: Final = 1_000
 TWICE: Final = "It is not known whether this message left before: it may come twice."
-_STEERING: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+_STEERING: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
+"""Marks that end a line, turn text, or hide in it."""
 
 CaseKey = tuple[str, int, int]
 """One activation of a case: node, case id, activation."""

@@ -253,7 +253,7 @@ def _address_mistake(kind: str, address: str, told: NotifyFile) -> tuple[str, st
     if _CONTROL.search(address) or len(address) > ADDRESS_CHARS_MAX:
         return f"{shown(address)} has a line break or another control character, or is too long", "Take it away."
     if kind == "mail":
-        if not _MAIL.fullmatch(address):
+        if not _MAIL.fullmatch(address) or "=?" in address:  # That would be decoded (RFC 2047).
             return f"{shown(address)} is no address of mail", "Write one such as anna@plant.example, without a name."
         return None if told.smtp else ("nobody knows the mail server", "Add [smtp] with host and sender to the rules.")
     if kind == "script":

@@ -73,7 +73,8 @@ def mail_of(notice: Notice, to: Try, sender: str, node: str, *, may_be_second: b
     """The mail as it is sent, without the doubling of dots."""
     mail = EmailMessage(policy=SMTP)
     mail["From"], mail["To"] = sender, to.address
-    mail["Subject"] = f"{notice.subject}{' (may come twice)' if may_be_second else ''}"
+    subject = notice.subject.replace("=?", "= ?")  # It would be decoded (RFC 2047), with the line breaks in it.
+    mail["Subject"] = f"{subject}{' (may come twice)' if may_be_second else ''}"
     mail["Date"] = format_datetime(datetime.fromtimestamp(notice.made_ns // SECOND, UTC))
     mail["Message-ID"] = notice.message_id(to.address, node)
     mail["Auto-Submitted"] = "auto-generated"

@@ -80,6 +80,7 @@ def test_mistakes_of_the_rules_are_named(tmp_path: Path, rules: str, said: str) 
         ),
         ('Anna,mail,"a@plant.example\r\nBcc: all@x.example",1,,,', "has a line break"),
         ("Anna,mail,<b>a@plant.example,1,,,", "is no address of mail"),
+        ("Anna,mail,=?utf-8?q?=0D=0Aa?=@plant.example,1,,,", "is no address of mail"),
         ("<b>Anna,mail,a@plant.example,1,,,", "can't be a name"),
         ("Anna,fax,1234,1,,,", ":2: kind: 'fax' is no kind of address. Write mail, webhook, script."),
         ("Anna,script,rm,1,,,", "'rm' is no script of the rules"),

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from albireo.face.notify import sending
-from albireo.face.notify.notice import TWICE, Notice, SendOutcome, Try, notice_of
+from albireo.face.notify.notice import TWICE, Notice, SendOutcome, Try, clean, notice_of
 from albireo.face.notify.rules import NotifyFile, NotifyRules, RuleSettings, SmtpSettings
-from albireo.face.notify.sending import Told, send
+from albireo.face.notify.sending import Told, mail_of, send
 from albireo.face.web.certificate import own_certificate
 from tests.parts.notify import WALL_NS, case_of, mail_server, serving, web_hook
 from tests.parts.waiting import awaited
@@ -81,6 +81,21 @@ def test_texts_from_outside_add_no_header_and_steer_nothing() -> None:
             assert mail["Bcc"] is None and mail.get_content_type() == "text/plain"
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "name", ["=?utf-8?q?=0D=0ABcc:_x@y.example?=", "=?utf-8?b?DQpCY2M6IHhAeS5leGFtcGxl?=", "a\r\nBcc: x"]
+)
+def test_words_that_would_be_decoded_add_no_header(name: str) -> None:
+    notice = notice_of("night", [case_of(1, item=name)], WALL_NS)
+    text = mail_of(notice, to("mail", "anna@plant.example"), "scada@plant.example", "root", may_be_second=False)
+    names = [line.partition(b":")[0] for line in text.partition(b"\r\n\r\n")[0].split(b"\r\n") if line[:1] != b" "]
+    assert b"Bcc" not in names and len(names) == 9, text
+
+
+def test_marks_that_turn_or_hide_text_are_taken_away() -> None:
+    hidden = "".join(map(chr, (0x61C, 0x200B, 0x202E, 0x2060, 0x2069, 0xFEFF, 0xE0041)))
+    assert clean(f"a{hidden}b").split() == ["a", "b"]
 
 
 @pytest.mark.parametrize(
