@@ -119,6 +119,8 @@ class PlantState:
         if changes.is_whole:
             self._begin_anew()
         touched = {self._declare(known) for known in changes.items}
+        if changes.readings and self.newest_ms > at_ms:  # A clock was set back: what it said before is newest no more.
+            self.newest_ms = 0
         for reading in changes.readings:
             key = self._by_name.get(reading.name)
             if key is not None:

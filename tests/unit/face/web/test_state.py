@@ -214,3 +214,11 @@ def test_names_without_wildcards_are_found_at_once() -> None:
     state.take(WHOLE)
     view = msgspec.json.decode(state.since(state.seen(("root:co_1", "root:co_[1]", "root:co")), 0, 9) or b"", type=View)
     assert [one.item.name for one in view.items] == ["co_1"]
+
+
+def test_a_clock_that_was_ahead_and_is_set_back_leaves_no_newest_value_in_the_future() -> None:
+    state = PlantState()
+    state.take(WHOLE)
+    for at_ms, newest_ms in ((1_000, 1_000), (900_000, 900_000), (2_000, 2_000), (1_500, 2_000)):
+        state.take(Changes(readings=[reading(0, 1.0, at_ms)]), max(at_ms, newest_ms))
+        assert state.newest_ms == newest_ms
