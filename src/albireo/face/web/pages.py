@@ -211,7 +211,19 @@ class Page:
     async def _refuse(self, asked_id: int, refusal: Refusal) -> None:
         await self._send(PageAnswered(id=asked_id, refusal=refusal))
 
+    async def _goes_on(self, name: str) -> bool:
+        """Whether the login still lets this be asked: it is looked up before each order. The line is closed else."""
+        method = self._host.methods.get(name)
+        with contextlib.suppress(ClientError):  # While nobody can say it goes on.
+            if self.person is not None and method is not None and not method.is_reading:
+                if await self._host.person(self.token) is None:
+                    await self._end(OVER_TEXT)
+                    return False
+        return True
+
     async def _answer(self, asked: PageAsked, client: AsyncClient) -> None:
+        if not await self._goes_on(asked.method):
+            return
         try:
             async with self._host.lookers if self.person is None else contextlib.nullcontext():
                 result = await answered(self._host.methods, client, asked.method, asked.arguments)

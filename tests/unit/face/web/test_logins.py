@@ -12,6 +12,8 @@ import websockets
 
 from albireo.client import NodeRefused, aconnect
 from albireo.client.credentials import new_token, password_words, token_name
+from albireo.codec.questions.kind import Nothing
+from albireo.codec.questions.people import ACCESS_LIST
 from albireo.face.web import logins, pages
 from albireo.face.web.logins import ADDRESSES_MAX, FAILURES_MAX, FAILURES_OF_ADDRESS_MAX, LOCK_NS, LoginFailures
 from albireo.model.instant import SECOND, Instant
@@ -120,6 +122,23 @@ def test_a_login_that_somebody_ends_ends_its_pages(tmp_path: Path, monkeypatch: 
                 with pytest.raises(websockets.ConnectionClosed, match="shift is over"):
                     await page.until(lambda one: one.hello)
                 assert page.line.close_code == pages.OVER
+
+    asyncio.run(story())
+
+
+def test_an_order_after_the_end_of_its_login_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever ends a login need not wait until its pages have noticed."""
+    monkeypatch.setattr(pages, "LOOK_NS", 3_600 * SECOND)
+
+    async def story() -> None:
+        async with served(tmp_path) as at, await aconnect(at.data) as client, at.page(await at.token(), ()) as page:
+            await page.until(lambda one: one.hello)
+            await client.end_session(page.hello["person"]["session_id"], "shift is over")
+            with pytest.raises(websockets.ConnectionClosed):
+                await page.asked(1, "grant", principal="person:eve", role="admin")
+            assert page.line.close_code == pages.OVER
+            rows = await client.ask_kind(ACCESS_LIST, Nothing())
+            assert "person:eve" not in {one.principal for one in rows}
 
     asyncio.run(story())
 
