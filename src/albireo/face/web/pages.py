@@ -153,19 +153,23 @@ class Page:
         await self._send(self._host.hello(self.person))
 
     async def _judge(self) -> None:
-        """See again and again whether the login goes on, and with which roles. While nobody can say it goes on."""
+        """Look again and again whether the login goes on."""
         while True:
             await asyncio.sleep(LOOK_NS / SECOND)
-            if self.person is None:
-                continue
-            with contextlib.suppress(ClientError):
-                person = await self._host.person(self.token)
-                if person is None:
-                    await self._end(OVER_TEXT)
-                    return
-                if person != self.person:
-                    self.person = person
-                    await self.greet()
+            if await self._is_over():
+                return
+
+    async def _is_over(self) -> bool:
+        """See whether the login goes on, and with which roles; else close the line. While nobody can say it goes on."""
+        with contextlib.suppress(ClientError):
+            person = self.person and await self._host.person(self.token)
+            if person is None and self.person is not None:
+                await self._end(OVER_TEXT)
+                return True
+            if person != self.person:
+                self.person = person
+                await self.greet()
+        return False
 
     async def _end(self, otherwise: str) -> bool:
         """Close the line with the reason why the login is over; False: it is not known, and none is said otherwise."""
@@ -211,18 +215,9 @@ class Page:
     async def _refuse(self, asked_id: int, refusal: Refusal) -> None:
         await self._send(PageAnswered(id=asked_id, refusal=refusal))
 
-    async def _goes_on(self, name: str) -> bool:
-        """Whether the login still lets this be asked: it is looked up before each order. The line is closed else."""
-        method = self._host.methods.get(name)
-        with contextlib.suppress(ClientError):  # While nobody can say it goes on.
-            if self.person is not None and method is not None and not method.is_reading:
-                if await self._host.person(self.token) is None:
-                    await self._end(OVER_TEXT)
-                    return False
-        return True
-
     async def _answer(self, asked: PageAsked, client: AsyncClient) -> None:
-        if not await self._goes_on(asked.method):
+        method = self._host.methods.get(asked.method)
+        if method is not None and not method.is_reading and await self._is_over():
             return
         try:
             async with self._host.lookers if self.person is None else contextlib.nullcontext():
