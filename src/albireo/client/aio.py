@@ -51,13 +51,13 @@ async def aconnect(
 ) -> "AsyncClient":
     """Connect to a node, and wait until it answers. Arguments and errors: as `connect`."""
     aimed = target_of(target, keys, is_pinned=is_pinned)
-    core = await made_aside(lambda: ClientCore(aimed, timeout_s, name), lambda made: made.engine.close())
+    core = await made_aside(lambda: ClientCore(aimed, timeout_s, name), lambda made: made.engine.end())
     client = AsyncClient(core)
     try:
         if waits and not is_pinned:
             await client.converse(core.greeting())
     except BaseException:  # Whatever it was goes on; the thread does not.
-        core.engine.close()
+        core.engine.end()
         raise
     return client
 

@@ -61,7 +61,7 @@ class EnginePart(Protocol):
 
 
 class Engine:
-    """The thread. `close` is a barrier: afterwards nothing of it is left."""
+    """The thread. `close` is a barrier: afterwards nothing of it is left. `end` is none."""
 
     def __init__(self, name: str) -> None:
         """`name`: name of the thread."""
@@ -119,15 +119,18 @@ class Engine:
         if self._is_over or self._is_ending:
             raise ClientClosed()
 
-    def close(self) -> None:
-        """End the thread and close all lines. Closing twice is fine."""
+    def end(self) -> None:
+        """Have the thread end and close all lines by itself, for a loop: it must not stand still until that is done."""
         if self._process != os.getpid():
             return
         self._is_ending = True
-        atexit.unregister(self.close)
         with self._lock:
             if not self._is_over:
                 os.eventfd_write(self._wake, 1)
+
+    def close(self) -> None:
+        """End the thread and close all lines. Closing twice is fine."""
+        self.end()
         if threading.current_thread() is not self._thread:
             self._thread.join(END_S)
 
@@ -237,3 +240,4 @@ class Engine:
         for part in list(self._parts):
             part.ended(error)
             self.remove(part)
+        atexit.unregister(self.close)

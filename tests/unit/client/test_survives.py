@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import random
 import signal
 import threading
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from albireo.client import ArgumentRefused, AsyncClient, Changes, Client, ClientClosed, ClientError, aconnect, connect
-from albireo.client.engine import log
+from albireo.client.engine import END_S, log
 from albireo.client.questions import Request
 from albireo.client.topic_consumer import AsyncTopicConsumer, MessageReading, TopicConsumer
 from albireo.client.topic_line import MessageInbox
@@ -29,7 +30,7 @@ from tests.parts.client import lone, produce
 from tests.parts.core_pair import aside
 from tests.parts.early_receipts import ITEM, batch
 from tests.parts.served_piece import piece
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 
 CALLS: Final = 10_000 if IS_LONG else 400
 LATE_S: Final = 1.0 if IS_LONG else PATIENCE_S
@@ -257,9 +258,49 @@ def test_a_connecting_that_is_cancelled_leaves_no_thread_behind(tmp_path: Path) 
                     continue
                 await client.close()
 
+    def left() -> list[str]:
+        names = [one.name for one in set(threading.enumerate()) - before]
+        return [one for one in names if one.startswith("albireo-client")]
+
     asyncio.run(story())
-    left = set(threading.enumerate()) - before
-    assert [one.name for one in left if one.name.startswith("albireo-client")] == []
+    assert awaited(left, lambda names: not names) == []
+
+
+class HandsOver(logging.Handler):
+    """Gives what the client tells to a loop and waits for it there, as a program's own handler may."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.loop, self.has_told, self.is_taken = loop, asyncio.Event(), asyncio.Event()
+
+    def emit(self, _: logging.LogRecord) -> None:
+        async def taken() -> None:
+            self.has_told.set()
+            await self.is_taken.wait()
+
+        if not self.has_told.is_set():
+            asyncio.run_coroutine_threadsafe(taken(), self.loop).result(PATIENCE_S)
+
+
+def test_a_loop_does_not_stand_still_until_a_cancelled_client_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, log.name)
+
+    async def story() -> float:
+        handler = HandsOver(asyncio.get_running_loop())
+        monkeypatch.setattr(log, "handlers", [handler])
+        async with lone(tmp_path):
+            connecting = asyncio.create_task(aconnect(tmp_path, timeout_s=PATIENCE_S))
+            await handler.has_told.wait()
+            began = time.monotonic()
+            connecting.cancel()
+            await asyncio.wait([connecting])
+            stood_s = time.monotonic() - began
+            handler.is_taken.set()
+            return stood_s
+
+    assert asyncio.run(story()) < END_S
 
 
 WAITS: Final = 2 * WAITING_MAX

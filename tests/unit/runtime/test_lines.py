@@ -7,6 +7,7 @@ import pytest
 import zmq
 
 from albireo.codec.message import Answer, Ask
+from albireo.runtime.errors import EndpointRefused
 from albireo.runtime.link import lines
 from albireo.runtime.link.lines import LineNews, Lines, LineTo
 from albireo.runtime.link.link import Link, LinkLimits
@@ -124,3 +125,13 @@ def test_a_line_that_is_minded_is_looked_at_for_letters_too(two: Two) -> None:
     two.signalled()
     _, events, *_ = two.lines.descriptors()
     assert answers(two.lines.take({events})) == [(0, 1)]
+
+
+def test_lines_that_are_refused_leave_nothing_that_is_waited_for(two: Two) -> None:
+    """While the refusal is told, too: it holds all that was made by then."""
+    far = LineTo("tcp://192.0.2.1:5000")
+    with pytest.raises(EndpointRefused):
+        Lines([far], None)
+    with pytest.raises(EndpointRefused):
+        two.lines.add(far)
+    two.lines.close()

@@ -131,8 +131,8 @@ class Lines:
         socket = self._sockets.dealer(self._limits, identity)
         link = self._sockets.keep(Link(to.endpoint, identity, socket, self._limits.linger_ms))
         monitor = Monitor(socket, self._sockets.pair())
+        link.at_close.append(monitor.close)
         if to.is_local:
-            link.at_close.append(monitor.close)
             run = _run_directory(to)
             link.at_close.append(run.close)
             socket.connect(f"ipc://{run.address(to.link)}")

@@ -130,7 +130,7 @@ class Sockets:
         for link in self.links:
             link.close(link.linger_ms if lingers else 0)
         self.links.clear()
-        self._context.term()
+        self._context.destroy(0)  # With sockets that are no links yet, which it would wait for without end.
         if self._run is not None:
             self._run.close()
 
