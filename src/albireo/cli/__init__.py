@@ -10,14 +10,21 @@ import errno
 import importlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if sys.argv[0].endswith("/albireo") and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # The command itself is loaded: Ctrl-C ends it without a traceback.
 
 import click
 from click.shell_completion import CompletionItem
 
 import albireo
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -105,6 +112,7 @@ class LazyGroup(click.Group):
         module, _, name = COMMANDS[cmd_name][0].partition(":")
         loaded = getattr(importlib.import_module(module), name or "command")
         assert isinstance(loaded, click.Command)
+        _at_interrupt(signal.SIG_DFL, signal.default_int_handler)  # From here on there may be something to tell.
         return loaded
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -152,6 +160,7 @@ def cli() -> None:
 
     With --json, the last line of standard output is one JSON object; all else goes to standard error. Exit codes:
     0 good, 1 failed, 2 wrong usage, 3 some of several done, 69 node unreachable, 78 bad configuration.
+    130 (SIGINT): Ctrl-C before anything was done, or a second one.
     """
 
 
@@ -179,8 +188,27 @@ def _show_everything() -> None:
         stream.reconfigure(encoding="utf-8" if is_ascii else None, errors="backslashreplace")
 
 
+def _at_interrupt(before: object, now: Any) -> None:
+    """Have Ctrl-C do something else, if that is what it did before; it may be ignored, as behind `&`."""
+    if signal.getsignal(signal.SIGINT) is before:
+        signal.signal(signal.SIGINT, now)
+
+
+def _end_interrupted(*_: object) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGINT)
+
+
+def _look_at_dropped(dropped: "UnraisableHookArgs") -> None:
+    """End at a Ctrl-C that came in a finalizer, or a callback of an import: Python says so and goes on for ever."""
+    is_interrupt = dropped.exc_type is KeyboardInterrupt
+    (_end_interrupted if is_interrupt else sys.__unraisablehook__)(dropped)
+
+
 def main() -> None:
     """Entry point of the console script; ends the process."""
+    _at_interrupt(signal.default_int_handler, signal.SIG_DFL)  # While modules are loaded it ends us in silence.
+    sys.unraisablehook = _look_at_dropped
     _open_closed_streams()
     _show_everything()
     if sys.flags.optimize:
@@ -188,6 +216,8 @@ def main() -> None:
         sys.exit(78)
     try:
         cli.main(prog_name="albireo")
+    except KeyboardInterrupt:  # It came again, while it was told what the first one broke off.
+        _end_interrupted()
     except OSError as error:
         if error.errno not in _NO_ROOM:  # Where the reader of a pipe has gone (`| head`), click has ended in silence.
             raise
@@ -195,3 +225,5 @@ def main() -> None:
         text = f"albireo: not all of the output is written ({error.strerror}); what was ordered may be done"
         click.echo(text, err=True)
         sys.exit(1)
+    finally:
+        _at_interrupt(signal.default_int_handler, signal.SIG_DFL)  # There is nothing left to tell, nor to wait for.
