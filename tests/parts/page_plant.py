@@ -47,6 +47,7 @@ ROWS: Final = (
         "address": "3",
         "writable": "true",
         "control": "select",
+        "states": "0=open;1=closed",
         "description": "Barrier at the portal",
     },
 )
@@ -116,8 +117,10 @@ def is_read(client: Client, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def page_plant(directory: Path, *, has_plc: bool = False, **settings: Any) -> Iterator[PagePlant]:
-    """The plant, which ends with the block."""
+def page_plant(
+    directory: Path, *, has_plc: bool = False, rows: Sequence[Mapping[str, str]] = (), **settings: Any
+) -> Iterator[PagePlant]:
+    """The plant, which ends with the block; its PLC has `rows` beside its own items."""
     begun: Future[tuple[PagePlant, asyncio.Event]] = Future()
 
     async def story() -> None:
@@ -130,7 +133,7 @@ def page_plant(directory: Path, *, has_plc: bool = False, **settings: Any) -> It
                     "name": "p1",
                     "kind": "modbus",
                     "url": f"tcp://127.0.0.1:{device.port}",
-                    "items": list(ROWS),
+                    "items": [*ROWS, *rows],
                     "poll_ms": 50,
                     "timeout_ms": LONG_MS,
                 }

@@ -1,7 +1,7 @@
 /** A case in words. */
 import { t, type Key } from "../words/words";
 import { localOf, type Entry } from "../wire/fold";
-import { numberText, valueText } from "../truth/format";
+import { numberText, valueText, wordOf } from "../truth/format";
 import type { ShownCase } from "../wire/words";
 import { commonText, grouped, placed, type Line } from "./folding";
 import { asks } from "./order";
@@ -13,6 +13,8 @@ export function sentence(one: ShownCase): string {
   const what = one.description ? text.charAt(0).toUpperCase() + text.slice(1) : text;
   // What a node counts of itself says in its description what is wrong when it is not zero.
   if (local.includes("/") && !one.unit && one.condition === "hi") return what;
+  const word = one.condition === "off_normal" ? wordOf(one.states, one.value) : "";
+  if (word && !what.toLowerCase().includes(word.toLowerCase())) return `${what}: ${word}`;
   return t(`condition.${one.condition}` as Key, { what });
 }
 
@@ -65,8 +67,8 @@ export function caseValue(one: ShownCase, entry: Entry | undefined): { value: st
   const places = entry?.places ?? 0;
   const isSeen = entry?.isLive && entry.value !== null && entry.quality >>> 30 < 2;
   const shown = isSeen ? entry.value : one.value;
-  const value = typeof shown === "number" && !isSeen ? numberText(shown, Number.isInteger(shown) ? 0 : 1)
-    : valueText(shown, places);
+  const value = typeof shown === "number" && !isSeen && !wordOf(one.states, shown) ? numberText(shown, Number.isInteger(shown) ? 0 : 1)
+    : valueText(shown, places, one.states);
   const unit = one.unit;
   if (one.limit === null) return { value, limit: "", unit };
   const sign = { hi: ">", hi_hi: ">", lo: "<", lo_lo: "<" }[one.condition as string];

@@ -7,9 +7,10 @@ import { View, type Act } from "../frame/view";
 import { hrefOf } from "../frame/route";
 import { bar, caseMark, quality, spark, troubleOf } from "../marks/marks";
 import { offFor, refused } from "../truth/off";
-import { ageText, exactText, timeText, valueText } from "../truth/format";
+import { ageText, exactText, fullText, isMeasured, timeText, valueText } from "../truth/format";
 import { sentence, stateText } from "../alarms/sentence";
 import { actives } from "../alarms/lookup";
+import { options, valueOf } from "./choice";
 import { likes } from "./likes";
 import "./order";
 import type { OrderPanel } from "./order";
@@ -70,7 +71,7 @@ class Item extends View {
     return html`<div class="head"><h1>${entry.item.description || entry.local}</h1><span class="id m">${entry.name}</span>
       <span class="sp"></span><span class="m s">${t(kind)}</span></div>
       <div class="cols ${entry.item.is_writable ? "" : "lone"}"><div class="grid">${this.value(entry)}${this.cases(entry)}${this.forced(entry)}${this.past(entry)}
-      ${entry.item.is_writable ? this.ordersCard() : nothing}${this.belongs(entry)}</div>
+      ${entry.item.is_writable ? this.ordersCard(entry) : nothing}${this.belongs(entry)}</div>
       <div class="oc"><order-panel .name=${this.name}></order-panel></div></div>`;
   }
 
@@ -84,13 +85,13 @@ class Item extends View {
       .map((one) => `${one} ${alarm[one]}`).join(", ");
     const row = (label: Key, what: unknown): TemplateResult => html`<dt>${t(label)}</dt><dd>${what}</dd>`;
     return html`<section class="card pad big ${trouble === "old" ? "old" : ""}"><div><span class="m s">${t("items.col.value")}</span>
-      <div class="v val">${trouble === "bad" || trouble === "empty" ? "-" : valueText(entry.value, entry.places)} <span>${entry.item.unit}</span> ${active ? caseMark(active) : nothing}</div>
-      ${entry.item.value_type <= 2 ? bar(entry, { trouble, active, past: station.pasts.of(entry.name) }) : nothing}</div>
+      <div class="v val">${trouble === "bad" || trouble === "empty" ? "-" : fullText(entry.value, entry.places, entry.item.states)} <span>${entry.item.unit}</span> ${active ? caseMark(active) : nothing}</div>
+      ${isMeasured(entry.item) ? bar(entry, { trouble, active, past: station.pasts.of(entry.name) }) : nothing}</div>
       <dl>${row("items.col.quality", quality(sight, entry, nowMs, hello?.qualities ?? {}, isFrozen))}
       ${row("items.col.age", entry.sourceMs ? ageText(nowMs - entry.sourceMs, true) : "-")}
       ${row("item.read_at", entry.sourceMs ? `${exactText(entry.sourceMs, zone, nowMs)}${entry.item.adapter ? ` ${t("item.by", { adapter: entry.item.adapter })}` : ""}` : t("quality.waiting"))}
       ${limits ? row("item.limits", limits) : nothing}
-      ${typeof alarm.off_normal === "boolean" ? row("item.off_normal", String(alarm.off_normal)) : nothing}
+      ${typeof alarm.off_normal === "boolean" ? row("item.off_normal", fullText(alarm.off_normal, 0, entry.item.states)) : nothing}
       ${typeof entry.item.minimum === "number" || typeof entry.item.maximum === "number" ? row("item.range", `${entry.item.minimum ?? "-"} … ${entry.item.maximum ?? "-"} ${entry.item.unit ?? ""}`) : nothing}</dl></section>`;
   }
 
@@ -108,7 +109,7 @@ class Item extends View {
     if (isForced) {
       const { force } = this;
       return html`<section class="card"><header><h2>${t("quality.forced")}</h2></header><div class="pad grid">${refused(this.refusal)}
-        ${force ? html`<p>${t("force.to", { value: `${valueText(force.value, 1)} ${force.unit}`, measured: `${valueText(force.measured.value, Math.max(1, entry.places))} ${force.unit}` })}</p>
+        ${force ? html`<p>${t("force.to", { value: `${fullText(force.value, 1, force.states)} ${force.unit}`, measured: `${fullText(force.measured.value, Math.max(1, entry.places), force.states)} ${force.unit}` })}</p>
         <p>${force.user}${force.reason ? `: ${force.reason}` : ""} · ${endText(force, this.askedMs)}</p>` : nothing}
         <div class="row"><button ?disabled=${off !== ""} title=${off} @click=${() => this.did("release", { item: entry.name })}>${t("force.end")}</button></div></div></section>`;
     }
@@ -118,8 +119,8 @@ class Item extends View {
     }
     const type = entry.item.value_type;
     return html`<section class="card"><header><h2>${t("force.begin")}</h2></header><form class="pad grid" @submit=${this.submitted}>${refused(this.refusal)}<p class="s">${t("force.what")}</p>
-      <div><label for="fv">${t("order.value")} <span class="m plain">${entry.item.unit}</span></label>${type === 3
-        ? html`<select id="fv" name="value"><option>false</option><option>true</option></select>`
+      <div><label for="fv">${t("order.value")} <span class="m plain">${entry.item.unit}</span></label>${type === 3 || entry.item.states?.length
+        ? html`<select id="fv" name="value">${options(entry.item, entry.value)}</select>`
         : html`<input id="fv" name="value" required type=${type === 4 ? "text" : "number"} step=${type === 2 ? "1" : "any"} autocomplete="off">`}</div>
       <div><label for="fw">${t("pop.why")} <span class="m plain">${t("pop.on_record")}</span></label><input id="fw" name="reason" required maxlength="1000" autocomplete="off"></div>
       <div><label for="ff">${t("shelve.how_long")}</label><select id="ff" name="for">${FORCES.map(([label, s]) => html`<option value=${s}>${t(label)}</option>`)}</select></div>
@@ -136,9 +137,7 @@ class Item extends View {
   private readonly submitted = (event: SubmitEvent): void => {
     event.preventDefault();
     const data = new FormData(event.target as HTMLFormElement);
-    const type = station.sight.items.get(this.name)?.item.value_type;
-    const text = String(data.get("value"));
-    const value = type === 3 ? text === "true" : type === 4 ? text : Number(text);
+    const value = valueOf(station.sight.items.get(this.name)!.item, String(data.get("value")));
     void this.did("force", { item: this.name, value, reason: String(data.get("reason")), for_s: Number(data.get("for")) });
   };
 
@@ -160,10 +159,15 @@ class Item extends View {
       <div class="pad past">${spark(entry, station.pasts.of(entry.name), station.nowMs)}</div></section>`;
   }
 
-  private ordersCard(): TemplateResult {
+  private ordered(one: Course, entry: Entry): string {
+    const text = one.subject.slice(`${entry.name} = `.length);
+    return entry.item.states?.length ? fullText(valueOf(entry.item, text), 0, entry.item.states) : text;
+  }
+
+  private ordersCard(entry: Entry): TemplateResult {
     const now = station.nowMs;
     return html`<section class="card"><header><h2>${t("item.orders")}</h2></header>${this.courses.length ? html`<table class="oh"><tbody>${this.courses.map((one) => html`<tr>
-      <td class="nb">${timeText(one.steps[0]?.at_ms ?? 0, station.zone, now)}</td><td class="id">${one.subject.replace(/^.* = /, "")}</td>
+      <td class="nb">${timeText(one.steps[0]?.at_ms ?? 0, station.zone, now)}</td><td class="id">${this.ordered(one, entry)}</td>
       <td>${one.user || one.principal}${one.reason ? `: ${one.reason}` : ""}</td><td>${t(`outcome.${one.state}` as Key)}</td></tr>`)}</tbody></table>`
       : html`<p class="pad m">${t("item.no_orders")}</p>`}</section>`;
   }
@@ -174,7 +178,7 @@ class Item extends View {
     return html`<section class="card"><header><h2>${t("item.belongs")}</h2></header><table><tbody>${names.map((name) => {
       const one = station.sight.items.get(name)!;
       return html`<tr><td><a class="id" href=${hrefOf("item", { name })}>${one.local}</a></td><td class="m">${one.item.description}</td>
-        <td class="num"><b>${valueText(one.value, one.places)}</b> <small class="m">${one.item.unit}</small></td></tr>`;
+        <td class="num"><b>${valueText(one.value, one.places, one.item.states)}</b> <small class="m">${one.item.unit}</small></td></tr>`;
     })}</tbody></table></section>`;
   }
 

@@ -5,7 +5,8 @@ import { station } from "../wire/station";
 import type { Entry, Shown } from "../wire/fold";
 import { View, type Act } from "../frame/view";
 import { offFor, refused } from "../truth/off";
-import { ageText, exactText, valueText } from "../truth/format";
+import { ageText, exactText, fullText } from "../truth/format";
+import { options, valueOf } from "./choice";
 import { orders, outcomeOf, PROMISES, SELECT_S, type Order } from "./orders";
 
 const STAGES = ["requested", "authorised", "selected", "told", "accepted", "executing"];
@@ -71,8 +72,9 @@ class OrderPanel extends View {
     const before = order.phase === "course" ? order.before : entry.value;
     const unit = entry.item.unit ?? "";
     const places = Math.max(entry.places, typeof order.value === "number" && !Number.isInteger(order.value) ? 1 : 0);
-    return html`<div class="chg"><div><span class="m s">${t("order.now")}</span><b>${valueText(before, places)}</b><span>${unit}</span></div>
-      <i aria-hidden="true">→</i><div class="new"><span class="m s">${t(label)}</span><b>${valueText(this.proposal, places)}</b><span>${unit}</span></div></div>`;
+    const text = (value: Shown): string => fullText(value, places, entry.item.states);
+    return html`<div class="chg"><div><span class="m s">${t("order.now")}</span><b>${text(before)}</b><span>${unit}</span></div>
+      <i aria-hidden="true">→</i><div class="new"><span class="m s">${t(label)}</span><b>${text(this.proposal)}</b><span>${unit}</span></div></div>`;
   }
 
   private idle(entry: Entry, order: Order): TemplateResult {
@@ -102,6 +104,12 @@ class OrderPanel extends View {
   private input(entry: Entry, order: Order): TemplateResult | typeof nothing {
     const { item } = entry;
     if (item.value_type === 3) return nothing;
+    if (item.states?.length) {
+      return html`<div><label for="value">${t("order.value")}</label><select id="value" name="value" @change=${(event: Event) => {
+        order.value = valueOf(item, (event.target as HTMLSelectElement).value);
+        this.requestUpdate();
+      }}>${options(item, this.proposal)}</select></div>`;
+    }
     const range = typeof item.minimum === "number" || typeof item.maximum === "number"
       ? t("order.range", { from: item.minimum ?? "-", to: item.maximum ?? "-", unit: item.unit ?? "" }) : item.unit ?? "";
     const isText = item.value_type === 4;
@@ -115,9 +123,14 @@ class OrderPanel extends View {
         }}></div>`;
   }
 
+  /** With its word, its unit, and so many places at the least. */
+  private told(value: Shown, { item, places }: Entry, least: number): string {
+    return value === null ? "-" : `${fullText(value, Math.max(least, places), item.states)} ${item.unit ?? ""}`.trim();
+  }
+
   private verb(entry: Entry): string {
     const value = this.proposal;
-    return `${valueText(value, Math.max(entry.places, typeof value === "number" && !Number.isInteger(value) ? 1 : 0))} ${entry.item.unit ?? ""}`.trim();
+    return this.told(value, entry, typeof value === "number" && !Number.isInteger(value) ? 1 : 0);
   }
 
   private confirm(entry: Entry, order: Order, isHeld: boolean): TemplateResult {
@@ -173,7 +186,7 @@ class OrderPanel extends View {
   private endText(order: Order, outcome: string, entry: Entry): string {
     const detail = order.course?.detail || order.receipt?.detail || order.refusal?.cause || "";
     const back = this.readBack(order);
-    const value = back === null ? "-" : `${valueText(back, Math.max(1, entry.places))} ${entry.item.unit ?? ""}`.trim();
+    const value = this.told(back, entry, 1);
     if (outcome === "verified") return t("outcome.verified.what", { value });
     if (outcome === "mismatched") return t("outcome.mismatched.what", { value });
     return detail || t(`outcome.${outcome}.what` as Key);
@@ -181,7 +194,7 @@ class OrderPanel extends View {
 
   private result(entry: Entry, order: Order, outcome: string, endMs: number): TemplateResult {
     const back = this.readBack(order);
-    const value = back === null ? "-" : `${valueText(back, Math.max(1, entry.places))} ${entry.item.unit ?? ""}`.trim();
+    const value = this.told(back, entry, 1);
     const first = order.course?.steps[0]?.at_ms ?? order.orderedMs;
     const took = endMs > first ? t("outcome.took", { ms: Math.round(endMs - first) }) : "";
     const kind = outcome === "mismatched" ? "bad" : outcome === "unknown" ? "unk" : "";
@@ -192,7 +205,7 @@ class OrderPanel extends View {
   }
 
   private remedies(outcome: string, entry: Entry, order: Order): TemplateResult {
-    const now = `${valueText(entry.value, entry.places)} ${entry.item.unit ?? ""}`.trim();
+    const now = this.told(entry.value, entry, 0);
     const list: string[] = outcome === "mismatched" ? [t("remedy.look"), t("remedy.local"), t("remedy.again")]
       : [t("remedy.says_now", { value: now }), t("remedy.later")];
     if (outcome === "unknown" && order.course && !order.course.is_settled) list.push(t("remedy.asked"));

@@ -9,7 +9,7 @@ import { go, here, hrefOf, note } from "../frame/route";
 import { bar, caseMark, quality, spark, troubleOf } from "../marks/marks";
 import { actives } from "../alarms/lookup";
 import { offFor } from "../truth/off";
-import { ageText, valueText } from "../truth/format";
+import { ageText, fullText, isMeasured, valueText } from "../truth/format";
 import { FILTERS, belongs, byName, finder, type ItemFilter, type ItemState } from "./find";
 import { endText, refreshMs, type ForcedRow } from "./forced";
 import type { ShownCase } from "../wire/words";
@@ -124,14 +124,14 @@ class Items extends View {
     const isFrozen = found?.condition === "frozen";
     const trouble = troubleOf(sight, one, isFrozen);
     const past = station.pasts.of(one.name);
-    const isNumber = one.item.value_type <= 2;
+    const isNumber = isMeasured(one.item);
     return html`<div class="it-row ${trouble === "old" ? "old" : ""} ${one.item.value_type === 4 ? "tx" : ""}" role="row" aria-rowindex=${index + 1} data-name=${one.name}
       tabindex=${this.at === one.name || (!this.at && index === 0) ? 0 : -1} .style=${`top:${index * px}px;height:${px}px`} @focus=${() => (this.at = one.name)}
       @dblclick=${() => go("item", { name: one.name })}>
       <span role="cell" class="mk1">${found ? caseMark(found) : nothing}</span>
       <span role="cell" class="id nm" title=${one.name}><a href=${hrefOf("item", { name: one.name })}>${one.local}</a></span>
       <span role="cell" class="st1" title=${station.labelOf(one.node)}>${station.labelOf(one.node)}</span><span role="cell" class="m ds" title=${one.item.description ?? nothing}>${one.item.description}</span>
-      <span role="cell" class="num vv"><b class="val" title=${one.item.value_type === 4 ? String(one.value) : nothing}>${trouble === "bad" || trouble === "empty" ? "-" : valueText(one.value, one.places)}</b></span>
+      <span role="cell" class="num vv"><b class="val" title=${isNumber ? nothing : String(one.value)}>${trouble === "bad" || trouble === "empty" ? "-" : valueText(one.value, one.places, one.item.states)}</b></span>
       <span role="cell" class="m uu">${one.item.unit}</span>
       <span role="cell" class="bb">${isNumber ? bar(one, { trouble, active: found, past }) : nothing}</span>
       <span role="cell" class="tt">${isNumber && past ? spark(one, past, nowMs) : nothing}</span>
@@ -162,7 +162,7 @@ class Items extends View {
       <table><tbody>${names.map((name) => {
         const one = rows.get(name);
         return html`<tr><td class="id"><a href=${hrefOf("item", { name })}>${name}</a></td>${one ? html`
-          <td>${t("force.to", { value: `${valueText(one.value, 1)} ${one.unit}`, measured: `${valueText(one.measured.value, 1)} ${one.unit}` })}</td>
+          <td>${t("force.to", { value: `${fullText(one.value, 1, one.states)} ${one.unit}`, measured: `${fullText(one.measured.value, 1, one.states)} ${one.unit}` })}</td>
           <td>${one.user}${one.reason ? `: ${one.reason}` : ""}</td><td>${endText(one, this.forcesMs)}</td>`
           : html`<td colspan="3"></td>`}<td class="num"><a class="btn sm" href=${hrefOf("item", { name })}>${t("items.end_force")}</a></td></tr>`;
       })}</tbody></table></section>`;

@@ -212,7 +212,7 @@ class Overview extends View {
     const isTiles = row.kind === "tiles" && row.entries.length > 1;
     const on = row.entries.filter((entry) => entry.value === true).length;
     const value = isTiles ? html`${on}<small>${t("tiles.of", { all: row.entries.length })}</small>`
-      : html`${trouble === "bad" ? "-" : valueText(shown.value, shown.places)}<small>${shown.item.unit}</small>`;
+      : html`${trouble === "bad" ? "-" : valueText(shown.value, shown.places, shown.item.states)}<small>${shown.item.unit}</small>`;
     const glyph = { forced: "=", frozen: "||", bad: "?" }[trouble as string];
     return html`<div class="r"><div class="nm"><a href=${href} title=${row.label}>${row.label}</a> <small>${smallOf(row, shown)}</small></div>
       <div class="bc">${isTiles ? tiles(row.entries.map((entry) => ({

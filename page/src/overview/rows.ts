@@ -1,4 +1,5 @@
 /** Rows of a node's card: things of the topology if it names some, else likes by name. Pure. */
+import { isMeasured } from "../truth/format";
 import type { Entry } from "../wire/fold";
 import type { PlantObject, ShownCase } from "../wire/words";
 
@@ -22,7 +23,7 @@ export function matchesAny(name: string, patterns: readonly string[]): boolean {
 
 const kindOf = (entries: Entry[]): Row["kind"] =>
   entries.every((one) => one.item.value_type === 3) ? "tiles"
-    : entries.some((one) => one.item.value_type === 1 || one.item.value_type === 2) ? "bar" : "text";
+    : entries.some((one) => isMeasured(one.item)) ? "bar" : "text";
 
 const isJudged = (one: Entry): boolean => {
   const alarm = one.item.alarm;

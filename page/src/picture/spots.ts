@@ -5,7 +5,7 @@ import type { PictureElement, ShownCase } from "../wire/words";
 import { asks, priorityOf, shelfOf } from "../alarms/order";
 import { sentence, stateText } from "../alarms/sentence";
 import { troubleOf, type Trouble } from "../marks/marks";
-import { valueText } from "../truth/format";
+import { valueText, wordOf } from "../truth/format";
 
 /** A place of the drawing, in its units. */
 export interface Box { x: number; y: number; width: number; height: number }
@@ -67,9 +67,10 @@ export function toldOf({ element, items }: Spot, sight: Sight, actives: Map<stri
   const isOut = [...sight.cases.values()].some((one) => items.includes(one.item) && shelfOf(one) === "out");
   const state = !isKnown || isOut ? "out" : second?.value === true ? "trip" : entry.value === true ? "on" : "off";
   const own = element.how === "running" ? [t("picture.stands"), t("picture.runs")] : [];
-  const word = (element.words.length ? element.words : own)[Number(entry?.value)];
+  const known = wordOf(entry?.item.states, entry?.value ?? null);
+  const word = element.words[Number(entry?.value)] || known || own[Number(entry?.value)];
   const value = !isKnown ? "-" : element.how === "running" && state === "trip" ? t("picture.tripped")
-    : typeof entry.value === "boolean" && word ? word : valueText(entry.value, entry.places);
+    : word || valueText(entry.value, entry.places);
   const which = element.how === "profile" ? ` ${element.items.indexOf(items[0]!) + 1}` : "";
   const name = `${element.label || entry?.item.description || items[0]!}${which}`;
   return { entry, active, trouble, state, name, value, unit: entry?.item.unit ?? "" };

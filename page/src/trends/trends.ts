@@ -312,7 +312,7 @@ class Trends extends View {
           <td class="pn"><svg viewBox="0 0 40 8" width="40" height="8"><path class="pen" stroke=${penColor(index)} stroke-dasharray=${penDash(index).join(" ")} d="M0 4H40"></path></svg></td>
           <td class="id"><a href=${hrefOf("item", { name })}>${localOf(name)}</a></td><td>${station.labelOf(nodeOf(name))}</td><td class="m ds">${entry?.item.description}</td>
           <td class="num"><b>${at >= 0 ? text(pen?.mean[at]) : "-"}</b> <small class="m">${entry?.item.unit}</small></td>
-          <td class="num">${isTold ? valueText(entry.value, places) : "-"}</td>
+          <td class="num">${isTold ? valueText(entry.value, places, entry.item.states) : "-"}</td>
           <td class="num m mm">${text(numbers?.least)}</td><td class="num m mm">${text(numbers?.most)}</td><td class="num m mm">${text(numbers?.mean)}</td>
           <td class="ql">${entry ? quality(station.sight, entry, now, station.hello?.qualities ?? {}, isFrozen) : t("item.unknown")}</td>
           <td class="num"><button class="sm" aria-label=${t("trends.remove", { item: name })} @click=${() => this.takeAway(name)}>×</button></td></tr>`;

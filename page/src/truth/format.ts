@@ -1,6 +1,7 @@
 /** Numbers, ages and times as people read them. */
 import { language, t } from "../words/words";
 import type { Shown } from "../wire/fold";
+import type { DataItem, State } from "../wire/words";
 
 const numbers = new Map<string, Intl.NumberFormat>();
 
@@ -14,9 +15,26 @@ export function numberText(value: number, places: number): string {
   return format.format(value === 0 ? 0 : value);
 }
 
-/** A value without its unit; what is not known is a dash, never a number. */
-export function valueText(value: Shown, places = 0): string {
+type States = readonly State[] | undefined;
+
+/** The word that an item has for a value; empty: it has none. */
+export const wordOf = (states: States, value: Shown): string =>
+  (typeof value === "string" || value === null ? undefined : states?.find((one) => one.value === Number(value)))?.word ?? "";
+
+/** True: it is read as a number, on a scale. */
+export const isMeasured = (item: DataItem): boolean => item.value_type <= 2 && !item.states?.length;
+
+/** `closed (true)`: the word, and the value that has it. */
+export function fullText(value: Shown, places: number, states: States): string {
+  const word = wordOf(states, value);
+  return word ? `${word} (${valueText(value)})` : valueText(value, places);
+}
+
+/** A value without its unit, by its word if it has one; what is not known is a dash, never a number. */
+export function valueText(value: Shown, places = 0, states?: States): string {
   if (value === null || value === undefined) return "-";
+  const word = wordOf(states, value);
+  if (word) return word;
   if (typeof value === "boolean") return value ? "true" : "false";
   return typeof value === "number" ? numberText(value, places) : value;
 }

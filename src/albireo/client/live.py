@@ -28,7 +28,8 @@ from albireo.machine.producer.seeking import LineDown, LineUp, SeekConfig
 from albireo.machine.producer.sending import Heard, SayTo
 from albireo.model.case import Case, ItemCase
 from albireo.model.instant import Instant, TimePassed
-from albireo.model.item import KnownItem, Reading
+from albireo.model.item import DataItem, KnownItem, Reading
+from albireo.model.item_states import word_of
 from albireo.model.position import Position
 from albireo.model.samples import SampleBatch
 from albireo.runtime.clock import boot_ns
@@ -187,7 +188,7 @@ class StateView:
         self._machine = Viewing(name, SeekConfig(), boot_ns(), node)
         self._pieces = StatePieces()
         self._items: dict[int, KnownItem] = {}
-        self._named: dict[int, tuple[str, str]] = {}
+        self._named: dict[int, tuple[str, DataItem]] = {}
         """Full name and unit by item id."""
         self._readings: dict[int, Reading] = {}
         self._cases: dict[int, ItemCase] = {}
@@ -322,7 +323,7 @@ class StateView:
         self._stale = {} if state.stale_since_ns is None else {self._node: state.stale_since_ns}
         for known in state.items:
             self._items[known.item_id] = known
-            self._named[known.item_id] = (known.full_name, known.item.unit)
+            self._named[known.item_id] = (known.full_name, known.item)
         forces = told.tables.of(FORCES)
         if forces.rows or forces.gone:
             begun = {self._named[one.item_id][0] for one in forces.rows if one.item_id in self._named}
@@ -343,8 +344,8 @@ class StateView:
         return readings, cases
 
     def _named_case(self, case: Case) -> ItemCase:
-        name, _ = self._named.get(case.item_id, ("", ""))
-        return ItemCase(**msgspec.structs.asdict(case), item=name)
+        known = self._named.get(case.item_id)
+        return ItemCase(**msgspec.structs.asdict(case), item="" if known is None else known[0])
 
     def _read(self, batch: SampleBatch, without_value: frozenset[int]) -> list[Reading]:
         named = self._named
@@ -364,7 +365,8 @@ class StateView:
                 quality=quality,
                 source_ns=source_ns,
                 node_ns=node_ns,
-                unit=named[item_id][1],
+                unit=named[item_id][1].unit,
+                word=word_of(named[item_id][1].states, value),
             )
             for item_id, value, quality, source_ns, node_ns in rows
             if item_id in named

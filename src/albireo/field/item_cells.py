@@ -9,14 +9,15 @@ from typing import Final, TypeVar
 
 from albireo.codec.topology.adapter_kind import RowMistake
 from albireo.model.item import AlarmSettings, Control, DataItem
+from albireo.model.item_states import STATED, STATES_MAX, WORD_CHARS_MAX, State, states_of
 from albireo.model.typed_number import number_of, shortened, truth_of, whole_of
 from albireo.model.value import ValueType, number_text
 
 ITEM_COLUMNS: Final = (
     "name", "unit", "dead_band",
     "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms", "off_delay_ms", "rate_per_s", "stale_s", "frozen_s",
-    "off_normal", "severity", "latched", "suppressed_by", "writable", "control", "minimum", "maximum", "description",
-    "was",
+    "off_normal", "severity", "latched", "suppressed_by", "writable", "control", "minimum", "maximum", "states",
+    "description", "was",
 )  # fmt: skip
 """Columns of any item, which `declared_item` and `dead_band_of` read."""
 
@@ -74,6 +75,10 @@ class ItemCells:
         return self.read(column, lambda text: choices[text.lower()], absent, remedy)
 
 
+_WRITE_STATES: Final = (
+    f"write VALUE=WORD;VALUE=WORD, such as 0=open;1=closed: at most {STATES_MAX} words of {WORD_CHARS_MAX} characters, "
+    "each once, without = ; < > and other than numbers, true and false"
+)
 _WRITE_NUMBER: Final = "write a number with a decimal point, such as 0.1"
 
 
@@ -108,7 +113,7 @@ def declared_item(cells: ItemCells, adapter: str, value_type: ValueType, read_on
     minimum, maximum = cells.limit("minimum"), cells.limit("maximum")
     if minimum is not None and maximum is not None and minimum > maximum:
         cells.wrong("minimum", f"minimum {number_text(minimum)} above maximum {number_text(maximum)}", "swap them")
-    alarm = _alarm(cells, value_type)
+    alarm, states = _alarm(cells, value_type), _states(cells, value_type)
     if cells.mistakes:
         return None
     return DataItem(
@@ -121,9 +126,19 @@ def declared_item(cells: ItemCells, adapter: str, value_type: ValueType, read_on
         control=control,
         minimum=minimum,
         maximum=maximum,
+        states=states,
         alarm=alarm,
         was=cells.text("was"),
     )
+
+
+def _states(cells: ItemCells, value_type: ValueType) -> tuple[State, ...]:
+    try:
+        return states_of(cells.text("states"), value_type)
+    except ValueError as error:
+        remedy = "leave it empty, or take scale and offset away" if value_type not in STATED else _WRITE_STATES
+        cells.wrong("states", str(error), remedy)
+        return ()
 
 
 def _alarm(cells: ItemCells, value_type: ValueType) -> AlarmSettings | None:

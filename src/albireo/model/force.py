@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from albireo.model.bounded import Name, Number32, Signed, Text
+from albireo.model.item_states import States
 from albireo.model.value import Value
 
 FORCES_MAX: Final = 10_000
@@ -59,3 +60,4 @@ class ForcedItem(msgspec.Struct, frozen=True, kw_only=True):
     left_ms: int
     """Log time that is left; it stands still while the node is down."""
     unit: str = ""
+    states: States = ()

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from albireo.model.bounded import Count, LongText, Name
-from albireo.model.value import ItemId, Value, ValueType, number_text
+from albireo.model.item_states import States, word_of
+from albireo.model.value import ItemId, Value, ValueType, number_text, value_text
 
 NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.\-]{0,63}(/[A-Za-z][A-Za-z0-9_.\-]{0,63})?(?!\n)$"
 """Local name of an item; the diagnostics items of an adapter have its name before a slash (`p1/connected`)."""
@@ -111,6 +112,8 @@ class DataItem(
     """Largest value of a set point; a write above it is refused."""
     control: Control = Control.DIRECT
     """Whether it has to be selected before an order."""
+    states: States = ()
+    """Words for values of a bool or a whole number; a value without one is shown as it is."""
     counter_range: float | None = None
     """Values that it can count before it begins again, in engineering units; negative if its scale is. A change that
     passing the end explains within `rate_per_s` is no rate."""
@@ -118,6 +121,10 @@ class DataItem(
     was: LongText = ""
     """Local name that the item had before. If nobody declares that any more its id goes over, and with it history and
     cases. LongText by whoever declares the item, and never on record, where the id says it."""
+
+    def shown(self, value: Value | None) -> str:
+        """A value as a person reads it, with its word or its unit."""
+        return value_text(value, self.unit, word_of(self.states, value))
 
     def out_of_range(self, value: Value) -> str:
         """Why this is no set point of the item; empty: it may be one."""
@@ -165,3 +172,5 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     source_ns: int
     node_ns: int
     unit: str = ""
+    word: str = ""
+    """Word of the value, if the item has one for it."""

@@ -33,10 +33,12 @@ def number_text(number: float) -> str:
     return str(number).removesuffix(".0")
 
 
-def value_text(value: Value | None, unit: str = "") -> str:
-    """A value as a person reads it, with all its digits; unknown is a dash, never a zero."""
+def value_text(value: Value | None, unit: str = "", word: str = "") -> str:
+    """A value as a person reads it, with all its digits, or its word before it; unknown is a dash, never a zero."""
     if value is None:
         return "-"
+    if word:
+        return f"{word} ({value_text(value, unit)})"
     if isinstance(value, bool):
         return "true" if value else "false"
     text = value if isinstance(value, str) else number_text(value)

@@ -80,3 +80,17 @@ def test_unsigned_register_with_a_rate_may_be_a_counter_and_others_are_none() ->
     assert range_of(type="uint16", hi="5") is None
     assert range_of(type="int16", rate_per_s="5") is None
     assert range_of(type="float32", rate_per_s="5") is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("0=shut;0=open", "0 has two words"),
+        ("0=<b>", "the word '<b>' of 0 holds '<'"),
+        ("2=half", "'2' is neither true nor false"),
+    ],
+)
+def test_words_that_can_not_be_are_named_by_line_and_column_with_a_remedy(cell: str, text: str) -> None:
+    (mistake,) = found(type="bool", states=cell)
+    assert (mistake.key_path, mistake.line, mistake.is_warning) == ("states", 2, False)
+    assert text in mistake.text and "0=open;1=closed" in mistake.remedy

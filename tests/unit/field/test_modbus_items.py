@@ -6,6 +6,7 @@ from albireo.field.contract import ConfigurationError
 from albireo.field.modbus.adapter import parse_table
 from albireo.field.modbus.items import COLUMNS, ModbusItem, RegisterType, TableKind, numbering_doubt, parse_row
 from albireo.model.item import DataItem
+from albireo.model.item_states import states_text
 from albireo.model.value import ValueType
 
 ROW = {"name": "co", "kind": "holding", "address": "0", "type": "float32"}
@@ -81,7 +82,10 @@ def test_no_alarm_where_no_limit_is_given() -> None:
         ({"off_normal": "true"}, "off_normal"), ({"type": "string", "length": "2", "hi": "5"}, "hi"),
         ({"severity": "2000"}, "severity"), ({"device_id": "256"}, "device_id"), ({"adress": "5"}, "adress"),
         ({"stale_s": "0"}, "hi"), ({"control": "select"}, "control"),
-        ({"writable": "true", "control": "sbo"}, "control"),
+        ({"writable": "true", "control": "sbo"}, "control"), ({"states": "0=off"}, "states"),
+        ({"type": "int16", "scale": "0.1", "states": "0=off"}, "states"), ({"kind": "coil", "states": "2=a"}, "states"),
+        ({"type": "uint16", "states": "65536=off"}, "states"), ({"type": "uint16", "states": "-1=off"}, "states"),
+        ({"type": "int16", "states": "32768=off"}, "states"), ({"type": "int16", "states": "off"}, "states"),
     ],
 )  # fmt: skip
 def test_a_mistake_names_its_column_and_a_remedy(cells: dict[str, str], column: str) -> None:
@@ -89,6 +93,20 @@ def test_a_mistake_names_its_column_and_a_remedy(cells: dict[str, str], column: 
     assert isinstance(found, list)
     assert column in [one.column for one in found]
     assert all(one.text and one.remedy for one in found)
+
+
+@pytest.mark.parametrize(
+    ("cells", "states"),
+    [
+        ({"kind": "coil", "type": "", "states": "false=open;true=closed"}, "0=open;1=closed"),
+        ({"type": "bool", "bit": "3", "states": "1=closed"}, "1=closed"),
+        ({"type": "uint16", "states": "0=off;65535=local"}, "0=off;65535=local"),
+        ({"type": "int16", "states": "-32768=off;32767=on"}, "-32768=off;32767=on"),
+        ({"type": "uint64", "states": "9007199254740992=far"}, "9007199254740992=far"),
+    ],
+)
+def test_values_have_words(cells: dict[str, str], states: str) -> None:
+    assert states_text(declared(**cells).states) == states
 
 
 def test_all_mistakes_of_a_row_are_named_at_once() -> None:
@@ -120,7 +138,7 @@ def test_every_type_of_register_can_be_named() -> None:
 
 
 def test_the_columns_are_those_of_the_manual() -> None:
-    assert len(set(COLUMNS)) == len(COLUMNS) == 33
+    assert len(set(COLUMNS)) == len(COLUMNS) == 34
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.cli.timespan import DURATION
 from albireo.model.force import ForcedItem
 from albireo.model.instant import SECOND
-from albireo.model.value import value_text
+from albireo.model.item_states import word_of
+from albireo.model.value import Value, value_text
 
 
 @click.command("force", cls=NegativeNumbers)
@@ -41,7 +42,7 @@ def command(
             return Output({"item": item, "released": True}, f"{item} is released")
         wanted = parsed(value or "", known_item(client, item))
         forced = client.force(item, wanted, reason, for_s=(for_ns or 0) / SECOND)
-    lasts = f"{value_text(forced.value, forced.unit)} for {left_text(forced.left_ms)}"
+    lasts = f"{_text(forced, forced.value)} for {left_text(forced.left_ms)}"
     return Output(forced, f"{forced.item} is forced to {lasts}")
 
 
@@ -55,7 +56,7 @@ def forces(place: Place) -> Output:
     rows = (
         (
             one.item,
-            value_text(one.value, one.unit),
+            _text(one, one.value),
             _measured_text(one),
             who_text(one.user, one.principal),
             one.reason,
@@ -76,6 +77,10 @@ def _told(one: ForcedItem) -> dict[str, object]:
     }
 
 
+def _text(one: ForcedItem, value: Value | None) -> str:
+    return value_text(value, one.unit, word_of(one.states, value))
+
+
 def _measured_text(one: ForcedItem) -> str:
-    text, name = value_text(one.measured.value, one.unit), quality_text(one.measured.quality)
+    text, name = _text(one, one.measured.value), quality_text(one.measured.quality)
     return text if name == "Good" else f"{text} {name}"

@@ -74,7 +74,7 @@ def _table(rows: list[dict[str, Any]]) -> TextTable:
     cells = (
         (
             row["name"],
-            value_text(row["value"], row["unit"]),
+            value_text(row["value"], row["unit"], row["word"]),
             row["quality_name"],
             (time_text if row["value"] is None else moment_text)(row["source_ns"])
             + not_heard_text(row["stale_since_ns"]),

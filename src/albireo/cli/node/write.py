@@ -15,8 +15,8 @@ from albireo.cli.timespan import SecondsType
 from albireo.client import Client, ClientError, ItemReading, ItemSelection, NodeRefused
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import Control
+from albireo.model.item_states import value_named
 from albireo.model.refusal import Refusal, RefusalCode
-from albireo.model.typed_number import value_of
 from albireo.model.value import Value, value_text
 
 EXPIRES_S_MAX: Final = 3600.0
@@ -66,7 +66,7 @@ class OrderOptions(msgspec.Struct, frozen=True, kw_only=True):
 @place_option
 @printed
 def command(item: str, value: str, reason: str, user: str, expires_s: float, is_sure: bool, place: Place) -> Output:
-    """Set ITEM to VALUE: a number, true or false (on, off), or text, as the item's type asks.
+    """Set ITEM to VALUE: a number, true or false (on, off), or text, as the item's type asks, or a word of its states.
 
     An item whose table says `control` = `select` is selected first: nobody else can write it then. Its present value
     and the new one are shown, and it is written only if you say yes; if not, it is given back.
@@ -85,7 +85,7 @@ def command(item: str, value: str, reason: str, user: str, expires_s: float, is_
         elsewhere = _elsewhere(client, known.name) if receipt.outcome is Outcome.EXPIRED else ""
     text = f"{item} = {value}: {receipt.outcome}"
     if receipt.read_back is not None:
-        text += f", read back {value_text(receipt.read_back, known.item.unit)}"
+        text += f", read back {known.item.shown(receipt.read_back)}"
     if receipt.detail:
         text += f" ({receipt.detail})"
     told = msgspec.to_builtins(receipt)
@@ -133,10 +133,9 @@ def _confirm(client: Client, item: str, known: ItemReading, wanted: Value, selec
         click.Abort: the question was broken off.
     """
     now = client.read(item)
-    unit = known.item.unit
     say(f"{known.name}" + (f"  ({known.item.description})" if known.item.description else ""))
-    say(f"  now   {value_text(now.value, unit)}  {quality_text(now.quality)}")
-    say(f"  then  {value_text(wanted, unit)}")
+    say(f"  now   {known.item.shown(now.value)}  {quality_text(now.quality)}")
+    say(f"  then  {known.item.shown(wanted)}")
     if not click.confirm(f"Write it? It is yours for {selection.left_ms / 1000:g} s", default=False, err=True):
         raise Failure("nothing was written", f"albireo write {item} {value_text(wanted)}")
 
@@ -148,7 +147,7 @@ def parsed(text: str, known: ItemReading) -> Value:
         Failure: it means none.
     """
     try:
-        return value_of(text, known.item.value_type)
+        return value_named(known.item.states, text, known.item.value_type)
     except ValueError as error:
         remedy = "write digits with a decimal point, such as 1.5, or for a bool item true or false"
         raise refused(

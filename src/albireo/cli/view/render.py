@@ -280,7 +280,8 @@ def item_line(
         shown, note, style = "-", f"? {quality.name(current.quality)}, {age:.0f} s old", style or _HIGH
         mark = mark if case is not None else "?  "
     else:
-        shown = value_text(current.value, item.unit)
+        shown = item.shown(current.value)
+        shown = fitted(shown, VALUE_CELLS).strip() if item.states else shown
         note = "" if quality.is_good(current.quality) else f"~ {quality.name(current.quality)}"
     trend = "" if note and width < TREND_AND_NOTE_FROM else trend
     if case is not None and not note:
@@ -335,7 +336,7 @@ def case_line(
         mark, style = "   ", _OLD
     name = known.item.name if known is not None else f"item {own_number(case.item_id)}"
     age = age_text(max(0, wall_ns - case.raised_ns) // SECOND)
-    unit = known.item.unit if known is not None else ""
+    shown = value_text if known is None else known.item.shown
     state = state_text(msgspec.to_builtins(case))
     if not case.is_acked:
         state = state.replace("unacked", "UNACKED")
@@ -343,8 +344,8 @@ def case_line(
     name = fitted(name, cells - 1 - len(case.condition.value)).rstrip()
     what = f"{name} {case.condition.value}".ljust(cells)
     is_known = current is not None and not quality.is_bad(current.quality)
-    now = value_text(current.value, unit) if is_known and current is not None else "?"
-    raised = "" if case.value is None else f"  raised at {value_text(case.value, unit)}"
+    now = shown(current.value) if is_known and current is not None else "?"
+    raised = "" if case.value is None else f"  raised at {shown(case.value)}"
     return f"{mark} {what} now {now:<12} {state:<14} {age:>5}{raised}", style
 
 
@@ -373,7 +374,7 @@ def _prompt(live: LiveState, screen: Screen, now: Instant) -> str:
         return f"{screen.target} = {screen.typed}_{said}"
     current = live.values.get(known.item_id)
     is_known = current is not None and not quality.is_bad(current.quality)
-    there = value_text(current.value, known.item.unit) if is_known and current is not None else "?"
+    there = known.item.shown(current.value) if is_known and current is not None else "?"
     text = f"{screen.target} ({range_text(known)}), now {there}, = {screen.typed}_{said}"
     if known.item.control is Control.DIRECT:
         return text

@@ -21,7 +21,7 @@ from albireo.cli.view.state import HeldSelection, LiveState, ShownOrder, own_num
 from albireo.model.case import Action, Case
 from albireo.model.command import ItemSelection
 from albireo.model.item import Control, KnownItem, name_parts
-from albireo.model.typed_number import value_of as typed_value
+from albireo.model.item_states import value_named
 from albireo.model.value import Value, ValueType, number_text
 from albireo.plant.tunnel.scenario import Scenario
 
@@ -330,7 +330,7 @@ def value_of(text: str, known: KnownItem) -> Value | NotAValue:
     """The value that `text` means for an item, within its range."""
     item = known.item
     try:
-        value = typed_value(text.strip(), item.value_type)
+        value = value_named(item.states, text.strip(), item.value_type)
     except ValueError as error:
         return NotAValue(str(error))
     if isinstance(value, str | bool):

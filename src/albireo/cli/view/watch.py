@@ -17,6 +17,7 @@ from albireo.cli.view.state import LiveState, own_number
 from albireo.cli.view.view import BeginScenario, LiveView
 from albireo.client import Client
 from albireo.model.case import Case, case_label
+from albireo.model.item_states import word_of
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.value import value_text
 from albireo.plant.tunnel.plc.wire import SOCKET_NAME
@@ -64,7 +65,12 @@ def _print_changes(place: Place, patterns: Sequence[str], ends: float) -> None:
     with node_client(place) as client:
         for changes in client.watch(patterns or "*", timeout_s=LOOK_S):
             rows = [
-                (time_text(one.source_ns), one.name, value_text(one.value, one.unit), quality_text(one.quality))
+                (
+                    time_text(one.source_ns),
+                    one.name,
+                    value_text(one.value, one.unit, one.word),
+                    quality_text(one.quality),
+                )
                 for one in changes.readings
                 if patterns or not is_diagnostic(one.name)
             ]
@@ -136,6 +142,7 @@ def snapshot(live: LiveState) -> dict[str, Any]:
                 "quality": None if current is None else quality_text(current.quality),
                 "source_ns": None if current is None else current.source_ns,
                 "unit": known.item.unit,
+                "word": "" if current is None else word_of(known.item.states, current.value),
                 "is_forced": known.item.name in live.forced,
             }
         )

@@ -22,6 +22,7 @@ FIRST_COLUMNS: Final = (
     "hi",
     "lo",
     "writable",
+    "states",
     "description",
 )
 """Columns of a first table that a person completes: the most wanted ones, most of them still empty."""

@@ -261,6 +261,7 @@ class PlantState:
             unshelve_ms=None if case.unshelve_at is None else ms(case.unshelve_at),
             description="" if item is None else item.description,
             unit="" if item is None else item.unit,
+            states=() if item is None else item.states,
             limit=None if item is None or item.alarm is None else limit_of(item.alarm, case.condition),
         )
 

@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from albireo.model.case import ItemCase
 from albireo.model.item import DataItem
+from albireo.model.item_states import State
 from albireo.model.refusal import Refusal
 from albireo.model.tree.navigation import PlantGroup, PlantObject
 
@@ -164,8 +165,9 @@ class ShownCase(ItemCase, frozen=True, kw_only=True):
     changed_ms: int = 0
     unshelve_ms: int | None = None
     description: str = ""
-    """Description and unit of its item, and the limit that it is beyond; None: its rule has none."""
+    """Description, unit and words of its item, and the limit that it is beyond; None: its rule has none."""
     unit: str = ""
+    states: tuple[State, ...] = ()
     limit: float | None = None
 
 

@@ -173,6 +173,10 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     item = declared_item(
         cells, adapter, value_type, "" if kind.is_writable else "only holding and coil can; leave it empty"
     )
+    for one in () if item is None else item.states:
+        if not _can_hold(register_type, one.value):
+            text = f"{one.value} has a word, and no {register_type.value} is {one.value}"
+            cells.wrong("states", text, "take it away, or correct the type")
     if cells.mistakes or item is None:
         return cells.mistakes
     return ModbusItem(
@@ -264,6 +268,13 @@ def _value_type(register_type: RegisterType, is_scaled: bool) -> ValueType:
     if is_scaled or register_type in (RegisterType.FLOAT32, RegisterType.FLOAT64):
         return ValueType.FLOAT64
     return ValueType.INT64
+
+
+def _can_hold(register_type: RegisterType, number: int) -> bool:
+    """Whether registers of a whole number have room for this one."""
+    dtype = DTYPES.get(register_type, ">i8")
+    is_signed, bits = dtype[1] == "i", 8 * int(dtype[-1])
+    return -(1 << (bits - 1)) * is_signed <= number < 1 << (bits - is_signed)
 
 
 def _counting(item: DataItem, register_type: RegisterType, scaling: Scaling) -> DataItem:

@@ -27,6 +27,7 @@ from albireo.machine.producer.starts import LatestStarts
 from albireo.model import quality
 from albireo.model.instant import Instant
 from albireo.model.item import DataItem, KnownItem
+from albireo.model.item_states import objection_to
 from albireo.model.principal import ANYBODY
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.samples import SampleBatch, Strings
@@ -108,6 +109,9 @@ class Registry(RootPart):
         for name in (hello.producer, *(one.name for one in hello.items), *former):
             if found := bad_name(name):
                 return found
+        for one in hello.items:
+            if found := objection_to(one.states, one.value_type):
+                return f"{one.name}: {found}"
         if any(_text_chars(one) > TEXT_CHARS_MAX for one in hello.items):
             return f"an item with more than {TEXT_CHARS_MAX} characters of text"
         return ""

@@ -31,7 +31,7 @@ HOST_ADAPTER: Final = """
 COLUMNS: Final = (
     "name", "kind", "address", "type", "bit", "length", "word_order", "scale", "unit", "dead_band", "writable",
     "control", "target", "minimum", "maximum", "hi_hi", "hi", "lo", "lo_lo", "hysteresis", "on_delay_ms",
-    "off_delay_ms", "off_normal", "severity", "latched", "suppressed_by", "description",
+    "off_delay_ms", "off_normal", "severity", "latched", "suppressed_by", "states", "description",
 )  # fmt: skip
 
 
@@ -125,6 +125,7 @@ def _line(register: Register, target: int | None) -> dict[str, str]:
         "maximum": row.maximum,
         "writable": row.is_writable or None,
         "control": None if row.control is Control.DIRECT else row.control.value,
+        "states": row.states,
         "description": row.description,
     }
     if alarm is not None:

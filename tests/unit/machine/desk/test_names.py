@@ -19,7 +19,10 @@ from albireo.machine.kernel.events import KeysListed
 from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
+from albireo.model.item import DataItem
+from albireo.model.item_states import State
 from albireo.model.principal import ANYBODY
+from albireo.model.value import ValueType
 from tests.parts.root_roles import ALONE, Side, pair
 
 LOCAL, MES, DESK, MEMBER = "local:1000", "mes-1", "anna@desk", "root[backup]"
@@ -94,6 +97,16 @@ def test_a_reserved_name_is_nobodys_to_produce_under(name: str, principal: str) 
         assert repr(name) in str(answer.refusal)
         assert "what to do" in str(answer.refusal)
         assert side.end == end, "nothing is recorded of it"
+
+
+def test_words_that_an_item_can_not_have_are_refused_and_not_recorded() -> None:
+    side = alone()
+    end = side.end
+    item = DataItem(name="door", value_type=ValueType.BOOL, states=(State(0, "open"), State(2, "closed")))
+    side.letter(ProducerHello(producer="doors", run=1, items=(item,)), sender=b"doors", principal=MES)
+    side.commit()
+    assert "door: 2 has a word, and a bool is 0 or 1" in str(side.take(AppendRefused)[0].refusal)
+    assert side.end == end
 
 
 @pytest.mark.parametrize("name", MAY_FOLLOW)

@@ -38,6 +38,7 @@ from albireo.machine.fold.items.live import VACANT, DimCounters, EarlierRows, Fr
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, LogTime
 from albireo.model.item import DataItem, KnownItem, Reading
+from albireo.model.item_states import word_of
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ItemId, Value, ValueType
 
@@ -355,15 +356,16 @@ class Dim:
                 return self.texts[index]
 
     def reading_at(self, index: int) -> Reading:
-        known, live = self._items[index], self.live
+        known, live, value = self._items[index], self.live, self.value_at(index)
         return Reading(
             item_id=known.item_id,
             name=known.full_name,
-            value=self.value_at(index),
+            value=value,
             quality=int(live.quality[index]),
             source_ns=int(live.source_ns[index]),
             node_ns=int(live.node_ns[index]),
             unit=known.item.unit,
+            word=word_of(known.item.states, value),
         )
 
     def changed_since(self, sequence: int) -> Rows:

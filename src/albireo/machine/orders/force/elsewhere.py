@@ -34,6 +34,7 @@ def row_of(mirror: NodeMirror, full_name: str, force: Force, left_ms: int) -> Fo
         since_ns=force.since_ns,
         left_ms=left_ms,
         unit="" if known is None else known.item.unit,
+        states=() if known is None else known.item.states,
     )
 
 

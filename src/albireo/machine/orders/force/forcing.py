@@ -261,6 +261,7 @@ class Forcing(RootPart):
             name=known.item.name + MEASURED,
             value_type=known.item.value_type,
             unit=known.item.unit,
+            states=known.item.states,
             description=f"Measured value of {known.item.name}, recorded while that is forced",
         )
         return self._registry.declare(OWN_ADAPTER, (measured,), turn)[0]
@@ -362,6 +363,7 @@ class Forcing(RootPart):
             since_ns=force.since_ns,
             left_ms=left_ms,
             unit=known.item.unit,
+            states=known.item.states,
         )
 
     def _audited(self, action: str, force: Force, by: ForcedBy, moment: Moment) -> Audited:

@@ -50,6 +50,8 @@ class ItemGroup(msgspec.Struct, frozen=True, kw_only=True):
     """`{n}` in `suppressed_by` is replaced as in the name."""
     text: str = ""
     """Fixed text of a string that no channel feeds."""
+    states: str = ""
+    """As the table has it: `0=open;1=closed`."""
     description: str = ""
 
 
