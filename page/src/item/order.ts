@@ -4,7 +4,7 @@ import { rich, t, type Key } from "../words/words";
 import { station } from "../wire/station";
 import type { Entry, Shown } from "../wire/fold";
 import { View, type Act } from "../frame/view";
-import { offFor, refused } from "../truth/off";
+import { offFor, refused, unheard } from "../truth/off";
 import { ageText, exactText, fullText } from "../truth/format";
 import { options, valueOf } from "./choice";
 import { orders, outcomeOf, PROMISES, SELECT_S, type Order } from "./orders";
@@ -98,7 +98,7 @@ class OrderPanel extends View {
         <input id="why" name="why" maxlength="1000" .value=${order.reason} autocomplete="off"
           @input=${(event: Event) => { order.reason = (event.target as HTMLInputElement).value; }}></div></div>
       <footer><button class="go" ?disabled=${this.off !== "" || isOver}>${t("order.go_on")} <kbd>Enter</kbd></button>
-      ${this.back()}<span class="m s">${t("order.nothing_yet")}</span></footer></form>`;
+      ${this.back()}<span class="m s">${this.off || t("order.nothing_yet")}</span></footer></form>`;
   }
 
   private input(entry: Entry, order: Order): TemplateResult | typeof nothing {
@@ -125,7 +125,7 @@ class OrderPanel extends View {
 
   /** With its word, its unit, and so many places at the least. */
   private told(value: Shown, { item, places }: Entry, least: number): string {
-    return value === null ? "-" : `${fullText(value, Math.max(least, places), item.states)} ${item.unit ?? ""}`.trim();
+    return value === null ? "-" : `${fullText(value, item.value_type === 1 ? Math.max(least, places) : 0, item.states)} ${item.unit ?? ""}`.trim();
   }
 
   private verb(entry: Entry): string {
@@ -143,7 +143,7 @@ class OrderPanel extends View {
       <dt>${t("order.who")}</dt><dd>${station.person?.name}, ${station.roleAt(entry.node)}</dd>
       <dt>${t("order.way")}</dt><dd>${way.join(" → ")}, ${t("order.in_time")}</dd>${this.effects(entry)}</dl></div>
       <footer><button class="go operate" ?disabled=${this.off !== "" || isOver} @click=${() => orders.write(order)}>
-      ${t("order.operate", { value: this.verb(entry) })} <kbd>Enter</kbd></button>${this.back()}</footer>`;
+      ${t("order.operate", { value: this.verb(entry) })} <kbd>Enter</kbd></button>${this.back()}<span class="m s">${this.off}</span></footer>`;
   }
 
   /** What it does to others, as far as the items say it. */
@@ -170,7 +170,7 @@ class OrderPanel extends View {
     return html`<div class="pad ob">${this.steps(outcome ? 4 : 3)}${outcome ? this.result(entry, order, outcome, endMs) : this.change(entry, order, "order.ordered")}
       <ol class="course" aria-live="polite">${steps.map((one) => line("", t(`stage.${one.stage}` as Key), t(`stage.${one.stage}.what` as Key), one.node, one.at_ms))}
       ${outcome ? line(`end ${outcome}`, t(`outcome.${outcome}` as Key), this.endText(order, outcome, entry), end?.node ?? "", endMs)
-        : line("wait", t("order.waiting"), t(steps.length ? "order.waits_for" : "order.waits_record"), "", 0)}</ol>
+        : line("wait", t("order.waiting"), unheard(entry.node) || t(steps.length ? "order.waits_for" : "order.waits_record"), "", 0)}</ol>
       ${outcome === "mismatched" || outcome === "unknown" ? this.remedies(outcome, entry, order) : nothing}</div>
       <footer>${outcome ? html`<button @click=${() => orders.anew(this.name)}>${t("order.again")}</button>
         <a class="btn" href="#journal">${t("page.journal")}</a>`

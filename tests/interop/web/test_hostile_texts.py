@@ -17,6 +17,7 @@ from albireo.client import Client, ClientError, NodeRefused, connect
 from albireo.client.credentials import password_words
 from albireo.model.case import Action
 from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.item_states import State
 from albireo.model.value import ValueType
 from tests.parts.browser import MISSING, PATIENCE_MS, logged_in
 from tests.parts.page_plant import add_person, say
@@ -59,6 +60,8 @@ ITEMS = (
     ),
     DataItem(name="note", value_type=ValueType.STRING, unit=SVG, description=f"Note {IMAGE}"),
 )
+WORD = "javascript:window.hit=1 ' onfocus"[:40].replace("=", ":")
+VALVE = DataItem(name="valve", value_type=ValueType.BOOL, states=(State(0, WORD), State(1, "${window.hit++}{{hit++}}")))
 NAMED = [DataItem(name=one, value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=40.0)) for one in HOSTILE]
 """Programs may give any name."""
 TOPOLOGY = """
@@ -126,7 +129,10 @@ def speak(client: Client) -> None:
         with pytest.raises((NodeRefused, ClientError)):
             client.add_person(name, password_words(PASSWORD))
     add_person(client, "anna", "admin")
-    say(client, dict(zip(ITEMS, (46.8, ALL), strict=True)))
+    for word in HOSTILE[:5]:
+        with pytest.raises(ValueError, match="holds"):
+            State(0, word)
+    say(client, dict(zip((*ITEMS, VALVE), (46.8, ALL, False), strict=True)))
     say(client, dict.fromkeys(NAMED, 46.8), "named")
     case = awaited(lambda: [one for one in client.cases() if one.item == "root:co_8"])[0]
     client.act(Action.COMMENT, case.case_id, ALL)
@@ -193,6 +199,17 @@ def test_the_texts_of_what_people_did_are_shown_as_they_are(hostile: Served, chr
     expect(page.locator("main .val").first).to_contain_text(SVG, timeout=PATIENCE_MS)
     page.goto(f"{hostile.url}/#item?name=root%3Afan")
     expect(page.locator(".oh")).to_contain_text(IMAGE, timeout=PATIENCE_MS)
+    is_harmless(page)
+
+
+def test_words_of_states_are_shown_as_they_are(hostile: Served, chromium: Browser) -> None:
+    page = logged_in(chromium, hostile, "anna", "#item?name=root%3Avalve", WATCHING)
+    expect(page.locator("main .val").first).to_have_text(f"{WORD} (false)", timeout=PATIENCE_MS)
+    page.get_by_role("button", name="Force …").click()
+    assert page.get_by_label("Value").locator("option").all_inner_texts() == [
+        f"{WORD} (false)",
+        "${window.hit++}{{hit++}} (true)",
+    ]
     is_harmless(page)
 
 

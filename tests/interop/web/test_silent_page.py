@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from albireo.drill.relay import Relay
 from tests.parts.browser import BOXES, HUE, MISSING, PATIENCE_MS, hue, logged_in, shows
 from tests.parts.page_plant import CO, PagePlant, page_plant
+from tests.parts.pictures import drawn
 from tests.parts.port import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
@@ -47,6 +48,7 @@ PLACES = (
     "trends?pens=root%3Aco_8",
     "plant",
     "people",
+    "picture?name=tunnel",
 )
 GREY_MS = 2_100
 FRAMES_MS = 34
@@ -64,7 +66,9 @@ class CabledPlant(NamedTuple):
 def cabled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CabledPlant]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    with page_plant(tmp_path_factory.mktemp("plant"), has_plc=True, urls=(url,)) as plant:
+    home = tmp_path_factory.mktemp("plant")
+    drawn(home / "pictures")
+    with page_plant(home, has_plc=True, urls=(url,), pictures=str(home / "pictures")) as plant:
         cable = Relay(port, plant.at.port)
         cable.begin()
         plant.at.url = url
