@@ -80,7 +80,7 @@ def until_confirmed(page: Page, value: int) -> None:
     page.get_by_label("Value").fill(str(value))
     page.get_by_label("Why").fill("smoke")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Operate")).to_be_focused(timeout=PATIENCE_MS)
+    expect(page.get_by_role("button", name="Operate")).to_be_enabled(timeout=PATIENCE_MS)
 
 
 def test_before_an_order_is_given_its_form_says_that_the_node_fell_silent(
@@ -98,7 +98,7 @@ def test_before_an_order_is_given_its_form_says_that_the_node_fell_silent(
 def test_beside_an_order_under_way_stands_that_the_node_fell_silent(plant: PagePlant, page: Page, way: Way) -> None:
     until_confirmed(page, 710)
     way.state = "executing"
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Operate").click()
     waits = page.locator(".course .wait")
     expect(waits).to_contain_text("for the next word of the node", timeout=PATIENCE_MS)
     way.is_silent = True
@@ -120,7 +120,7 @@ def test_an_outcome_that_comes_late_takes_the_place_of_what_was_said(
 ) -> None:
     until_confirmed(page, value)
     way.state = state
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Operate").click()
     panel = page.get_by_role("region", name="Order", exact=True)
     expect(panel).to_contain_text(first, timeout=PATIENCE_MS)
     expect(panel.locator(".course")).to_contain_text("executing", timeout=PATIENCE_MS)
