@@ -2,10 +2,10 @@ import { expect, test } from "vitest";
 import { caseValue, sentence } from "../src/alarms/sentence";
 import { options, valueOf } from "../src/item/choice";
 import { fullText, isMeasured, valueText, wordOf } from "../src/truth/format";
-import type { DataItem, State } from "../src/wire/words";
+import type { DataItem, ItemState } from "../src/wire/words";
 import { aCase } from "./parts";
 
-const DOOR: State[] = [{ value: 0, word: "open" }, { value: 1, word: "closed" }];
+const DOOR: ItemState[] = [{ value: 0, word: "open" }, { value: 1, word: "closed" }];
 const STAGE: DataItem = { name: "stage", value_type: 2, maximum: 2, states: [{ value: 0, word: "off" }, { value: 2, word: "full" }, { value: 3, word: "service" }] };
 const textOf = (one: ReturnType<typeof options>[number]): unknown[] => one.values;
 

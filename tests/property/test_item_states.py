@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from albireo.codec.topology.item_table import read_rows
 from albireo.codec.topology.mistakes import Findings
 from albireo.codec.topology.text import table_text
-from albireo.model.item_states import STATES_MAX, WORD_CHARS_MAX, State, objection_to, states_of, states_text
+from albireo.model.item_states import STATES_MAX, WORD_CHARS_MAX, ItemState, objection_to, states_of, states_text
 from albireo.model.value import ValueType
 
 
 def is_word(text: str) -> bool:
     try:
-        State(0, text)
+        ItemState(0, text)
     except ValueError:
         return False
     return True
@@ -22,14 +22,14 @@ VALUES = st.integers(-(2**53), 2**53)
 SIGNS = st.characters(categories=("L", "N", "P", "S"), exclude_characters="=;<>") | st.just(" ")
 WORDS = st.text(SIGNS, min_size=1, max_size=WORD_CHARS_MAX).map(str.strip).filter(is_word)
 STATES = st.lists(
-    st.builds(State, VALUES, WORDS),
+    st.builds(ItemState, VALUES, WORDS),
     max_size=STATES_MAX,
     unique_by=(lambda one: one.value, lambda one: one.word.casefold()),
 ).map(tuple)
 
 
 @given(states=STATES)
-def test_any_list_of_words_goes_through_the_text_of_a_table_and_back(states: tuple[State, ...]) -> None:
+def test_any_list_of_words_goes_through_the_text_of_a_table_and_back(states: tuple[ItemState, ...]) -> None:
     table = table_text([{"name": "door", "states": states_text(states)}])
     found = Findings("items.csv")
     row = read_rows(table, found)[0]

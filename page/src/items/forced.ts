@@ -3,7 +3,7 @@ import { station } from "../wire/station";
 import { t } from "../words/words";
 import { ageText, timeText } from "../truth/format";
 import type { Shown } from "../wire/fold";
-import type { State } from "../wire/words";
+import type { ItemState } from "../wire/words";
 
 export const refreshMs = 5_000;
 
@@ -17,7 +17,7 @@ export interface ForcedRow {
   since_ms: number;
   left_ms: number;
   unit: string;
-  states: State[];
+  states: ItemState[];
 }
 
 /** Since when it is forced and until when, as it was told at `toldMs`. */

@@ -1,7 +1,7 @@
 /** Numbers, ages and times as people read them. */
 import { language, t } from "../words/words";
 import type { Shown } from "../wire/fold";
-import type { DataItem, State } from "../wire/words";
+import type { DataItem, ItemState } from "../wire/words";
 
 const numbers = new Map<string, Intl.NumberFormat>();
 
@@ -15,7 +15,7 @@ export function numberText(value: number, places: number): string {
   return format.format(value === 0 ? 0 : value);
 }
 
-type States = readonly State[] | undefined;
+type States = readonly ItemState[] | undefined;
 
 /** The word that an item has for a value; empty: it has none. */
 export const wordOf = (states: States, value: Shown): string =>

@@ -40,7 +40,7 @@ export interface DataItem {
   minimum?: number | null;
   maximum?: number | null;
   control?: Control;
-  states?: State[];
+  states?: ItemState[];
   counter_range?: number | null;
   alarm?: AlarmSettings | null;
   was?: string;
@@ -116,11 +116,11 @@ export interface ShownCase {
   unshelve_ms: number | null;
   description: string;
   unit: string;
-  states: State[];
+  states: ItemState[];
   limit: number | null;
 }
 export interface ShownItem { key: number; node: string; item: DataItem; is_retired?: boolean; }
-export interface State { value: number; word: string; }
+export interface ItemState { value: number; word: string; }
 export type ValueType = 1 | 2 | 3 | 4;
 export interface View {
   kind: "view";

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from albireo.codec.topology.adapter_kind import RowMistake
 from albireo.model.item import AlarmSettings, Control, DataItem
-from albireo.model.item_states import STATED, STATES_MAX, WORD_CHARS_MAX, State, states_of
+from albireo.model.item_states import STATED, STATES_MAX, WORD_CHARS_MAX, ItemState, states_of
 from albireo.model.typed_number import number_of, shortened, truth_of, whole_of
 from albireo.model.value import ValueType, number_text
 
@@ -132,7 +132,7 @@ def declared_item(cells: ItemCells, adapter: str, value_type: ValueType, read_on
     )
 
 
-def _states(cells: ItemCells, value_type: ValueType) -> tuple[State, ...]:
+def _states(cells: ItemCells, value_type: ValueType) -> tuple[ItemState, ...]:
     try:
         return states_of(cells.text("states"), value_type)
     except ValueError as error:

@@ -151,6 +151,18 @@ class KnownItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
     def full_name(self) -> str:
         return f"{self.node}:{self.item.name}"
 
+    def reading(self, value: Value | None, quality: int, source_ns: int, node_ns: int) -> "Reading":
+        return Reading(
+            item_id=self.item_id,
+            name=self.full_name,
+            value=value,
+            quality=quality,
+            source_ns=source_ns,
+            node_ns=node_ns,
+            unit=self.item.unit,
+            word=word_of(self.item.states, value),
+        )
+
 
 def name_parts(name: str) -> tuple[str, str]:
     """Node and local name of an item's full name, or of a pattern of such; the node is empty if none is named.

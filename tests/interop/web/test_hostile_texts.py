@@ -17,7 +17,7 @@ from albireo.client import Client, ClientError, NodeRefused, connect
 from albireo.client.credentials import password_words
 from albireo.model.case import Action
 from albireo.model.item import AlarmSettings, DataItem
-from albireo.model.item_states import State
+from albireo.model.item_states import ItemState
 from albireo.model.value import ValueType
 from tests.parts.browser import MISSING, PATIENCE_MS, logged_in
 from tests.parts.page_plant import add_person, say
@@ -61,7 +61,9 @@ ITEMS = (
     DataItem(name="note", value_type=ValueType.STRING, unit=SVG, description=f"Note {IMAGE}"),
 )
 WORD = "javascript:window.hit=1 ' onfocus"[:40].replace("=", ":")
-VALVE = DataItem(name="valve", value_type=ValueType.BOOL, states=(State(0, WORD), State(1, "${window.hit++}{{hit++}}")))
+VALVE = DataItem(
+    name="valve", value_type=ValueType.BOOL, states=(ItemState(0, WORD), ItemState(1, "${window.hit++}{{hit++}}"))
+)
 NAMED = [DataItem(name=one, value_type=ValueType.FLOAT64, alarm=AlarmSettings(hi=40.0)) for one in HOSTILE]
 """Programs may give any name."""
 TOPOLOGY = """
@@ -131,7 +133,7 @@ def speak(client: Client) -> None:
     add_person(client, "anna", "admin")
     for word in HOSTILE[:5]:
         with pytest.raises(ValueError, match="holds"):
-            State(0, word)
+            ItemState(0, word)
     say(client, dict(zip((*ITEMS, VALVE), (46.8, ALL, False), strict=True)))
     say(client, dict.fromkeys(NAMED, 46.8), "named")
     case = awaited(lambda: [one for one in client.cases() if one.item == "root:co_8"])[0]

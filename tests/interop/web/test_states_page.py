@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from albireo.model.command import Outcome
 from albireo.model.item import AlarmSettings, DataItem
-from albireo.model.item_states import State
+from albireo.model.item_states import ItemState
 from albireo.model.value import ValueType
 from tests.parts.browser import MISSING, PATIENCE_MS, logged_in, shows
 from tests.parts.page_plant import PagePlant, page_plant
@@ -28,11 +28,11 @@ DOOR = DataItem(
     name="door",
     value_type=ValueType.BOOL,
     description="Emergency exit 3",
-    states=(State(0, "shut"), State(1, "open")),
+    states=(ItemState(0, "shut"), ItemState(1, "open")),
     alarm=AlarmSettings(off_normal=True, severity=700),
 )
 STAGE = DataItem(
-    name="stage", value_type=ValueType.INT64, description="Stage", states=(State(0, "idle"), State(4, "full"))
+    name="stage", value_type=ValueType.INT64, description="Stage", states=(ItemState(0, "idle"), ItemState(4, "full"))
 )
 
 

@@ -13,7 +13,7 @@ from albireo.cli.output import Failure
 from albireo.cli.timespan import SecondsType
 from albireo.client import ItemReading
 from albireo.model.item import DataItem, Reading
-from albireo.model.item_states import State
+from albireo.model.item_states import ItemState
 from albireo.model.order_text import EXPIRES_MS_MAX
 from albireo.model.value import Value, ValueType
 
@@ -156,6 +156,6 @@ def test_an_option_that_nobody_knows_stays_a_usage_error() -> None:
     ("text", "value"), [("closed", True), ("OPEN", False), ("true", True), ("0", False), ("on", False), ("off", False)]
 )
 def test_a_value_is_meant_by_its_word_before_anything_else(text: str, value: bool) -> None:
-    words = (State(0, "on" if text == "on" else "open"), State(1, "closed"))
+    words = (ItemState(0, "on" if text == "on" else "open"), ItemState(1, "closed"))
     item = DataItem(name="co", value_type=ValueType.BOOL, states=words)
     assert parsed(text, msgspec.structs.replace(an_item(ValueType.BOOL), item=item)) is value

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from albireo.model.item import DataItem
-from albireo.model.item_states import STATES_MAX, WORD_CHARS_MAX, State, objection_to, states_of, value_named
+from albireo.model.item_states import STATES_MAX, WORD_CHARS_MAX, ItemState, objection_to, states_of, value_named
 from albireo.model.value import ValueType
 
 BOOL, INT = ValueType.BOOL, ValueType.INT64
-DOOR = (State(0, "open"), State(1, "closed"))
+DOOR = (ItemState(0, "open"), ItemState(1, "closed"))
 
 
 @pytest.mark.parametrize(
@@ -20,17 +20,17 @@ DOOR = (State(0, "open"), State(1, "closed"))
         (" off = open ; on = closed ; ", BOOL, DOOR),
         ("1=closed", BOOL, DOOR[1:]),
         ("0=open;1=closed", INT, DOOR),
-        ("0x10=Übergang läuft;-1=gestört", INT, (State(16, "Übergang läuft"), State(-1, "gestört"))),
-        ("3=a b, c: d/e (f)", INT, (State(3, "a b, c: d/e (f)"),)),
+        ("0x10=Übergang läuft;-1=gestört", INT, (ItemState(16, "Übergang läuft"), ItemState(-1, "gestört"))),
+        ("3=a b, c: d/e (f)", INT, (ItemState(3, "a b, c: d/e (f)"),)),
         (
             ";".join(f"{one}=w{one}" for one in range(STATES_MAX)),
             INT,
-            tuple(State(n, f"w{n}") for n in range(STATES_MAX)),
+            tuple(ItemState(n, f"w{n}") for n in range(STATES_MAX)),
         ),
-        ("1=" + WORD_CHARS_MAX * "w", INT, (State(1, WORD_CHARS_MAX * "w"),)),
+        ("1=" + WORD_CHARS_MAX * "w", INT, (ItemState(1, WORD_CHARS_MAX * "w"),)),
     ],
 )
-def test_a_text_means_these_states(text: str, value_type: ValueType, states: tuple[State, ...]) -> None:
+def test_a_text_means_these_states(text: str, value_type: ValueType, states: tuple[ItemState, ...]) -> None:
     assert states_of(text, value_type) == states
 
 
@@ -86,8 +86,10 @@ def test_what_a_peer_says_beyond_the_bounds_is_malformed(states: list[object]) -
         msgspec.msgpack.decode(said, type=DataItem)
 
 
-@pytest.mark.parametrize("states", [(State(0, "off"), State(2, "on")), (*DOOR, *DOOR), (State(0, "a"), State(1, "A"))])
-def test_states_that_do_not_fit_a_bool_are_objected_to(states: tuple[State, ...]) -> None:
+@pytest.mark.parametrize(
+    "states", [(ItemState(0, "off"), ItemState(2, "on")), (*DOOR, *DOOR), (ItemState(0, "a"), ItemState(1, "A"))]
+)
+def test_states_that_do_not_fit_a_bool_are_objected_to(states: tuple[ItemState, ...]) -> None:
     assert objection_to(states, BOOL) and not objection_to(DOOR, BOOL)
 
 
@@ -100,6 +102,6 @@ def test_a_person_names_a_value_by_its_word_or_as_it_is(text: str, value: bool) 
 
 def test_a_value_is_shown_with_its_word_and_without_one_as_it_is() -> None:
     door = DataItem(name="door", value_type=BOOL, states=DOOR)
-    stage = DataItem(name="stage", value_type=INT, unit="steps", states=(State(0, "off"),))
+    stage = DataItem(name="stage", value_type=INT, unit="steps", states=(ItemState(0, "off"),))
     assert [door.shown(one) for one in (True, False, None)] == ["closed (true)", "open (false)", "-"]
     assert [stage.shown(one) for one in (0, 3)] == ["off (0 steps)", "3 steps"]

@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from albireo.model.case import ItemCase
 from albireo.model.item import DataItem
-from albireo.model.item_states import State
+from albireo.model.item_states import ItemState
 from albireo.model.refusal import Refusal
 from albireo.model.tree.navigation import PlantGroup, PlantObject
 
@@ -167,7 +167,7 @@ class ShownCase(ItemCase, frozen=True, kw_only=True):
     description: str = ""
     """Description, unit and words of its item, and the limit that it is beyond; None: its rule has none."""
     unit: str = ""
-    states: tuple[State, ...] = ()
+    states: tuple[ItemState, ...] = ()
     limit: float | None = None
 
 

@@ -10,7 +10,7 @@ Spec: MODBUS Application Protocol V1.1b3, 4.3 (data model), 4.4 (addressing); do
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -20,6 +20,7 @@ from albireo.codec.topology.adapter_kind import RowMistake
 from albireo.field.item_cells import ITEM_COLUMNS, ItemCells, dead_band_of, declared_item, within
 from albireo.field.modbus.scaling import UNSCALED, Scaling
 from albireo.model.item import DataItem
+from albireo.model.item_states import ItemState
 from albireo.model.typed_number import whole_of
 from albireo.model.value import ValueType
 
@@ -173,11 +174,7 @@ def parse_row(row: Mapping[str, str], *, adapter: str = "", device_id: int = 1) 
     item = declared_item(
         cells, adapter, value_type, "" if kind.is_writable else "only holding and coil can; leave it empty"
     )
-    for one in () if item is None else item.states:
-        if not _can_hold(register_type, one.value):
-            text = f"{one.value} has a word, and no {register_type.value} is {one.value}"
-            cells.wrong("states", text, "take it away, or correct the type")
-    if cells.mistakes or item is None:
+    if item is None or not _can_hold(register_type, item.states, cells):
         return cells.mistakes
     return ModbusItem(
         item=_counting(item, register_type, scaling),
@@ -270,11 +267,15 @@ def _value_type(register_type: RegisterType, is_scaled: bool) -> ValueType:
     return ValueType.INT64
 
 
-def _can_hold(register_type: RegisterType, number: int) -> bool:
-    """Whether registers of a whole number have room for this one."""
+def _can_hold(register_type: RegisterType, states: Sequence[ItemState], cells: ItemCells) -> bool:
+    """Whether the row has no mistake, and registers have room for each value with a word."""
     dtype = DTYPES.get(register_type, ">i8")
     is_signed, bits = dtype[1] == "i", 8 * int(dtype[-1])
-    return -(1 << (bits - 1)) * is_signed <= number < 1 << (bits - is_signed)
+    for one in states:
+        if not -(1 << (bits - 1)) * is_signed <= one.value < 1 << (bits - is_signed):
+            text = f"{one.value} has a word, and no {register_type.value} is {one.value}"
+            cells.wrong("states", text, "take it away, or correct the type")
+    return not cells.mistakes
 
 
 def _counting(item: DataItem, register_type: RegisterType, scaling: Scaling) -> DataItem:

@@ -20,7 +20,7 @@ from albireo.machine.kernel.named import HISTORY, NamedFollower
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.command import Outcome, Receipt
 from albireo.model.item import DataItem
-from albireo.model.item_states import State
+from albireo.model.item_states import ItemState
 from albireo.model.principal import ANYBODY
 from albireo.model.value import ValueType
 from tests.parts.root_roles import ALONE, Side, pair
@@ -102,7 +102,7 @@ def test_a_reserved_name_is_nobodys_to_produce_under(name: str, principal: str) 
 def test_words_that_an_item_can_not_have_are_refused_and_not_recorded() -> None:
     side = alone()
     end = side.end
-    item = DataItem(name="door", value_type=ValueType.BOOL, states=(State(0, "open"), State(2, "closed")))
+    item = DataItem(name="door", value_type=ValueType.BOOL, states=(ItemState(0, "open"), ItemState(2, "closed")))
     side.letter(ProducerHello(producer="doors", run=1, items=(item,)), sender=b"doors", principal=MES)
     side.commit()
     assert "door: 2 has a word, and a bool is 0 or 1" in str(

@@ -38,7 +38,6 @@ from albireo.machine.fold.items.live import VACANT, DimCounters, EarlierRows, Fr
 from albireo.model import quality as q
 from albireo.model.instant import SECOND, LogTime
 from albireo.model.item import DataItem, KnownItem, Reading
-from albireo.model.item_states import word_of
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.value import ItemId, Value, ValueType
 
@@ -356,17 +355,9 @@ class Dim:
                 return self.texts[index]
 
     def reading_at(self, index: int) -> Reading:
-        known, live, value = self._items[index], self.live, self.value_at(index)
-        return Reading(
-            item_id=known.item_id,
-            name=known.full_name,
-            value=value,
-            quality=int(live.quality[index]),
-            source_ns=int(live.source_ns[index]),
-            node_ns=int(live.node_ns[index]),
-            unit=known.item.unit,
-            word=word_of(known.item.states, value),
-        )
+        live = self.live
+        times = int(live.source_ns[index]), int(live.node_ns[index])
+        return self._items[index].reading(self.value_at(index), int(live.quality[index]), *times)
 
     def changed_since(self, sequence: int) -> Rows:
         """Indexes of items whose live sample came after `sequence`."""
