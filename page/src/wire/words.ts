@@ -59,6 +59,7 @@ export interface Hello {
   pictures: PictureTitle[];
   qualities: Record<string, string>;
 }
+export interface ItemState { value: number; word: string; }
 export type LifecycleStatus = "closed" | "new" | "updated";
 export interface PageAnswered {
   kind: "answered";
@@ -120,7 +121,6 @@ export interface ShownCase {
   limit: number | null;
 }
 export interface ShownItem { key: number; node: string; item: DataItem; is_retired?: boolean; }
-export interface ItemState { value: number; word: string; }
 export type ValueType = 1 | 2 | 3 | 4;
 export interface View {
   kind: "view";
