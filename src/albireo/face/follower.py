@@ -29,19 +29,17 @@ class PlantFollower:
         pinned: AsyncClient,
         take: Callable[[Changes], object],
         now: Callable[[], Instant],
-        told: Callable[[], object],
+        lost: Callable[[], object],
     ) -> None:
         """
         Args:
             take: takes what changed, perhaps nothing.
-            told: is called after that, and when nobody is heard any more.
+            lost: is called when nobody is heard any more, and what is known may be old.
         """
         self._pinned = pinned
-        self._take_changes = take
+        self._take = take
         self._now = now
-        self._told = told
-        self.is_live = False
-        """Somebody tells what is so right now."""
+        self._lost = lost
 
     async def run(self) -> None:
         """Follow, and begin anew after whatever went wrong.
@@ -55,8 +53,7 @@ class PlantFollower:
             except (ClientClosed, SessionOver):
                 raise
             except ClientError:
-                self.is_live = False
-                self._told()
+                self._lost()
             await asyncio.sleep(AGAIN_S)
 
     async def _follow(self) -> None:
@@ -72,11 +69,6 @@ class PlantFollower:
                 if await self._nodes() != known:
                     return
             await asyncio.sleep(max(0.0, begun + TICK_S - loop.time()))
-
-    def _take(self, changes: Changes) -> None:
-        self.is_live = changes.is_live
-        self._take_changes(changes)
-        self._told()
 
     async def _nodes(self) -> frozenset[str]:
         return frozenset(one.node for one in await self._pinned.tree())

@@ -43,6 +43,11 @@ class FacePlace(msgspec.Struct, frozen=True, kw_only=True):
     directory: str = ""
     """Directory of the topology: files that a face names stand there, unless it says otherwise."""
 
+    @property
+    def own(self) -> int:
+        """Index of the door of the place itself."""
+        return next(index for index, one in enumerate(self.doors) if not one.endpoint)
+
     def file(self, name: str) -> Path:
         """A file that the settings name."""
         return Path(self.directory, name).absolute()

@@ -10,7 +10,8 @@ faces that both mean to lead one is refused, and begins anew with what is on rec
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from albireo.client.aio import AsyncSampleProducer
 from albireo.client.errors import NameTaken, ProducerRefused, SessionOver
 from albireo.client.live import Changes
 from albireo.client.store import StoreEntry
+from albireo.face.behaviour import FaceBehaviour
 from albireo.face.follower import PlantFollower
 from albireo.face.kinds import FacePlace
 from albireo.face.notify.machine import Effect, ForgetNotice, NotifyMachine, RecordNotice, SendNotice, TellUnreached
@@ -29,14 +31,13 @@ from albireo.face.notify.notice import Notice
 from albireo.face.notify.rules import NotifyRules, load_rules
 from albireo.face.notify.sending import send
 from albireo.face.notify.settings import NotifySettings
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.refusal import RefusalCode
 from albireo.model.samples import SampleBatch, column_of
 from albireo.model.topic import TopicPolicy
 from albireo.model.value import Value, ValueType
 from albireo.runtime.actor.actor import ActorContext
-from albireo.runtime.link.sockets import Letter
 
 LOOK_NS: Final = 200 * MS
 RULES_LOOK_NS: Final = 2 * SECOND
@@ -52,73 +53,47 @@ class _Overtaken(Exception):  # It is what happened.
     """Somebody else has changed the notice."""
 
 
-class NotifyActor:
+class NotifyActor(FaceBehaviour):
     """Behaviour of the actor."""
 
     def __init__(self, settings: NotifySettings, place: FacePlace) -> None:
-        self.name = f"face.{place.name}"
-        self._place = place
+        super().__init__(place)
         self._file = place.file(settings.rules)
-        self._own = next(index for index, one in enumerate(place.doors) if not one.endpoint)
         self._items = _items(place.name)
         self._machine = NotifyMachine(f"{place.node}:{one.name}" for one in self._items)
         self._rules: NotifyRules | None = None
         self._trouble = self._looked = ""
         self._unreached = TellUnreached(0, "")
         self._reign = 0
-        self._is_leading = self._is_over = False
+        self._is_leading = False
         self._told: tuple[Value, ...] = ()
         self._producer: AsyncSampleProducer | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, actor: ActorContext) -> None:
         self._actor = actor
         place = self._place
         target = place.target(actor.data)
-        self._pinned = await aconnect(target[self._own], name=place.name, waits=False, is_pinned=True)
-        name = f"{place.name}.{self._own}"  # A name puts for one program only, and the other member has a face too.
+        self._pinned = await aconnect(target[place.own], name=place.name, waits=False, is_pinned=True)
+        name = f"{place.name}.{place.own}"  # A name puts for one program only, and the other member has a face too.
         self._client = await aconnect(target, keys=place.keys or None, name=name, waits=False)
         self._store = self._client.store(f"notify.{place.name}")
-        follower = PlantFollower(self._pinned, self._take, actor.now, self._look)
-        self._follower = follower
+        follower = PlantFollower(self._pinned, self._take, actor.now, partial(self._take, Changes(is_live=False)))
         for work in (follower.run(), self._read_rules(), self._lead()):
             self._begin(work)
 
-    def drained(self, letters: Sequence[Letter]) -> None:
-        """Nobody of the node writes to a face."""
-
-    def ticked(self, now: Instant) -> None:
-        """No time is awaited here."""
-
     async def stop(self) -> None:
-        self._is_over = True
-        for one in self._tasks:
-            one.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._end_tasks()
         await self._pinned.close(0.0)
         with contextlib.suppress(ClientError):
             await self._client.close(1.0)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._actor.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not self._is_over:
-            self._actor.fail(f"{type(error).__name__}: {error}")
-
     # What it knows.
 
     def _take(self, changes: Changes) -> None:
-        is_live = changes.is_live
-        self._machine.heard(changes.cases, changes.stale, is_whole=changes.is_whole, is_live=is_live)
+        self._machine.heard(changes.cases, changes.stale, is_whole=changes.is_whole, is_live=changes.is_live)
+        self._look()
 
     def _look(self) -> None:
-        if not self._follower.is_live:
-            self._machine.heard((), (), is_whole=False, is_live=False)
         self._do(self._machine.passed(self._actor.now(), self._actor.wall_ns()))
 
     async def _read_rules(self) -> None:
@@ -141,7 +116,7 @@ class NotifyActor:
 
     async def _lead(self) -> None:
         while True:
-            is_acting = self._client.acting == self._own
+            is_acting = self._client.acting == self._place.own
             leads = is_acting and self._rules is not None
             try:
                 if leads and not self._is_leading:

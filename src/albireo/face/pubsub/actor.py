@@ -6,14 +6,15 @@ socket --letters--> PubsubDoor --PerformRequest, FetchMessage--> tasks: client -
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from albireo.client import AsyncClient, ClientClosed, ClientError, NodeRefused, aconnect
 from albireo.client.errors import NameTaken, ProducerRefused, SessionOver
 from albireo.client.topic_consumer import AsyncTopicConsumer
 from albireo.client.topic_message import TopicMessage
+from albireo.face.behaviour import FaceBehaviour
 from albireo.face.kinds import FacePlace
 from albireo.face.pubsub import door
 from albireo.face.pubsub.settings import PubsubSettings
@@ -23,7 +24,7 @@ from albireo.model.refusal import RefusalCode, kind_of_code
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.link.link import LinkLimits
 from albireo.runtime.link.plain import Fate, PlainSockets
-from albireo.runtime.link.sockets import Letter, Sockets
+from albireo.runtime.link.sockets import Sockets
 
 LIMITS: Final = LinkLimits(message_bytes_max=1 << 20, linger_ms=200, stall_ms=10_000)
 """A peer that sends a larger part is cut off."""
@@ -47,18 +48,15 @@ class _Messages:
         self.waiting: deque[TopicMessage] = deque()
 
 
-class PubsubActor:
+class PubsubActor(FaceBehaviour):
     """Behaviour of the actor."""
 
     def __init__(self, settings: PubsubSettings, place: FacePlace) -> None:
-        self.name = f"face.{place.name}"
+        super().__init__(place)
         self._door = door.PubsubDoor(settings.patience_ms * MS)
         self._settings = settings
-        self._place = place
-        self._own = next(index for index, one in enumerate(place.doors) if not one.endpoint)
         self._readers: dict[PubsubRequest, _Messages] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._is_looking = self._is_over = False
+        self._is_looking = False
         self._client: AsyncClient
 
     async def start(self, actor: ActorContext) -> None:
@@ -66,16 +64,13 @@ class PubsubActor:
         sockets = PlainSockets()
         actor.at_end(partial(sockets.close, LIMITS.linger_ms))
         self._socket = sockets.bind(Sockets.router, self._settings.bind, LIMITS)
-        name = f"{self._place.name}.{self._own}"  # A name puts for one program only, and the other member has a door.
-        target = self._place.target(actor.data)
-        self._client = await aconnect(target, keys=self._place.keys or None, name=name, waits=False)
+        place = self._place
+        name = f"{place.name}.{place.own}"  # A name puts for one program only, and the other member has a door.
+        self._client = await aconnect(place.target(actor.data), keys=place.keys or None, name=name, waits=False)
         descriptor = self._socket.descriptor()
         actor.loop.add_reader(descriptor, self._look_soon)
         actor.at_end(lambda: actor.loop.remove_reader(descriptor))
         actor.at_ready(self._look_soon)
-
-    def drained(self, letters: Sequence[Letter]) -> None:
-        """Nobody of the node writes to a face."""
 
     def ticked(self, now: Instant) -> None:
         self._look_soon()
@@ -94,7 +89,7 @@ class PubsubActor:
         self._is_looking = False
         letters = self._socket.drain(LETTERS_MAX)
         is_empty = len(letters) < LETTERS_MAX
-        now, leads = self._actor.now(), self._client.acting == self._own
+        now, leads = self._actor.now(), self._client.acting == self._place.own
         self._do(self._door.looked(letters, now, leads=leads, is_empty=is_empty))
         if not is_empty:
             self._look_soon()
@@ -116,17 +111,6 @@ class PubsubActor:
                     self._begin(self._forget(reading))
                 case door.TellDropped(why):
                     self._actor.log.limited("request_dropped", why, why=why)
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._actor.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not self._is_over:
-            self._actor.fail(f"{type(error).__name__}: {error}")
 
     # Work of requests.
 

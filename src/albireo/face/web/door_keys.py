@@ -9,15 +9,13 @@ write. The other member of a pair has its own list (docs/keys.md). Methods of pa
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from msgspec import Meta
 
 from albireo.client import AsyncClient
-from albireo.codec.questions.kind import Nothing
-from albireo.codec.questions.people import ACCESS_LIST
-from albireo.face.web.method import Arguments, Method, NoArguments
-from albireo.face.web.people import GrantArguments, granted
+from albireo.face.web.method import method, named
+from albireo.face.web.people import access, grant
 from albireo.model.bounded import Name, Text
 from albireo.model.principal import PERSON_NAME_PATTERN
 from albireo.model.status import Knock
@@ -25,14 +23,6 @@ from albireo.runtime.errors import KeysRefused
 from albireo.runtime.link.keys import Keys
 
 BY_HAND: Final = "albireo keys trust, on the machine of the node"
-
-
-class TrustArguments(Arguments, frozen=True):
-    principal: Annotated[str, Meta(pattern=PERSON_NAME_PATTERN)]
-    """Name that the key is to have; none that a node could have."""
-    public: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")]
-    role: Name
-    node: Text = ""
 
 
 class DoorKeys:
@@ -48,14 +38,13 @@ class DoorKeys:
         self._directory = directory
         self._pinned = pinned
         self._told = told
-        meaning = "keys that are not trusted, and wanted to be let in here"
-        self.methods: dict[str, Method[Any]] = {
-            "knocks": Method(name="knocks", arguments=NoArguments, run=self._asked, meaning=meaning, is_reading=True),
-            "trust": Method(name="trust", arguments=TrustArguments, run=self._trust, meaning="trust one of them"),
-        }
+        self.methods = named(
+            method(is_reading=True, is_for_pages=True)(self.knocks), method(is_for_pages=True)(self.trust)
+        )
 
-    async def _asked(self, client: AsyncClient, _: NoArguments) -> list[Knock]:
-        await client.ask_kind(ACCESS_LIST, Nothing())  # Refused to who may not know.
+    async def knocks(self, client: AsyncClient) -> list[Knock]:
+        """Keys that are not trusted, and wanted to be let in here."""
+        await access.function(client)  # Refused to who may not know.
         return await self._knocks()
 
     async def _knocks(self) -> list[Knock]:
@@ -65,20 +54,30 @@ class DoorKeys:
         keys = await asyncio.to_thread(self._keys)
         return [one for one in reversed(door.knocks) if one.public not in keys.trusted]
 
-    async def _trust(self, client: AsyncClient, asked: TrustArguments) -> None:
-        """Give the role, then trust the key. Raises ValueError: it did not knock, or its name is another's."""
-        if asked.public not in {one.public for one in await self._knocks()}:
+    async def trust(
+        self,
+        client: AsyncClient,
+        *,
+        principal: Annotated[str, Meta(pattern=PERSON_NAME_PATTERN)],
+        public: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}(?!\n)$")],
+        role: Name,
+        node: Text = "",
+    ) -> None:
+        """Trust one of them, once its role is on record. Its name is none that a node could have.
+
+        Raises ValueError: it did not knock, or its name is another's.
+        """
+        if public not in {one.public for one in await self._knocks()}:
             raise ValueError(f"no such key knocked here since the node runs: {BY_HAND}")
         keys = await asyncio.to_thread(self._keys)
-        if keys.keys_of(asked.principal):
-            raise ValueError(f"{asked.principal!r} has a key already: choose another name, or {BY_HAND}")
-        role = GrantArguments(principal=asked.principal, role=asked.role, node=asked.node)
-        await granted(client, role)
+        if keys.keys_of(principal):
+            raise ValueError(f"{principal!r} has a key already: choose another name, or {BY_HAND}")
+        await grant.function(client, principal=principal, role=role, node=node)
         try:
-            await asyncio.to_thread(keys.trust, asked.principal, asked.public)
+            await asyncio.to_thread(keys.trust, principal, public)
         except KeysRefused as error:
             raise ValueError(str(error)) from error
-        self._told("key_trusted", name=asked.principal, public=asked.public, by=client.user)
+        self._told("key_trusted", name=principal, public=public, by=client.user)
 
     def _keys(self) -> Keys:
         try:

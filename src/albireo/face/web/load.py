@@ -8,16 +8,10 @@ from msgspec import Meta
 from albireo.client import AsyncClient
 from albireo.client.errors import NodeRefused
 from albireo.client.load import DAY_NS, OFTEN_SHOWN, NewAlarms, RuleLoad
-from albireo.face.web.method import Arguments
+from albireo.face.web.method import method
 from albireo.runtime.clock import wall_ns
 
 DAYS_MAX: Final = 31
-
-
-class LoadArguments(Arguments, frozen=True):
-    """Arguments of the method `load`."""
-
-    days: Annotated[int, Meta(ge=1, le=DAYS_MAX)] = 1
 
 
 class TreeLoad(NewAlarms, frozen=True, kw_only=True):
@@ -27,15 +21,16 @@ class TreeLoad(NewAlarms, frozen=True, kw_only=True):
     """Nodes of which no journal is known here."""
 
 
-async def load(client: AsyncClient, asked: LoadArguments) -> TreeLoad:
-    """The load of the last days up to now."""
+@method(is_reading=True, is_for_lookers=True)
+async def load(client: AsyncClient, *, days: Annotated[int, Meta(ge=1, le=DAYS_MAX)] = 1) -> TreeLoad:
+    """New alarms of the last days, per ten minutes, by severity and by rule."""
     end = wall_ns()
     own = (await client.status()).node
     below = [one.node for one in await client.tree() if one.node.startswith(f"{own}/")]
     found, lacks = [], []
     for node in ("", *below):
         try:
-            found.append(await client.alarm_load(end - asked.days * DAY_NS, end, node=node))
+            found.append(await client.alarm_load(end - days * DAY_NS, end, node=node))
         except NodeRefused:
             lacks.append(node or own)
     severities: Counter[int] = Counter()

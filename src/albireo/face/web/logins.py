@@ -22,6 +22,7 @@ from albireo.client import AsyncClient, ClientError
 from albireo.client.credentials import password_fits, password_words, speaks_as, token_name, token_of
 from albireo.codec.questions.kind import Nothing
 from albireo.codec.questions.people import ACCESS_LIST, AccessRow
+from albireo.face.web.refusals import HttpRefused
 from albireo.face.web.words import PagePerson
 from albireo.model.access import AccessRole
 from albireo.model.instant import SECOND, Instant, WallTime
@@ -63,15 +64,6 @@ class LoginGiven(msgspec.Struct, frozen=True):
 
     token: str
     person: PagePerson
-
-
-class LoginRefused(Exception):
-    """A login is refused."""
-
-    def __init__(self, status: int, refusal: Refusal) -> None:
-        super().__init__(refusal.cause)
-        self.status = status
-        self.refusal = refusal
 
 
 class LoginFailures:
@@ -128,13 +120,13 @@ class Logins:
         """Check a password, and put the login on record.
 
         Raises:
-            LoginRefused: it is wrong, for one login only, or too many were.
+            HttpRefused: it is wrong, for one login only, or too many were.
             ClientError: nobody acts who could say.
         """
         wait_s = self._failures.wait_s(asked.name, address, self._now())
         if wait_s or self._waiting >= WAITING_MAX:
             cause = "too many wrong passwords came from there" if wait_s else "too many log in at once"
-            raise LoginRefused(429, Refusal(RefusalCode.BUSY, cause, f"try again in {wait_s or 1:.0f} s"))
+            raise HttpRefused(429, Refusal(RefusalCode.BUSY, cause, f"try again in {wait_s or 1:.0f} s"))
         self._waiting += 1
         try:
             person = await self._proven(asked, address)
@@ -227,18 +219,18 @@ class Logins:
             refusal = Refusal(
                 RefusalCode.ACCESS, "name or password is wrong", "an admin gives new ones: albireo people"
             )
-            raise LoginRefused(401, refusal)
+            raise HttpRefused(401, refusal)
         return person
 
     async def _change(self, asked: PageLogin) -> None:
         """Take the password that the person chose."""
         if not asked.new_password or asked.new_password == asked.password:
             cause = "this password is for one login"
-            raise LoginRefused(409, Refusal(RefusalCode.NOT_POSSIBLE, cause, "choose one of your own"))
+            raise HttpRefused(409, Refusal(RefusalCode.NOT_POSSIBLE, cause, "choose one of your own"))
         try:
             words = await asyncio.to_thread(password_words, asked.new_password)
         except ValueError as error:
-            raise LoginRefused(422, Refusal(RefusalCode.BAD_VALUE, str(error), "choose another one")) from error
+            raise HttpRefused(422, Refusal(RefusalCode.BAD_VALUE, str(error), "choose another one")) from error
         await self._client.change_person(asked.name, password=words)
 
     async def _program(self, token: str) -> PagePerson | None:

@@ -9,25 +9,27 @@ However many ask, the node is asked once a second at most.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 
-from albireo.client import AsyncClient, ClientError
+from albireo.client import ClientError
 from albireo.codec.questions.boot import ACTORS
 from albireo.codec.questions.kind import Nothing, QuestionKind
 from albireo.codec.questions.node import STATUS, TREE
 from albireo.face.web.arrivals import CountedAnswers
-from albireo.face.web.callers import CallerHost, CallerRefused, Callers, refused
-from albireo.face.web.metrics import CONTENT_TYPE, exposition, items_exposition, leads, role_of
-from albireo.face.web.operations import Pattern, full_name
-from albireo.face.web.state import PlantState
+from albireo.face.web.callers import Callers
+from albireo.face.web.face import Face
+from albireo.face.web.metrics import CONTENT_TYPE, Facts, exposition, items_exposition, leads, role_of
+from albireo.face.web.refusals import HttpRefused, malformed
+from albireo.face.web.rest import Rest
+from albireo.face.web.words import Pattern
 from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.status import NodeStatus
 
@@ -59,30 +61,29 @@ class Kept(Generic[MadeT]):
 class Machines:
     """Routes for machines."""
 
-    def __init__(self, host: CallerHost, pinned: AsyncClient, state: PlantState, callers: Callers) -> None:
-        self._host = host
-        self._pinned = pinned
-        self._state = state
-        self._callers = callers
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._callers = Callers(face)
         self._status = Kept(self._ask_status)
         self._text = Kept(self._exposition)
 
-    def before(self, app: ASGIApp, routes: Sequence[BaseRoute]) -> ASGIApp:
-        """The whole application: these routes and more, then another application; all its answers are counted."""
+    def before(self, app: ASGIApp) -> ASGIApp:
+        """The whole application: these routes and those of programs, then another one; all its answers are counted."""
         own = [
             Route("/livez", self._livez),
             Route("/readyz", self._readyz),
             Route("/leader", self._leader),
             Route("/metrics", self._metrics),
+            *Rest(self._face, self._callers).routes,
         ]
-        self._answers = CountedAnswers(Starlette(routes=[*own, *routes, Mount("/", app)]))
+        self._answers = CountedAnswers(Starlette(routes=[*own, Mount("/", app)]))
         return self._answers
 
     async def _livez(self, _: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def _readyz(self, _: Request) -> Response:
-        if self._host.facts().is_heard:
+        if self._face.is_heard:
             return PlainTextResponse("ok\n")
         return PlainTextResponse("the own member is not heard\n", 503)
 
@@ -97,8 +98,8 @@ class Machines:
             await self._callers.looking(request, is_near_enough=True)
             items = await self._items(request.query_params.get("items", ""))
             text = await self._text.get() + items
-        except CallerRefused as error:
-            return refused(error)
+        except HttpRefused as error:
+            return error.response()
         return Response(text, media_type=CONTENT_TYPE)
 
     async def _items(self, pattern: str) -> bytes:
@@ -107,18 +108,17 @@ class Machines:
         try:
             msgspec.convert(pattern, Pattern)
         except msgspec.ValidationError as error:
-            raise CallerRefused(422, Refusal(RefusalCode.MALFORMED, str(error))) from error
-        facts = self._host.facts()
-        rows = await self._state.search(full_name(pattern, facts.node), limit=ITEMS_MAX + 1)
+            raise malformed(error) from error
+        rows = await self._face.state.search(self._face.full_name(pattern), limit=ITEMS_MAX + 1)
         if len(rows) > ITEMS_MAX:
             cause = f"more than {ITEMS_MAX} items are called {pattern!r:.80}"
-            raise CallerRefused(422, Refusal(RefusalCode.TOO_MUCH, cause, "name fewer of them"))
-        return items_exposition(facts, rows)
+            raise HttpRefused(422, Refusal(RefusalCode.TOO_MUCH, cause, "name fewer of them"))
+        return items_exposition(self._face.node, self._face.member.place, rows)
 
     async def _ask(self, kind: QuestionKind[Nothing, Any]) -> Any:
         """The answer; None: there is none."""
         try:
-            return await self._pinned.ask_kind(kind, Nothing(), ASKED_S)
+            return await self._face.pinned.ask_kind(kind, Nothing(), ASKED_S)
         except ClientError:
             return None
 
@@ -128,12 +128,17 @@ class Machines:
 
     async def _exposition(self) -> bytes:
         status, tree, actors = await asyncio.gather(self._status.get(), self._ask(TREE), self._ask(ACTORS))
-        facts = msgspec.structs.replace(
-            self._host.facts(),
+        face = self._face
+        facts = Facts(
+            node=face.node,
+            place=face.member.place,
+            is_heard=face.is_heard,
+            pages=face.pages.total(),
+            watches=face.watches.total(),
             answers=dict(self._answers.by_status),
             closed=dict(self._answers.by_close),
             status=status,
             tree=tree or (),
             actors=actors or (),
         )
-        return exposition(facts, self._state)
+        return exposition(facts, face.state)

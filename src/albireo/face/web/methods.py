@@ -1,4 +1,4 @@
-"""Methods of the page: what a page may ask for, each by the name and the arguments of the client's method.
+"""Methods of pages and programs about the plant, by the names of the client's methods.
 
 Whatever a person may or may not do is judged by the node: a question names the person.
 """
@@ -14,113 +14,30 @@ from albireo.client.cases import CaseOutcome
 from albireo.codec.questions.history import EventKind
 from albireo.codec.questions.orders import WRITE, WriteAsked
 from albireo.codec.questions.pair import MAINTENANCE, SWITCHOVER, LeadHandover, MaintenanceAsked
-from albireo.face.web.load import LoadArguments, load
-from albireo.face.web.method import Arguments, Count, Method, Methods, NoArguments
+from albireo.face.web.load import load
+from albireo.face.web.method import Count, Method, Methods, method, named
 from albireo.face.web.people import PEOPLE_METHODS
 from albireo.face.web.plain import plain
-from albireo.face.web.trends import MarksArguments, TrendArguments, Trends, marks
+from albireo.face.web.trends import Trends, marks
 from albireo.model.bounded import Text
 from albireo.model.case import Action
 from albireo.model.instant import MS
 from albireo.model.value import Value
-from albireo.runtime.clock import boot_ns
 
 LIST_MAX: Final = 1_000
 """Most cases of one acknowledgement, and rows of one answer."""
 EXPIRES_S_MAX: Final = 300.0
 """Longest time that an order of a person may wait for its begin."""
+MONTH_S: Final = 31 * 86_400
+Limit = Annotated[int, Meta(ge=1, le=LIST_MAX)]
 
 
-class SeenCase(Arguments, frozen=True):
+class SeenCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An activation of a case, as somebody saw it."""
 
     case_id: Count
     node: Text
     activation: Annotated[int, Meta(ge=1)] = 1
-
-
-class AckArguments(Arguments, frozen=True):
-    cases: Annotated[tuple[SeenCase, ...], Meta(min_length=1, max_length=LIST_MAX)]
-    comment: Text = ""
-
-
-class ActArguments(Arguments, frozen=True):
-    action: Action
-    case_id: Count
-    node: Text
-    comment: Text = ""
-    duration_s: Annotated[float, Meta(ge=1, le=31 * 86_400)] | None = None
-
-
-class WriteArguments(Arguments, frozen=True):
-    item: Text
-    value: Value
-    command_id: Annotated[str, Meta(min_length=8, max_length=64)]
-    """Drawn by the page, which asks by it what became of the order."""
-    reason: Text = ""
-    expires_s: Annotated[float, Meta(ge=0.1, le=EXPIRES_S_MAX)] = 10.0
-    selection: Text = ""
-
-
-class SelectArguments(Arguments, frozen=True):
-    item: Text
-    reason: Text = ""
-    for_s: Annotated[float, Meta(ge=1, le=300)] = 60.0
-
-
-class ForceArguments(Arguments, frozen=True):
-    item: Text
-    value: Value
-    reason: Text
-    for_s: Annotated[float, Meta(ge=1, le=31 * 86_400)]
-
-
-class ItemArguments(Arguments, frozen=True):
-    item: Text
-    reason: Text = ""
-
-
-class CommandArguments(Arguments, frozen=True):
-    command_id: Text
-
-
-class CancelArguments(Arguments, frozen=True):
-    command_id: Text
-    reason: Text = ""
-
-
-class ListArguments(Arguments, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=LIST_MAX)] = 100
-
-
-class CasesArguments(Arguments, frozen=True):
-    node: Text = ""
-    include_closed: bool = False
-
-
-class EventsArguments(Arguments, frozen=True):
-    start_ms: Count
-    end_ms: Count
-    node: Text = ""
-    kind: EventKind = ""
-    newest_first: bool = False
-    limit: Annotated[int, Meta(ge=1, le=LIST_MAX)] = 200
-    cursor: Text = ""
-    """`next` of the answer before."""
-
-
-class SessionArguments(Arguments, frozen=True):
-    session_id: Count
-    node: Text = ""
-    reason: Text = ""
-
-
-class ReasonArguments(Arguments, frozen=True, kw_only=True):
-    reason: Text = ""
-
-
-class MaintenanceArguments(ReasonArguments, frozen=True, kw_only=True):
-    begin: bool
 
 
 class AckTold(msgspec.Struct, frozen=True):
@@ -132,9 +49,34 @@ class AckTold(msgspec.Struct, frozen=True):
     """True: whether it was done is not known."""
 
 
-async def _ack(client: AsyncClient, asked: AckArguments) -> object:
-    meant = [CaseMeant(node=one.node, case_id=one.case_id, activation=one.activation) for one in asked.cases]
-    return acks_told(await client.act_on(Action.ACK, meant, asked.comment), len(meant))
+@method(is_reading=True, is_for_lookers=True)
+async def status(client: AsyncClient) -> object:
+    """The node as the acting member tells it."""
+    return await client.status()
+
+
+@method(is_reading=True, is_for_lookers=True)
+async def tree(client: AsyncClient) -> object:
+    """The other nodes."""
+    return await client.tree()
+
+
+@method(is_reading=True, is_for_lookers=True)
+async def cases(client: AsyncClient, *, node: Text = "", include_closed: bool = False) -> object:
+    """Cases, the most severe first."""
+    return await client.cases(include_closed=include_closed, node=node)
+
+
+@method()
+async def ack(
+    client: AsyncClient,
+    *,
+    cases: Annotated[tuple[SeenCase, ...], Meta(min_length=1, max_length=LIST_MAX)],
+    comment: Text = "",
+) -> object:
+    """Acknowledge activations of cases."""
+    meant = [CaseMeant(**msgspec.structs.asdict(one)) for one in cases]
+    return acks_told(await client.act_on(Action.ACK, meant, comment), len(meant))
 
 
 def acks_told(became: Sequence[CaseOutcome], asked: int) -> list[AckTold]:
@@ -145,187 +87,148 @@ def acks_told(became: Sequence[CaseOutcome], asked: int) -> list[AckTold]:
     return told + [left] * (asked - len(told))
 
 
-async def _act(client: AsyncClient, asked: ActArguments) -> object:
-    return await client.act(asked.action, asked.case_id, asked.comment, asked.duration_s, node=asked.node)
+@method()
+async def act(
+    client: AsyncClient,
+    *,
+    action: Action,
+    case_id: Count,
+    node: Text,
+    comment: Text = "",
+    duration_s: Annotated[float, Meta(ge=1, le=MONTH_S)] | None = None,
+) -> object:
+    """Act on a case."""
+    return await client.act(action, case_id, comment, duration_s, node=node)
 
 
-async def _write(client: AsyncClient, asked: WriteArguments) -> object:
+@method()
+async def write(
+    client: AsyncClient,
+    *,
+    item: Text,
+    value: Value,
+    command_id: Annotated[str, Meta(min_length=8, max_length=64)],
+    reason: Text = "",
+    expires_s: Annotated[float, Meta(ge=0.1, le=EXPIRES_S_MAX)] = 10.0,
+    selection: Text = "",
+) -> object:
+    """Set an item; `command_id` is drawn by whoever asks, to ask by it what became of the order."""
     order = WriteAsked(
-        item=asked.item,
-        value=asked.value,
-        command_id=asked.command_id,
+        item=item,
+        value=value,
+        command_id=command_id,
         user=client.user,
-        reason=asked.reason,
-        expires_ms=round(asked.expires_s * 1000),
-        selection=asked.selection,
+        reason=reason,
+        expires_ms=round(expires_s * 1000),
+        selection=selection,
     )
-    return await client.ask_kind(WRITE, order, asked.expires_s + 5.0)
+    return await client.ask_kind(WRITE, order, expires_s + 5.0)
 
 
-async def _events(client: AsyncClient, asked: EventsArguments) -> object:
+@method()
+async def select(
+    client: AsyncClient, *, item: Text, reason: Text = "", for_s: Annotated[float, Meta(ge=1, le=300)] = 60.0
+) -> object:
+    """Have an item for oneself before writing it."""
+    return await client.select(item, reason, for_s=for_s)
+
+
+@method()
+async def deselect(client: AsyncClient, *, item: Text, reason: Text = "") -> None:
+    """Give a selection back."""
+    for one in await client.selections(item):
+        if one.item == item:
+            await client.deselect(one, reason)
+
+
+@method()
+async def force(
+    client: AsyncClient, *, item: Text, value: Value, reason: Text, for_s: Annotated[float, Meta(ge=1, le=MONTH_S)]
+) -> object:
+    """Put a value in the place of what a device measures."""
+    return await client.force(item, value, reason, for_s=for_s)
+
+
+@method()
+async def release(client: AsyncClient, *, item: Text, reason: Text = "") -> None:
+    """End a force."""
+    await client.release(item, reason)
+
+
+@method(is_reading=True, is_for_lookers=True)
+async def forces(client: AsyncClient) -> object:
+    """Forced items."""
+    return await client.forces()
+
+
+@method(is_reading=True)
+async def command(client: AsyncClient, *, command_id: Text) -> object:
+    """The course of an order, and what became of it."""
+    return await client.command(command_id)
+
+
+@method(is_reading=True)
+async def commands(client: AsyncClient, *, limit: Limit = 100) -> object:
+    """The courses of the latest orders."""
+    return await client.commands(limit=limit)
+
+
+@method()
+async def cancel(client: AsyncClient, *, command_id: Text, reason: Text = "") -> object:
+    """Take an order back."""
+    return await client.cancel(command_id, reason)
+
+
+@method(is_reading=True)
+async def events(
+    client: AsyncClient,
+    *,
+    start_ms: Count,
+    end_ms: Count,
+    node: Text = "",
+    kind: EventKind = "",
+    newest_first: bool = False,
+    limit: Limit = 200,
+    cursor: Text = "",
+) -> object:
+    """The journal; `cursor`: `next` of the answer before."""
     table = await client.events(
-        asked.start_ms * MS,
-        asked.end_ms * MS,
-        kind=asked.kind,
-        newest_first=asked.newest_first,
-        cursor=asked.cursor,
-        limit=asked.limit,
-        node=asked.node,
+        start_ms * MS, end_ms * MS, kind=kind, newest_first=newest_first, cursor=cursor, limit=limit, node=node
     )
     return {"events": table.to_pylist(), "next": table.schema.metadata.get(b"next", b"").decode()}
 
 
-async def _switchover(client: AsyncClient, asked: ReasonArguments) -> object:
-    order = LeadHandover(user=client.user, reason=asked.reason)
-    return await client.ask_kind(SWITCHOVER, order, member=client.acting)
+@method(is_reading=True)
+async def sessions(client: AsyncClient) -> object:
+    """Who is present."""
+    return await client.sessions()
 
 
-async def _maintenance(client: AsyncClient, asked: MaintenanceArguments) -> object:
-    return await client.ask_kind(
-        MAINTENANCE, MaintenanceAsked(is_on=asked.begin, user=client.user, reason=asked.reason)
-    )
+@method()
+async def end_session(client: AsyncClient, *, session_id: Count, node: Text = "", reason: Text = "") -> None:
+    """End a session."""
+    await client.end_session(session_id, reason, node=node)
 
 
-async def _deselect(client: AsyncClient, asked: ItemArguments) -> object:
-    for one in await client.selections(asked.item):
-        if one.item == asked.item:
-            await client.deselect(one, asked.reason)
-    return None
+@method()
+async def switchover(client: AsyncClient, *, reason: Text = "") -> object:
+    """Let the other member of the pair lead."""
+    return await client.ask_kind(SWITCHOVER, LeadHandover(user=client.user, reason=reason), member=client.acting)
 
 
-_METHODS: Final[dict[str, Method[Any]]] = {
-    one.name: one
-    for one in (
-        Method(
-            name="status",
-            arguments=NoArguments,
-            run=lambda client, _: client.status(),
-            meaning="the node as the acting member tells it",
-            is_reading=True,
-            is_for_lookers=True,
-        ),
-        Method(
-            name="tree",
-            arguments=NoArguments,
-            run=lambda client, _: client.tree(),
-            meaning="the other nodes",
-            is_reading=True,
-            is_for_lookers=True,
-        ),
-        Method(
-            name="cases",
-            arguments=CasesArguments,
-            run=lambda client, asked: client.cases(include_closed=asked.include_closed, node=asked.node),
-            meaning="cases, the most severe first",
-            is_reading=True,
-            is_for_lookers=True,
-        ),
-        Method(name="ack", arguments=AckArguments, run=_ack, meaning="acknowledge activations of cases"),
-        Method(name="act", arguments=ActArguments, run=_act, meaning="act on a case"),
-        Method(name="write", arguments=WriteArguments, run=_write, meaning="set an item"),
-        Method(
-            name="select",
-            arguments=SelectArguments,
-            run=lambda client, asked: client.select(asked.item, asked.reason, for_s=asked.for_s),
-            meaning="have an item for oneself before writing it",
-        ),
-        Method(name="deselect", arguments=ItemArguments, run=_deselect, meaning="give a selection back"),
-        Method(
-            name="force",
-            arguments=ForceArguments,
-            run=lambda client, asked: client.force(asked.item, asked.value, asked.reason, for_s=asked.for_s),
-            meaning="put a value in the place of what a device measures",
-        ),
-        Method(
-            name="release",
-            arguments=ItemArguments,
-            run=lambda client, asked: client.release(asked.item, asked.reason),
-            meaning="end a force",
-        ),
-        Method(
-            name="forces",
-            arguments=NoArguments,
-            run=lambda client, _: client.forces(),
-            meaning="forced items",
-            is_reading=True,
-            is_for_lookers=True,
-        ),
-        Method(
-            name="command",
-            arguments=CommandArguments,
-            run=lambda client, asked: client.command(asked.command_id),
-            meaning="what became of an order",
-            is_reading=True,
-        ),
-        Method(
-            name="commands",
-            arguments=ListArguments,
-            run=lambda client, asked: client.commands(limit=asked.limit),
-            meaning="what became of the latest orders",
-            is_reading=True,
-        ),
-        Method(
-            name="cancel",
-            arguments=CancelArguments,
-            run=lambda client, asked: client.cancel(asked.command_id, asked.reason),
-            meaning="take an order back",
-        ),
-        Method(
-            name="marks",
-            arguments=MarksArguments,
-            run=marks,
-            meaning="what happened to some items and their nodes in a range",
-            is_reading=True,
-        ),
-        Method(
-            name="load",
-            arguments=LoadArguments,
-            run=load,
-            meaning="new alarms of the last days, per ten minutes, by severity and by rule",
-            is_reading=True,
-            is_for_lookers=True,
-        ),
-        Method(name="events", arguments=EventsArguments, run=_events, meaning="the journal", is_reading=True),
-        Method(
-            name="sessions",
-            arguments=NoArguments,
-            run=lambda client, _: client.sessions(),
-            meaning="who is present",
-            is_reading=True,
-        ),
-        Method(
-            name="end_session",
-            arguments=SessionArguments,
-            run=lambda client, asked: client.end_session(asked.session_id, asked.reason, node=asked.node),
-            meaning="end a session",
-        ),
-        Method(
-            name="switchover",
-            arguments=ReasonArguments,
-            run=_switchover,
-            meaning="let the other member of the pair lead",
-        ),
-        Method(
-            name="maintenance",
-            arguments=MaintenanceArguments,
-            run=_maintenance,
-            meaning="keep a member from leading, or end that",
-        ),
-    )
-} | {one.name: one for one in PEOPLE_METHODS}
+@method()
+async def maintenance(client: AsyncClient, *, begin: bool, reason: Text = "") -> object:
+    """Keep a member from leading, or end that."""
+    return await client.ask_kind(MAINTENANCE, MaintenanceAsked(is_on=begin, user=client.user, reason=reason))
 
 
-def methods_of(trends: Trends) -> Methods:
-    """The methods of a face by name; `trends`: those that it keeps."""
-    trend = Method(
-        name="trend",
-        arguments=TrendArguments,
-        run=lambda client, asked: trends.trend(client, asked, boot_ns()),
-        meaning="bands of some items: minimum, maximum, first, last, mean of each interval",
-        is_reading=True,
-        is_for_lookers=True,
-    )
-    return {**_METHODS, trend.name: trend}
+_PLANT: Final = (status, tree, cases, ack, act, load, sessions, end_session, switchover, maintenance)
+_ORDERS: Final = (write, select, deselect, force, release, forces, command, commands, cancel)
+
+
+def methods_of(trends: Trends) -> dict[str, Method]:
+    """The methods of a face by name, but for those of its machine; `trends`: those that it keeps."""
+    return named(*_PLANT, *_ORDERS, trends.method, marks, events, *PEOPLE_METHODS)
 
 
 async def answered(methods: Methods, client: AsyncClient, name: str, arguments: dict[str, Any]) -> Any:
@@ -334,7 +237,7 @@ async def answered(methods: Methods, client: AsyncClient, name: str, arguments: 
     Raises:
         ClientError: as the client's method; ValueError: there is no such method, or it takes other arguments.
     """
-    method = methods.get(name)
-    if method is None:
+    asked = methods.get(name)
+    if asked is None:
         raise ValueError(f"there is no method {name!r:.80}")
-    return plain(await method.run(client, msgspec.convert(arguments, method.arguments)))
+    return plain(await asked.run(client, asked=msgspec.convert(arguments, asked.arguments)))

@@ -83,14 +83,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The own member is heard."""
     pages: int
     watches: int
-    answers: Mapping[int, int] = {}
+    answers: Mapping[int, int]
     """Answers over HTTP, by status."""
-    closed: Mapping[int, int] = {}
+    closed: Mapping[int, int]
     """Pages that the face closed, by code."""
-    status: NodeStatus | None = None
+    status: NodeStatus | None
     """None: the own member does not answer."""
-    tree: Sequence[NodeRow] = ()
-    actors: Sequence[Mapping[str, Any]] = ()
+    tree: Sequence[NodeRow]
+    actors: Sequence[Mapping[str, Any]]
 
 
 class _Exposition:
@@ -133,9 +133,9 @@ def exposition(facts: Facts, state: PlantState) -> bytes:
     return bytes(text)
 
 
-def items_exposition(facts: Facts, rows: Sequence[Row]) -> bytes:
+def items_exposition(node: str, place: str, rows: Sequence[Row]) -> bytes:
     """Values of single items."""
-    text = _Exposition(facts.node, facts.place)
+    text = _Exposition(node, place)
     for row in rows:
         text.tell("item_value", numeric(row), node=row.shown.node, item=row.name)
         text.tell("item_quality_code", row.value[2] if row.value else None, node=row.shown.node, item=row.name)

@@ -6,15 +6,16 @@ browser --PageAsked--> task --> client as the person --PageAnswered--> browser
 
 import asyncio
 import contextlib
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
+from starlette.websockets import WebSocket, WebSocketState
 
 from albireo.client import AsyncClient
-from albireo.client.errors import ClientError, NodeRefused, OutcomeUnknown
-from albireo.face.web.method import Methods
+from albireo.client.errors import ClientError
+from albireo.face.web.face import Face, until_first
 from albireo.face.web.methods import answered
-from albireo.face.web.state import SeenItems
+from albireo.face.web.refusals import refusal_of
 from albireo.face.web.words import (
     Alive,
     Hello,
@@ -33,8 +34,6 @@ from albireo.model.refusal import Refusal, RefusalCode
 ASKED_MAX: Final = 32
 """Questions of one page under way; one more is refused."""
 ALIVE_S: Final = 0.5
-LOOKERS_ASK_MAX: Final = 4
-"""Questions of all pages without a login that are asked at a time; the others wait, so that people do not."""
 SLOW_S: Final = 0.25
 """A view that takes longer to leave lowers the rate of its page."""
 STUCK_S: Final = 10.0
@@ -59,62 +58,13 @@ _decoder: Final = msgspec.json.Decoder(PageWord)
 Sent = Hello | Alive | Picture | PageAnswered
 
 
-class PageLine(Protocol):
-    """The WebSocket of a page."""
-
-    async def send(self, text: bytes) -> None:
-        """Send a word, and wait while the browser does not take what was sent before."""
-
-    async def receive(self) -> str | bytes | None:
-        """The next word; None: the line is closed."""
-
-    async def close(self, code: int, reason: str) -> None: ...
-
-
-class PageHost(Protocol):
-    """The face, as a page needs it."""
-
-    @property
-    def methods(self) -> Methods: ...
-
-    @property
-    def lookers(self) -> asyncio.Semaphore:
-        """Turns of pages without a login."""
-
-    def hello(self, person: PagePerson | None) -> Hello: ...
-
-    def alive(self, rate_hz: float) -> Alive: ...
-
-    def seen(self, wanted: tuple[str, ...]) -> SeenItems:
-        """The items of a view."""
-
-    def view(self, seen: SeenItems, tick: int) -> tuple[bytes, int]:
-        """Changes since a tick, and the tick up to which they are told."""
-
-    async def person(self, token: str) -> PagePerson | None:
-        """Who has that token; None: nobody."""
-
-    def may_look(self, person: PagePerson | None) -> bool: ...
-
-    def picture(self, name: str) -> Picture:
-        """The picture of that name, empty if there is none."""
-
-    def client_of(self, person: PagePerson | None) -> AsyncClient:
-        """A client that speaks for the person; None: for the face itself."""
-
-    async def why_over(self, token: str) -> str:
-        """Who ended the login of a token, and why; empty: it is not known. Raises ClientError."""
-
-    async def next_tick(self) -> None: ...
-
-
 class Page:
     """One page, from its first word to its end."""
 
-    def __init__(self, line: PageLine, host: PageHost) -> None:
+    def __init__(self, line: WebSocket, face: Face) -> None:
         self._line = line
-        self._host = host
-        self._seen = host.seen(())
+        self._face = face
+        self._seen = face.state.seen(())
         self.token = ""
         self.person: PagePerson | None = None
         self._tick = 0
@@ -125,32 +75,32 @@ class Page:
     async def run(self) -> None:
         """Serve the page until it ends."""
         async with asyncio.timeout(BEGIN_S):
-            first = await self._line.receive()
+            first = await self._receive()
         begin = None if first is None else _read(first)
         if not isinstance(begin, PageBegin):
-            await self._line.close(MALFORMED, "the first word is `begin`")
+            await self._close(MALFORMED, "the first word is `begin`")
             return
         self.token = begin.token
-        self.person = await self._host.person(begin.token) if begin.token else None
+        self.person = await self._face.logins.person(begin.token) if begin.token else None
         if begin.token and self.person is None and await self._end(""):
             return
-        self._seen = self._host.seen(begin.patterns)
+        self._seen = self._face.state.seen(begin.patterns)
         await self.greet()
-        tasks = [asyncio.ensure_future(self._hear()), asyncio.ensure_future(self._judge())]
-        if self._host.may_look(self.person):
-            tasks += [asyncio.ensure_future(self._tell()), asyncio.ensure_future(self._tell_alive())]
+        self._face.greetings.add(self.greet)
+        works = [self._hear(), self._judge()]
+        if self._face.may_look(self.person):
+            works += [self._tell(), self._tell_alive()]
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for one in done:
-                one.result()
+            await until_first(*works)
         finally:
-            for one in (*tasks, *self._asked):
+            self._face.greetings.discard(self.greet)
+            for one in self._asked:
                 one.cancel()
-            await asyncio.gather(*tasks, *self._asked, return_exceptions=True)
+            await asyncio.gather(*self._asked, return_exceptions=True)
 
     async def greet(self) -> None:
         """Tell anew what a greeting tells."""
-        await self._send(self._host.hello(self.person))
+        await self._send(self._face.hello(self.person))
 
     async def _judge(self) -> None:
         """Look again and again whether the login goes on."""
@@ -162,7 +112,7 @@ class Page:
     async def _is_over(self) -> bool:
         """See whether the login goes on, and with which roles; else close the line. While nobody can say it goes on."""
         with contextlib.suppress(ClientError):
-            person = self.person and await self._host.person(self.token)
+            person = self.person and await self._face.logins.person(self.token)
             if person is None and self.person is not None:
                 await self._end(OVER_TEXT)
                 return True
@@ -175,27 +125,27 @@ class Page:
         """Close the line with the reason why the login is over; False: it is not known, and none is said otherwise."""
         why = ""
         with contextlib.suppress(ClientError):
-            why = await self._host.why_over(self.token)
+            why = await self._face.logins.why_over(self.token)
         if why or otherwise:
-            await self._line.close(OVER, (why or otherwise).encode()[:REASON_BYTES_MAX].decode(errors="ignore"))
+            await self._close(OVER, (why or otherwise).encode()[:REASON_BYTES_MAX].decode(errors="ignore"))
         return bool(why or otherwise)
 
     async def _hear(self) -> None:
-        while (text := await self._line.receive()) is not None:
+        while (text := await self._receive()) is not None:
             match _read(text):
                 case PageLook(patterns=patterns):
-                    self._seen, self._tick = self._host.seen(patterns), 0
+                    self._seen, self._tick = self._face.state.seen(patterns), 0
                 case PageDraw(name=name):
-                    told = self._host.picture(name) if self._host.may_look(self.person) else Picture(name=name)
+                    told = self._face.pictures.picture(name) if self._face.may_look(self.person) else Picture(name=name)
                     await self._send(told)
                 case PageAsked() as asked:
                     await self._take(asked)
                 case _:
-                    await self._line.close(MALFORMED, "this is no word of a page")
+                    await self._close(MALFORMED, "this is no word of a page")
                     return
 
     async def _take(self, asked: PageAsked) -> None:
-        client = self._host.client_of(self.person) if self._may_ask(asked.method) else None
+        client = self._face.client_of(self.person) if self._may_ask(asked.method) else None
         if client is None:
             cause = "nobody is logged in at this page"
             await self._refuse(asked.id, Refusal(RefusalCode.ACCESS, cause, "log in"))
@@ -208,38 +158,31 @@ class Page:
             task.add_done_callback(self._asked.discard)
 
     def _may_ask(self, name: str) -> bool:
-        method = self._host.methods.get(name)
-        is_open = method is not None and method.is_for_lookers and self._host.may_look(None)
+        method = self._face.methods.get(name)
+        is_open = method is not None and method.is_for_lookers and self._face.may_look(None)
         return self.person is not None or is_open
 
     async def _refuse(self, asked_id: int, refusal: Refusal) -> None:
         await self._send(PageAnswered(id=asked_id, refusal=refusal))
 
     async def _answer(self, asked: PageAsked, client: AsyncClient) -> None:
-        method = self._host.methods.get(asked.method)
+        method = self._face.methods.get(asked.method)
         if method is not None and not method.is_reading and await self._is_over():
             return
         try:
-            async with self._host.lookers if self.person is None else contextlib.nullcontext():
-                result = await answered(self._host.methods, client, asked.method, asked.arguments)
+            async with self._face.lookers if self.person is None else contextlib.nullcontext():
+                result = await answered(self._face.methods, client, asked.method, asked.arguments)
             answer = PageAnswered(id=asked.id, result=result)
-        except OutcomeUnknown as error:
-            answer = PageAnswered(
-                id=asked.id, refusal=Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy), is_unknown=True
-            )
-        except NodeRefused as error:
-            answer = PageAnswered(id=asked.id, refusal=error.refusal)
-        except ClientError as error:
-            code = RefusalCode.MALFORMED if isinstance(error, ValueError) else RefusalCode.NO_ANSWER
-            answer = PageAnswered(id=asked.id, refusal=Refusal(code, error.cause, error.remedy))
-        except ValueError as error:  # Of the arguments; `ValidationError` is one.
-            answer = PageAnswered(id=asked.id, refusal=Refusal(RefusalCode.MALFORMED, str(error)))
+        except (ClientError, ValueError) as error:
+            refusal = refusal_of(error).refusal
+            answer = PageAnswered(id=asked.id, refusal=refusal, is_unknown=refusal.is_unknown)
         await self._send(answer)
 
     async def _tell(self) -> None:
         while True:
-            await self._host.next_tick()
-            text, self._tick = self._host.view(self._seen, self._tick)
+            await self._face.next_tick()
+            text = self._face.state.since(self._seen, self._tick, self._face.now_ms())
+            self._tick = self._tick if text is None else self._face.state.tick
             if text:
                 await self._send_timed(text)
             if self._rest_s:
@@ -255,8 +198,20 @@ class Page:
 
     async def _tell_alive(self) -> None:
         while True:
-            await self._send(self._host.alive(1 / (0.1 + self._rest_s)))
+            await self._send(self._face.alive(1 / (0.1 + self._rest_s)))
             await asyncio.sleep(ALIVE_S)
+
+    async def _receive(self) -> str | bytes | None:
+        """The next word; None: the line is closed."""
+        message = await self._line.receive()
+        if message["type"] != "websocket.receive":
+            return None
+        found: str | bytes | None = message.get("text")
+        return found if found is not None else message["bytes"]
+
+    async def _close(self, code: int, reason: str) -> None:
+        if self._line.application_state is WebSocketState.CONNECTED:
+            await self._line.close(code, reason)
 
     async def _send(self, word: Sent) -> None:
         await self._send_text(msgspec.json.encode(word))
@@ -265,11 +220,11 @@ class Page:
         async with self._sending:
             try:
                 async with asyncio.timeout(STUCK_S):
-                    await self._line.send(text)
+                    await self._line.send_text(text.decode())
             except TimeoutError:
                 with contextlib.suppress(TimeoutError):  # Nor does it take this word, perhaps.
                     async with asyncio.timeout(CLOSE_S):
-                        await self._line.close(TOO_SLOW, f"this browser took nothing for {STUCK_S:g} s")
+                        await self._close(TOO_SLOW, f"this browser took nothing for {STUCK_S:g} s")
                 raise
 
 

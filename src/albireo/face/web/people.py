@@ -1,47 +1,46 @@
-"""Methods of the page about people: who is on record, by what they log in, and who has which role.
+"""Methods about people: who is on record, by what they log in, and who has which role.
 
 Whether a person may is judged by the node; what it costs to hash a password is asked for by nobody else.
 """
 
 import asyncio
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import msgspec
 from msgspec import Meta
 
 from albireo.client import AsyncClient
 from albireo.client.credentials import PASSWORD_CHARS, password_words
 from albireo.codec.questions.kind import Nothing
 from albireo.codec.questions.people import ACCESS_GRANT, ACCESS_LIST, ACCESS_REVOKE, GrantAsked, RevokeAsked
-from albireo.face.web.method import Arguments, Method, NoArguments
+from albireo.face.web.method import method
 from albireo.model.bounded import Name, Text
 from albireo.model.person import PersonName
 
-
-class PersonArguments(Arguments, frozen=True):
-    name: PersonName
+Password = Annotated[str, Meta(min_length=PASSWORD_CHARS.start, max_length=PASSWORD_CHARS.stop - 1)]
 
 
-class PasswordArguments(PersonArguments, frozen=True):
-    password: Annotated[str, Meta(min_length=PASSWORD_CHARS.start, max_length=PASSWORD_CHARS.stop - 1)]
-    """For one login: whoever logs in with it chooses another one."""
+@method(is_reading=True)
+async def people(client: AsyncClient) -> object:
+    """Persons on record, without what lets them in."""
+    return await client.people()
 
 
-class EnableArguments(PersonArguments, frozen=True):
-    is_enabled: bool
+@method(is_reading=True)
+async def access(client: AsyncClient) -> object:
+    """Who has which role."""
+    return await client.ask_kind(ACCESS_LIST, Nothing())
 
 
-class GrantArguments(Arguments, frozen=True):
-    principal: Text
-    """Name of a key, or `person:NAME`."""
-    role: Name
-    node: Text = ""
-    """Topmost node; empty: every node."""
+@method()
+async def add_person(client: AsyncClient, *, name: PersonName, password: Password) -> object:
+    """Put a person on record, with a password for one login."""
+    return await client.add_person(name, await _words(client, password), is_one_time=True)
 
 
-class RevokeArguments(Arguments, frozen=True):
-    principal: Text
-    node: Text = ""
+@method()
+async def set_password(client: AsyncClient, *, name: PersonName, password: Password) -> object:
+    """Give a person another password, for one login."""
+    return await client.change_person(name, password=await _words(client, password), is_one_time=True)
 
 
 async def _words(client: AsyncClient, password: str) -> str:
@@ -49,57 +48,22 @@ async def _words(client: AsyncClient, password: str) -> str:
     return await asyncio.to_thread(password_words, password)
 
 
-async def _add(client: AsyncClient, asked: PasswordArguments) -> object:
-    return await client.add_person(asked.name, await _words(client, asked.password), is_one_time=True)
+@method()
+async def enable_person(client: AsyncClient, *, name: PersonName, is_enabled: bool) -> object:
+    """Let a person log in, or not; its logins end then."""
+    return await client.change_person(name, is_enabled=is_enabled)
 
 
-async def _set_password(client: AsyncClient, asked: PasswordArguments) -> object:
-    words = await _words(client, asked.password)
-    return await client.change_person(asked.name, password=words, is_one_time=True)
+@method()
+async def grant(client: AsyncClient, *, principal: Text, role: Name, node: Text = "") -> object:
+    """Give a role to a key, by its name, or to `person:NAME`, at a node and all below it; without one at every node."""
+    return await client.ask_kind(ACCESS_GRANT, GrantAsked(principal=principal, role=role, node=node, user=client.user))
 
 
-async def granted(client: AsyncClient, asked: GrantArguments) -> object:
-    """Give a role, as the person for whom the client speaks."""
-    return await client.ask_kind(ACCESS_GRANT, GrantAsked(**msgspec.structs.asdict(asked), user=client.user))
+@method()
+async def revoke(client: AsyncClient, *, principal: Text, node: Text = "") -> object:
+    """Take a role."""
+    return await client.ask_kind(ACCESS_REVOKE, RevokeAsked(principal=principal, node=node, user=client.user))
 
 
-async def _revoke(client: AsyncClient, asked: RevokeArguments) -> object:
-    return await client.ask_kind(ACCESS_REVOKE, RevokeAsked(**msgspec.structs.asdict(asked), user=client.user))
-
-
-PEOPLE_METHODS: Final[tuple[Method[Any], ...]] = (
-    Method(
-        name="people",
-        arguments=NoArguments,
-        run=lambda client, _: client.people(),
-        meaning="persons on record, without what lets them in",
-        is_reading=True,
-    ),
-    Method(
-        name="access",
-        arguments=NoArguments,
-        run=lambda client, _: client.ask_kind(ACCESS_LIST, Nothing()),
-        meaning="who has which role",
-        is_reading=True,
-    ),
-    Method(
-        name="add_person",
-        arguments=PasswordArguments,
-        run=_add,
-        meaning="put a person on record, with a password for one login",
-    ),
-    Method(
-        name="set_password",
-        arguments=PasswordArguments,
-        run=_set_password,
-        meaning="give a person another password, for one login",
-    ),
-    Method(
-        name="enable_person",
-        arguments=EnableArguments,
-        run=lambda client, asked: client.change_person(asked.name, is_enabled=asked.is_enabled),
-        meaning="let a person log in, or not; its logins end then",
-    ),
-    Method(name="grant", arguments=GrantArguments, run=granted, meaning="give a role"),
-    Method(name="revoke", arguments=RevokeArguments, run=_revoke, meaning="take a role"),
-)
+PEOPLE_METHODS: Final = (people, access, add_person, set_password, enable_person, grant, revoke)

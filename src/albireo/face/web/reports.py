@@ -11,7 +11,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.requests import Request
@@ -19,7 +19,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from albireo.client import AsyncClient
-from albireo.face.web.method import Method, NoArguments
+from albireo.face.web.method import method, named
 from albireo.model.instant import MS, SECOND, Instant
 
 REPORT: Final = "report.html"
@@ -58,18 +58,10 @@ class Reports:
             "cache-control": "no-store",
         }
         self.routes = [Route("/report/{number}", self._given)]
-        self.methods: dict[str, Method[Any]] = {
-            "reports": Method(
-                name="reports",
-                arguments=NoArguments,
-                run=self._listed,
-                meaning="reports of the pipeline, the latest first",
-                is_reading=True,
-                is_for_lookers=True,
-            )
-        }
+        self.methods = named(method(is_reading=True, is_for_lookers=True, is_for_pages=True)(self.reports))
 
-    async def _listed(self, _client: AsyncClient, _: NoArguments) -> list[ReportShown]:
+    async def reports(self, _: AsyncClient) -> list[ReportShown]:
+        """Reports of the pipeline, the latest first."""
         found = await asyncio.to_thread(_found, self._directory)
         until = Instant(self._now() + NUMBER_NS)
         shown = []

@@ -1,4 +1,7 @@
-"""REST: `/api/v1` for programs: the client's methods by their names, bounded as they are.
+"""REST: `/api/v1` for programs: the methods of the page, and some of its own; bounded as they are.
+
+    GET /api/v1/NAME?argument=...      whatever reads; lists with commas
+    POST /api/v1/NAME                  whatever does something; its arguments are the JSON body
 
     request --> who asks (callers.py) --> arguments --> state of the face, or client as the person --> JSON
 
@@ -6,75 +9,93 @@ What is told at once (`items`, `read`, `watch`) comes out of the state of the fa
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from msgspec import Meta
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from albireo.client import AsyncClient
 from albireo.client.conversation import Conversation, request_of, understood
-from albireo.client.errors import ClientBusy, ClientError, NodeRefused, OutcomeUnknown
+from albireo.client.errors import ClientError
 from albireo.client.history import items_of, table_of, wall_ns
 from albireo.client.questions import NodeReply
-from albireo.codec.questions.history import HISTORY_PIECE, RowsQuestion
-from albireo.face.web.callers import CallerHost, CallerRefused, Callers, no_token, refused
-from albireo.face.web.operations import (
-    CSV,
-    JSON,
-    LINES,
-    OPERATIONS,
-    PREFIX,
-    HistoryRead,
-    ItemsListed,
-    ItemsRead,
-    ItemsTold,
-    ItemsWatched,
-    ItemTold,
-    Operation,
-    full_name,
-    lists_of,
-    openapi,
-)
+from albireo.codec.questions.history import HISTORY_PIECE, PIECE_ROWS_MAX, Aggregate, RowsQuestion
+from albireo.face.web.callers import Callers, no_token
+from albireo.face.web.face import Face
+from albireo.face.web.method import JSON, Count, Method, method, named
+from albireo.face.web.openapi import PREFIX, lists_of, openapi
 from albireo.face.web.plain import plain
-from albireo.face.web.state import PlantState, Row
+from albireo.face.web.refusals import HttpRefused, asked_of, malformed, refusal_of
+from albireo.face.web.state import Row
 from albireo.face.web.watches import Watch
+from albireo.face.web.words import ChangesTold, PagePerson, Pattern, Shown
+from albireo.model.bounded import Text
 from albireo.model.instant import MS, SECOND
-from albireo.model.refusal import Refusal, RefusalCode, kind_of_code
+from albireo.model.item import DataItem
+from albireo.model.refusal import Refusal, RefusalCode
 
+LINES: Final = "application/x-ndjson"
+CSV: Final = "text/csv"
 REQUESTS_MAX: Final = 64
 """Requests under way; one more is refused."""
 WATCHES_MAX: Final = 100
 BODY_BYTES_MAX: Final = 256 << 10
 ANSWER_BYTES_MAX: Final = 16 << 20
-_BY_STATUS: Final[Mapping[int, str]] = {
-    401: "session_over",
-    403: "access ticket not_owner",
-    404: "unknown_question unknown_item unknown_topic unknown_node unknown_name",
-    413: "too_much",
-    422: "malformed bad_value ambiguous",
-    429: "busy",
-    503: "full not_holder not_recording disk_failed damaged",
-    504: "no_answer outcome_unknown",
-}
-"""Codes of docs/refusals.md by the status that they have; of all others it is 503 if it may pass, else 409."""
-_STATUS: Final[dict[str, int]] = {code: status for status, codes in _BY_STATUS.items() for code in codes.split()}
+PAGE_MAX: Final = 1_000
+"""Most items of one answer."""
+NAMES_MAX: Final = 100
+"""Most items that one question names."""
+Names = Annotated[
+    tuple[Annotated[str, Meta(min_length=1, max_length=300)], ...], Meta(min_length=1, max_length=NAMES_MAX)
+]
 _ANY: Final = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+class ItemTold(msgspec.Struct, frozen=True, kw_only=True):
+    """An item, and its latest value."""
+
+    name: str
+    """Full name."""
+    node: str
+    item: DataItem
+    value: Shown = None
+    """None: no value is known."""
+    quality: int | None = None
+    source_ms: int | None = None
+
+
+class ItemsTold(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to `items` and `read`."""
+
+    at_ms: int
+    """Time of the face."""
+    items: list[ItemTold]
+    stale: dict[str, int]
+    """Nodes that are not heard: their values are old; with the time since when, 0: never."""
+    next: str = ""
+    """`cursor` of the next question; empty: that is all."""
 
 
 class Rest:
     """Routes for programs."""
 
-    def __init__(self, host: CallerHost, state: PlantState, callers: Callers) -> None:
-        self._host = host
-        self._state = state
+    def __init__(self, face: Face, callers: Callers) -> None:
+        self._face = face
         self._callers = callers
         self._under_way = 0
-        self.watches: set[Watch] = set()
-        self._openapi = msgspec.json.encode(openapi())
+        reading = partial(method, is_reading=True, needs_token=False)
+        self._own = named(
+            reading(answer=ItemsTold)(self.items),
+            reading(answer=ItemsTold)(self.read),
+            reading(answer=ChangesTold, media=("text/event-stream",))(self.watch),
+            method(is_reading=True, answer=dict[str, Any], media=(LINES, CSV))(self.history),
+        )
+        self.methods = self._own | {name: one for name, one in face.methods.items() if not one.is_for_pages}
+        self._openapi = msgspec.json.encode(openapi(self.methods))
         self.routes = [
             Route(f"{PREFIX}/openapi.json", self._document),
             Route(f"{PREFIX}/{{name}}", self._asked, methods=_ANY),
@@ -87,113 +108,131 @@ class Rest:
     async def _asked(self, request: Request) -> Response:
         if self._under_way >= REQUESTS_MAX:
             cause = f"{REQUESTS_MAX} requests are under way"
-            return refused(CallerRefused(429, Refusal(RefusalCode.BUSY, cause, "ask again a little later")))
+            return HttpRefused(429, Refusal(RefusalCode.BUSY, cause, "ask again a little later")).response()
         self._under_way += 1
         try:
             return await self._answer(request)
-        except CallerRefused as error:
-            return refused(error)
-        except ClientError as error:
-            return refused(refusal_of(error))
-        except ValueError as error:  # A method judges more of its arguments than their form.
-            return refused(CallerRefused(422, Refusal(RefusalCode.MALFORMED, str(error)[:500])))
+        except HttpRefused as error:
+            return error.response()
+        except (ClientError, ValueError) as error:  # A method judges more of its arguments than their form.
+            return refusal_of(error).response()
         finally:
             self._under_way -= 1
 
     async def _answer(self, request: Request) -> Response:
-        operation = OPERATIONS.get(request.path_params.get("name", ""))
-        if operation is None:
+        asked_for = self.methods.get(request.path_params.get("name", ""))
+        if asked_for is None:
             cause = f"there is no {request.url.path!r:.80} here"
-            raise CallerRefused(404, Refusal(RefusalCode.UNKNOWN_NAME, cause, f"{PREFIX}/openapi.json lists all"))
-        method = "GET" if operation.is_reading else "POST"
-        if request.method != method:
-            raise CallerRefused(405, Refusal(RefusalCode.MALFORMED, f"{operation.name} is asked by {method}"))
+            raise HttpRefused(404, Refusal(RefusalCode.UNKNOWN_NAME, cause, f"{PREFIX}/openapi.json lists all"))
+        verb = "GET" if asked_for.is_reading else "POST"
+        if request.method != verb:
+            raise HttpRefused(405, Refusal(RefusalCode.MALFORMED, f"{asked_for.name} is asked by {verb}"))
         person = await self._callers.looking(request)
-        if person is None and operation.needs_token:
+        if person is None and asked_for.needs_token:
             raise no_token()
-        match await _arguments(operation, request):
-            case ItemsListed() as asked:
-                return await self._items(asked)
-            case ItemsRead() as asked:
-                return self._read(asked)
-            case ItemsWatched() as asked:
-                return self._watch(asked, request)
-            case HistoryRead() as asked if person is not None:
-                return await _history(self._host.client_of(person), asked, request.headers.get("accept", ""))
-            case asked:
-                assert person is not None
-                found = await self._host.methods[operation.name].run(self._host.client_of(person), asked)
-                return await asyncio.to_thread(_json, found)
+        asked = await _arguments(asked_for, request)
+        if asked_for.name in self._own:
+            told: Response = await asked_for.run(request, person, asked=asked)
+            return told
+        return await asyncio.to_thread(_json, await asked_for.run(self._face.client_of(person), asked=asked))
 
-    async def _items(self, asked: ItemsListed) -> Response:
-        pattern = full_name(asked.pattern, self._host.facts().node)
-        rows = await self._state.search(pattern, asked.cursor, asked.limit + 1)
-        return self._told(rows[: asked.limit], rows[asked.limit - 1].name if len(rows) > asked.limit else "")
+    async def items(
+        self,
+        *_: object,
+        pattern: Pattern = "*",
+        limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 100,
+        cursor: Annotated[str, Meta(max_length=300)] = "",
+    ) -> Response:
+        """Items with their latest values, by full name with * and ?; `*:*` are those of all nodes."""
+        rows = await self._face.state.search(self._face.full_name(pattern), cursor, limit + 1)
+        return self._told(rows[:limit], rows[limit - 1].name if len(rows) > limit else "")
 
-    def _read(self, asked: ItemsRead) -> Response:
+    async def read(self, *_: object, names: Names) -> Response:
+        """Latest values of named items."""
         rows = []
-        for name in asked.names:
-            row = self._state.row_of(full_name(name, self._host.facts().node))
+        for name in names:
+            row = self._face.state.row_of(self._face.full_name(name))
             if row is None:
                 cause = f"no item {name!r:.100}"
-                raise CallerRefused(404, Refusal(RefusalCode.UNKNOWN_ITEM, cause, f"{PREFIX}/items lists them"))
+                raise HttpRefused(404, Refusal(RefusalCode.UNKNOWN_ITEM, cause, f"{PREFIX}/items lists them"))
             rows.append(row)
         return self._told(rows)
 
     def _told(self, rows: Sequence[Row], after: str = "") -> Response:
         """Items with their values, unless these may be old."""
-        if not self._host.facts().is_heard:
+        face = self._face
+        if not face.is_heard:
             cause = "the member beside this face is not heard, so nothing is known that is so right now"
-            raise CallerRefused(503, Refusal(RefusalCode.NO_ANSWER, cause, "ask the face of the other member"))
+            raise HttpRefused(503, Refusal(RefusalCode.NO_ANSWER, cause, "ask the face of the other member"))
         nodes = {one.shown.node for one in rows}
-        stale = {node: since for node, since in self._state.stale.items() if node in nodes}
-        told = ItemsTold(at_ms=self._host.now_ms(), items=[_item(one) for one in rows], stale=stale, next=after)
+        stale = {node: since for node, since in face.state.stale.items() if node in nodes}
+        told = ItemsTold(at_ms=face.now_ms(), items=[_item(one) for one in rows], stale=stale, next=after)
         return Response(msgspec.json.encode(told), media_type=JSON)
 
-    def _watch(self, asked: ItemsWatched, request: Request) -> Response:
-        address = "" if request.client is None else request.client.host
-        of_address = sum(one.address == address for one in self.watches)
-        if len(self.watches) >= WATCHES_MAX or of_address >= WATCHES_MAX // 2:
-            cause = f"{len(self.watches)} watches are open, {WATCHES_MAX} at most and half of them from one address"
-            raise CallerRefused(429, Refusal(RefusalCode.FULL, cause, "end some, or watch with more patterns in one"))
-        wanted = tuple(full_name(one, self._host.facts().node) for one in asked.pattern)
-        return Watch(self._host, self._state, wanted, address, partial(self._callers.looking, request), self.watches)
+    async def watch(
+        self, request: Request, _: object, *, pattern: Annotated[tuple[Pattern, ...], Meta(min_length=1, max_length=20)]
+    ) -> Response:
+        """Changes, as server-sent events `changes` and, once a second, `alive`."""
+        watches, address = self._face.watches, "" if request.client is None else request.client.host
+        if watches.total() >= WATCHES_MAX or watches[address] >= WATCHES_MAX // 2:
+            cause = f"{watches.total()} watches are open, {WATCHES_MAX} at most and half of them from one address"
+            raise HttpRefused(429, Refusal(RefusalCode.FULL, cause, "end some, or watch with more patterns in one"))
+        wanted = tuple(map(self._face.full_name, pattern))
+        return Watch(self._face, wanted, address, partial(self._callers.looking, request))
+
+    async def history(
+        self,
+        request: Request,
+        person: PagePerson,
+        *,
+        items: Names,
+        start_ms: Count,
+        end_ms: Count | None = None,
+        aggregate: Aggregate = "",
+        every_s: Annotated[float, Meta(ge=0, le=366 * 86_400)] = 0.0,
+        limit: Annotated[int, Meta(ge=1, le=PIECE_ROWS_MAX)] = 1_000,
+        cursor: Text = "",
+    ) -> Response:
+        """Stored values, or aggregates of them by intervals, in pieces: header `albireo-next` is the next `cursor`."""
+        question = RowsQuestion(
+            names=items,
+            from_ns=start_ms * MS,
+            to_ns=wall_ns(None) if end_ms is None else end_ms * MS,
+            aggregate=aggregate,
+            bucket_ns=round(every_s * SECOND),
+            cursor=cursor,
+            rows_max=limit,
+        )
+
+        def asking() -> Conversation[NodeReply]:
+            return (yield request_of(HISTORY_PIECE, question))
+
+        reply = await self._face.client_of(person).converse(asking())
+        after = understood(HISTORY_PIECE.name, reply.result, _Next).next
+        media = CSV if CSV in request.headers.get("accept", "") else LINES
+        body = await asyncio.to_thread(_rows, reply, aggregate, media)
+        return Response(body, media_type=media, headers={"albireo-next": after} if after else None)
 
 
-async def _arguments(operation: Operation, request: Request) -> msgspec.Struct:
-    """Arguments of a request. Raises CallerRefused: they are no such thing."""
+async def _arguments(asked_for: Method, request: Request) -> msgspec.Struct:
+    """Arguments of a request. Raises HttpRefused: they are no such thing."""
+    if not asked_for.is_reading:
+        return await asked_of(request, asked_for.arguments, BODY_BYTES_MAX)
+    given, lists = request.query_params, lists_of(asked_for)
+    if len(given) < len(given.multi_items()):
+        raise HttpRefused(422, Refusal(RefusalCode.MALFORMED, "an argument is given twice; lists have commas"))
+    told = {name: text.split(",") if name in lists else text for name, text in given.items()}
     try:
-        if not operation.is_reading:
-            body = await _body(request)
-            return msgspec.json.decode(body or b"{}", type=operation.arguments)
-        given: dict[str, Any] = dict(request.query_params)
-        if len(given) < len(request.query_params.multi_items()):
-            raise CallerRefused(422, Refusal(RefusalCode.MALFORMED, "an argument is given twice; lists have commas"))
-        lists = lists_of(operation)
-        told = {name: text.split(",") if name in lists else text for name, text in given.items()}
-        return msgspec.convert(told, operation.arguments, strict=False)
-    except (ValueError, RecursionError) as error:  # `ValidationError` and `DecodeError` are values that are wrong.
-        status = 422 if isinstance(error, msgspec.ValidationError) else 400
-        raise CallerRefused(status, Refusal(RefusalCode.MALFORMED, str(error)[:500])) from error
-
-
-async def _body(request: Request) -> bytes:
-    body = b""
-    try:
-        async for part in request.stream():
-            body += part
-            if len(body) > BODY_BYTES_MAX:
-                raise CallerRefused(413, Refusal(RefusalCode.MALFORMED, f"more than {BODY_BYTES_MAX} bytes"))
-    except ClientDisconnect as error:
-        raise CallerRefused(408, Refusal(RefusalCode.MALFORMED, "the body did not come")) from error
-    return body
+        return msgspec.convert(told, asked_for.arguments, strict=False)
+    except ValueError as error:
+        raise malformed(error) from error
 
 
 def _json(found: object) -> Response:
     body = msgspec.json.encode(plain(found))
     if len(body) > ANSWER_BYTES_MAX:
         cause = f"the answer has {len(body)} bytes, and may have {ANSWER_BYTES_MAX}"
-        raise CallerRefused(413, Refusal(RefusalCode.TOO_MUCH, cause, "ask for less, or of one node"))
+        raise HttpRefused(413, Refusal(RefusalCode.TOO_MUCH, cause, "ask for less, or of one node"))
     return Response(body, media_type=JSON)
 
 
@@ -201,28 +240,6 @@ def _item(row: Row) -> ItemTold:
     _, value, quality, at_ms = row.value or (0, None, None, None)
     shown = row.shown
     return ItemTold(name=row.name, node=shown.node, item=shown.item, value=value, quality=quality, source_ms=at_ms)
-
-
-async def _history(client: AsyncClient, asked: HistoryRead, accept: str) -> Response:
-    """One piece."""
-    question = RowsQuestion(
-        names=asked.items,
-        from_ns=asked.start_ms * MS,
-        to_ns=wall_ns(None) if asked.end_ms is None else asked.end_ms * MS,
-        aggregate=asked.aggregate,
-        bucket_ns=round(asked.every_s * SECOND),
-        cursor=asked.cursor,
-        rows_max=asked.limit,
-    )
-
-    def asking() -> Conversation[NodeReply]:
-        return (yield request_of(HISTORY_PIECE, question))
-
-    reply = await client.converse(asking())
-    after = understood(HISTORY_PIECE.name, reply.result, _Next).next
-    media = CSV if CSV in accept else LINES
-    body = await asyncio.to_thread(_rows, reply, asked.aggregate, media)
-    return Response(body, media_type=media, headers={"albireo-next": after} if after else None)
 
 
 class _Next(msgspec.Struct):
@@ -241,16 +258,3 @@ def _rows(reply: NodeReply, aggregate: str, media: str) -> bytes:
         csv.write_csv(told, sink)
         return bytes(sink.getvalue())
     return msgspec.json.Encoder().encode_lines([plain(one) for one in told.to_pylist()])
-
-
-def refusal_of(error: ClientError) -> CallerRefused:
-    """The refusal that an error of the client means."""
-    if isinstance(error, OutcomeUnknown):
-        return CallerRefused(504, Refusal(RefusalCode.OUTCOME_UNKNOWN, error.cause, error.remedy), is_unknown=True)
-    if isinstance(error, NodeRefused):
-        usual = 503 if kind_of_code(error.code).may_pass else 409
-        return CallerRefused(_STATUS.get(error.code, usual), error.refusal)
-    if isinstance(error, ValueError):
-        return CallerRefused(422, Refusal(RefusalCode.MALFORMED, error.cause, error.remedy))
-    status = 429 if isinstance(error, ClientBusy) else 504
-    return CallerRefused(status, Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy))

@@ -8,26 +8,25 @@ Nobody but pages of the known addresses is heard (`Origin`, `Host`), and nothing
 """
 
 import contextlib
-import ipaddress
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from albireo.client import ClientError
-from albireo.face.web.logins import LoginRefused, Logins, PageLogin
-from albireo.face.web.pages import Page, PageHost
-from albireo.face.web.settings import url_parts
+from albireo.face.web.face import STATIC, Face, counted
+from albireo.face.web.logins import PageLogin
+from albireo.face.web.pages import Page
+from albireo.face.web.refusals import HttpRefused, ShapeT, asked_of, refusal_of
 from albireo.model.refusal import Refusal, RefusalCode
 
-STATIC: Final = Path(__file__).parent / "static"
 TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript",
@@ -49,72 +48,30 @@ class PageLogout(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str
 
 
-AskedT = TypeVar("AskedT", bound=msgspec.Struct)
-
-
-class Addresses:
-    """Where browsers may find the page, and who may therefore speak to it."""
-
-    def __init__(self, urls: tuple[str, ...], own_host: str) -> None:
-        self.urls = tuple(one.rstrip("/") for one in urls)
-        self._hosts = {url_parts(one).hostname for one in urls} | {"localhost", own_host.lower()}
-
-    def knows_host(self, host: str) -> bool:
-        """Whether a page may be asked for at this `Host`: a name that is not ours is one that somebody led here."""
-        name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
-        with contextlib.suppress(ValueError):
-            ipaddress.ip_address(name.strip("[]"))
-            return True
-        return name in self._hosts
-
-    def knows_origin(self, origin: str, host: str) -> bool:
-        """Whether a page of this `Origin` may speak: it is one of ours, or was loaded where it speaks to."""
-        return origin in self.urls or (origin.partition("://")[2] == host and self.knows_host(host))
-
-
-class WebSocketLine:
-    """The line of a page."""
-
-    def __init__(self, websocket: WebSocket) -> None:
-        self._websocket = websocket
-
-    async def send(self, text: bytes) -> None:
-        await self._websocket.send({"type": "websocket.send", "text": text.decode()})
-
-    async def receive(self) -> str | bytes | None:
-        message = await self._websocket.receive()
-        if message["type"] != "websocket.receive":
-            return None
-        found: str | bytes | None = message.get("text")
-        return found if found is not None else message["bytes"]
-
-    async def close(self, code: int, reason: str) -> None:
-        if self._websocket.application_state is WebSocketState.CONNECTED:
-            await self._websocket.close(code, reason)
-
-
 class PageSite:
     """Routes of the face."""
 
-    def __init__(self, host: PageHost, addresses: Addresses, logins: Logins) -> None:
-        self._host = host
-        self._addresses = addresses
-        self._logins = logins
-        self._lines: Counter[str] = Counter()
-        self.pages: set[Page] = set()
+    def __init__(self, face: Face) -> None:
+        self._face = face
+        self._addresses = face.addresses
+        self._logins = face.logins
+        urls = face.addresses.urls
+        others = Middleware(  # A page of the other member posts here too.
+            CORSMiddleware, allow_origins=urls, allow_methods=["POST"], allow_headers=["content-type"]
+        )
         self.app = Starlette(
             routes=[
                 Route("/", self._index),
                 Route("/static/{name}", self._static),
                 Route("/favicon.ico", self._nothing),
                 Route("/login", self._login, methods=["POST"]),
-                Route("/login", self._asked_before, methods=["OPTIONS"]),
                 Route("/logout", self._logout, methods=["POST"]),
-                Route("/logout", self._asked_before, methods=["OPTIONS"]),
+                *face.reports.routes,
                 WebSocketRoute("/ws", self._line),
-            ]
+            ],
+            middleware=[others],
         )
-        self._headers = self._headers_of(addresses.urls)
+        self._headers = self._headers_of(urls)
 
     def _headers_of(self, urls: tuple[str, ...]) -> Mapping[str, str]:
         lines = " ".join(f"{one} {one.replace('http', 'ws', 1)}" for one in urls)
@@ -150,16 +107,6 @@ class PageSite:
     async def _nothing(self, _: Request) -> Response:
         return self._answer(b"", "image/x-icon", 204)
 
-    async def _asked_before(self, request: Request) -> Response:
-        """Let a page of the other member post here: it asks before (Fetch standard, CORS preflight)."""
-        allowed = {"access-control-allow-methods": "POST", "access-control-allow-headers": "content-type"}
-        return Response(status_code=204, headers={**self._shared(request), **allowed})
-
-    def _shared(self, request: Request) -> dict[str, str]:
-        """Headers that let a page of the other member read an answer."""
-        origin = request.headers.get("origin", "")
-        return {"access-control-allow-origin": origin, "vary": "origin"} if origin in self._addresses.urls else {}
-
     async def _login(self, request: Request) -> Response:
         return await self._posted(request, PageLogin, lambda asked: self._logins.log_in(asked, _address(request)))
 
@@ -167,26 +114,20 @@ class PageSite:
         return await self._posted(request, PageLogout, lambda asked: self._logins.log_out(asked.token))
 
     async def _posted(
-        self, request: Request, shape: type[AskedT], answer: Callable[[AskedT], Awaitable[object]]
+        self, request: Request, shape: type[ShapeT], answer: Callable[[ShapeT], Awaitable[object]]
     ) -> Response:
         """Answer a page that posts a form."""
         origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
         if not self._addresses.knows_origin(origin, host):
-            return self._refused(403, Refusal(RefusalCode.ACCESS, f"no page of {origin[:200]!r} may log in here"))
+            refusal = Refusal(RefusalCode.ACCESS, f"no page of {origin[:200]!r} may log in here")
+            return HttpRefused(403, refusal).response(self._headers)
         try:
-            asked = msgspec.json.decode(await _body(request), type=shape)
-            answered = self._answer(msgspec.json.encode(await answer(asked)), "application/json")
-        except LoginRefused as refused:
-            answered = self._refused(refused.status, refused.refusal)
-        except (msgspec.DecodeError, UnicodeError) as error:
-            answered = self._refused(400, Refusal(RefusalCode.MALFORMED, str(error)))
+            asked = await asked_of(request, shape, BODY_BYTES_MAX)
+            return self._answer(msgspec.json.encode(await answer(asked)), "application/json")
+        except HttpRefused as error:
+            return error.response(self._headers)
         except ClientError as error:
-            answered = self._refused(503, Refusal(RefusalCode.NO_ANSWER, error.cause, error.remedy))
-        answered.headers.update(self._shared(request))
-        return answered
-
-    def _refused(self, status: int, refusal: Refusal) -> Response:
-        return self._answer(msgspec.json.encode(refusal), "application/json", status)
+            return refusal_of(error).response(self._headers)
 
     async def _line(self, websocket: WebSocket) -> None:
         origin, host = websocket.headers.get("origin", ""), websocket.headers.get("host", "")
@@ -195,31 +136,12 @@ class PageSite:
         if not self._addresses.knows_origin(origin, host):
             await websocket.close(STRANGE, "no page of that address may speak here")
             return
-        if self._lines.total() >= LINES_MAX or self._lines[address] >= LINES_OF_ONE_MAX:
-            await websocket.close(
-                TOO_MANY, f"{self._lines[address]} pages of this address, {self._lines.total()} in all"
-            )
+        pages = self._face.pages
+        if pages.total() >= LINES_MAX or pages[address] >= LINES_OF_ONE_MAX:
+            await websocket.close(TOO_MANY, f"{pages[address]} pages of this address, {pages.total()} in all")
             return
-        self._lines[address] += 1
-        page = Page(WebSocketLine(websocket), self._host)
-        self.pages.add(page)
-        try:
-            with contextlib.suppress(WebSocketDisconnect, TimeoutError, RuntimeError):  # The browser is gone.
-                await page.run()
-        finally:
-            self.pages.discard(page)
-            self._lines[address] -= 1
-            if not self._lines[address]:
-                del self._lines[address]
-
-
-async def _body(request: Request) -> bytes:
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > BODY_BYTES_MAX:
-            raise LoginRefused(413, Refusal(RefusalCode.MALFORMED, f"more than {BODY_BYTES_MAX} bytes"))
-    return body
+        with contextlib.suppress(WebSocketDisconnect, TimeoutError, RuntimeError), counted(pages, address):
+            await Page(websocket, self._face).run()  # Suppressed: the browser is gone.
 
 
 def _address(request: Request | WebSocket) -> str:

@@ -9,7 +9,7 @@ closed block, so none is kept for long. Marks of a trend are what the journal te
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -18,12 +18,13 @@ from msgspec import Meta
 
 from albireo.client import AsyncClient
 from albireo.client.history import items_of
-from albireo.face.web.method import Arguments
+from albireo.face.web.method import Count, method
 from albireo.face.web.plain import shown
 from albireo.model import quality
 from albireo.model.bounded import Text
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND
 from albireo.model.item import name_parts
+from albireo.runtime.clock import boot_ns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,68 +56,56 @@ TOLD: Final = ("at_ns", "kind", "action", "user", "detail", "condition", "severi
 """Columns of a mark beside `item`: that of the alarm or of what people did, else the node."""
 NO_DATA: Final = "BadNoData"
 CLASSES: Final = {"Good": quality.GOOD, "Uncertain": quality.UNCERTAIN}
-Time = Annotated[int, Meta(ge=0, le=2**53)]
 Column = list[Any]
-
-
-class TrendArguments(Arguments, frozen=True):
-    """Arguments of the method `trend`."""
-
-    names: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=PENS_MAX)]
-    """Full names of items."""
-    start_ms: Time
-    end_ms: Time
-    points: Annotated[int, Meta(ge=2, le=POINTS_MAX)] = 600
-    """Most intervals of the answer, but for those at its edges."""
-
-
-class MarksArguments(Arguments, frozen=True):
-    """Arguments of the method `marks`."""
-
-    names: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=PENS_MAX)]
-    start_ms: Time
-    end_ms: Time
+Pens = Annotated[tuple[Text, ...], Meta(min_length=1, max_length=PENS_MAX)]
+"""Full names of items."""
+Points = Annotated[int, Meta(ge=2, le=POINTS_MAX)]
+"""Most intervals of an answer, but for those at its edges."""
 
 
 class _Block(msgspec.Struct):
-    until: Instant
+    until: int
     columns: dict[str, Column]
 
 
 class Trends:
     """Blocks that are kept, for one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], int] = boot_ns) -> None:
+        """`now`: the boot clock."""
+        self._now = now
         self._kept: dict[tuple[str, int, int], _Block] = {}
+        self.method = method(is_reading=True, is_for_lookers=True)(self.trend)
 
-    async def trend(self, client: AsyncClient, asked: TrendArguments, now: Instant) -> dict[str, object]:
-        """Bands of some items.
+    async def trend(
+        self, client: AsyncClient, *, names: Pens, start_ms: Count, end_ms: Count, points: Points = 600
+    ) -> dict[str, object]:
+        """Bands of some items: minimum, maximum, first, last, mean of each interval.
 
         Raises:
             ClientError: as `band`; ValueError: the range has no length.
         """
-        if asked.end_ms <= asked.start_ms:
-            raise ValueError("end_ms has to come after start_ms")
-        every_ms = length_of(asked.end_ms - asked.start_ms, asked.points)
-        first, last = asked.start_ms // every_ms, -(-asked.end_ms // every_ms)
+        _check_range(start_ms, end_ms)
+        every_ms = length_of(end_ms - start_ms, points)
+        first, last = start_ms // every_ms, -(-end_ms // every_ms)
         wanted = range(first // BLOCK, (last - 1) // BLOCK + 1)
         pens: dict[str, dict[str, Column]] = {}
-        complete_ms = asked.end_ms
-        for names, blocks, known_ms in await asyncio.gather(
-            *(self._blocks(client, names, every_ms, wanted, now) for names in _by_node(asked.names).values())
+        complete_ms = end_ms
+        for some, blocks, known_ms in await asyncio.gather(
+            *(self._blocks(client, some, every_ms, wanted) for some in _by_node(names).values())
         ):
             complete_ms = min(complete_ms, known_ms)
-            for name in names:
+            for name in some:
                 pens[name] = _joined([blocks[name, block] for block in wanted], first - wanted[0] * BLOCK, last - first)
         times = [one * every_ms for one in range(first, last)]
         return {"times_ms": times, "every_ms": every_ms, "pens": pens, "complete_to_ms": complete_ms}
 
     async def _blocks(
-        self, client: AsyncClient, names: Sequence[str], every_ms: int, wanted: range, now: Instant
+        self, client: AsyncClient, names: Sequence[str], every_ms: int, wanted: range
     ) -> tuple[Sequence[str], Mapping[tuple[str, int], dict[str, Column]], int]:
         """All blocks of these items of one node, and up to which time it knows everything."""
         found: dict[tuple[str, int], dict[str, Column]] = {}
-        missing: set[int] = set()
+        missing, now = set[int](), self._now()
         for name in names:
             for block in wanted:
                 kept = self._kept.get((name, every_ms, block))
@@ -136,7 +125,7 @@ class Trends:
                 part = {key: column[index * BLOCK : (index + 1) * BLOCK] for key, column in columns.items()}
                 found[name, block] = part
                 if (block + 1) * span_ms < complete_ms - LATE_MS:
-                    self._keep((name, every_ms, block), _Block(Instant(now + KEPT_NS), part))
+                    self._keep((name, every_ms, block), _Block(now + KEPT_NS, part))
         return names, found, complete_ms
 
     def _keep(self, key: tuple[str, int, int], block: _Block) -> None:
@@ -145,24 +134,22 @@ class Trends:
         self._kept[key] = block
 
 
-async def marks(client: AsyncClient, asked: MarksArguments) -> list[dict[str, Any]]:
+@method(is_reading=True)
+async def marks(client: AsyncClient, *, names: Pens, start_ms: Count, end_ms: Count) -> list[dict[str, Any]]:
     """Events of a range, oldest first: alarms of these items, what people did with them, and control of their nodes.
 
     Raises:
         ClientError: as `events`; ValueError: the range has no length.
     """
-    if asked.end_ms <= asked.start_ms:
-        raise ValueError("end_ms has to come after start_ms")
-    found = await asyncio.gather(
-        *(_marks_of(client, node, names, asked) for node, names in _by_node(asked.names).items())
-    )
+    _check_range(start_ms, end_ms)
+    of = partial(_marks_of, client, start_ms * MS, end_ms * MS)
+    found = await asyncio.gather(*(of(node, some) for node, some in _by_node(names).items()))
     return sorted((one for rows in found for one in rows), key=lambda one: one["at_ns"])
 
 
 async def _marks_of(
-    client: AsyncClient, node: str, names: Sequence[str], asked: MarksArguments
+    client: AsyncClient, begin_ns: int, end_ns: int, node: str, names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    begin_ns, end_ns = asked.start_ms * MS, asked.end_ms * MS
     item_ids = {one.item_id: one.name for one in items_of(await client.history(names, begin_ns, begin_ns + 1))}
     events = partial(client.events, begin_ns, end_ns, node=node, newest_first=True, limit=MARKS_MAX)
     cases, people, control = await asyncio.gather(
@@ -173,6 +160,11 @@ async def _marks_of(
         *({**_told(one), "item": one["subject"]} for one in people.to_pylist() if one["subject"] in names),
         *({**_told(one), "item": node} for one in control.to_pylist()),
     ]
+
+
+def _check_range(start_ms: int, end_ms: int) -> None:
+    if end_ms <= start_ms:
+        raise ValueError("end_ms has to come after start_ms")
 
 
 def _told(event: Mapping[str, Any]) -> dict[str, Any]:

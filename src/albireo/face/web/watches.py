@@ -15,9 +15,10 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from albireo.face.web.callers import CallerHost, CallerRefused
+from albireo.face.web.face import Face, counted, until_first
 from albireo.face.web.pages import STUCK_S
-from albireo.face.web.state import PlantState, Wanted
+from albireo.face.web.refusals import HttpRefused
+from albireo.face.web.state import Wanted
 
 ALIVE_S: Final = 1.0
 JUDGED_S: Final = 10.0
@@ -30,42 +31,18 @@ class Watch(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(
-        self,
-        host: CallerHost,
-        state: PlantState,
-        wanted: Wanted,
-        address: str,
-        may: Callable[[], Awaitable[object]],
-        all_: "set[Watch]",
-    ) -> None:
-        """
-        Args:
-            may: raises CallerRefused once its reader may look no more.
-            all_: open watches; it is one of them from its begin to its end.
-        """
+    def __init__(self, face: Face, wanted: Wanted, address: str, may: Callable[[], Awaitable[object]]) -> None:
+        """`may`: raises HttpRefused once its reader may look no more."""
         super().__init__(headers={"x-accel-buffering": "no"})
         del self.headers["content-length"]
-        self._host = host
-        self._state = state
-        self._seen = state.seen(wanted)
-        self.address = address
+        self._face = face
+        self._seen = face.state.seen(wanted)
+        self._address = address
         self._may = may
-        self._all = all_
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._all.add(self)
-        tasks = [asyncio.ensure_future(self._tell(send)), asyncio.ensure_future(_gone(receive))]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            with contextlib.suppress(CallerRefused, TimeoutError):  # Its reader may look no more, or takes nothing.
-                for one in done:
-                    one.result()
-        finally:
-            self._all.discard(self)
-            for one in tasks:
-                one.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(HttpRefused, TimeoutError), counted(self._face.watches, self._address):
+            await until_first(self._tell(send), _gone(receive))  # Suppressed: it may look no more, or takes nothing.
 
     async def _tell(self, send: Send) -> None:
         loop = asyncio.get_running_loop()
@@ -75,24 +52,24 @@ class Watch(Response):
             said = b""
             if loop.time() >= alive_at:
                 alive_at = loop.time() + ALIVE_S
-                said = _event("alive", msgspec.json.encode(self._host.alive(TICK_HZ)))
+                said = _event("alive", msgspec.json.encode(self._face.alive(TICK_HZ)))
             if loop.time() >= judged_at:
                 judged_at = loop.time() + JUDGED_S
                 await self._judge()
-            text = self._state.told_since(self._seen, tick, self._host.now_ms())
-            tick = tick if text is None else self._state.tick
+            text = self._face.state.told_since(self._seen, tick, self._face.now_ms())
+            tick = tick if text is None else self._face.state.tick
             if text:
                 said += _event("changes", text)
             if said:
                 async with asyncio.timeout(STUCK_S):
                     await send({"type": "http.response.body", "body": said, "more_body": True})
-            await self._host.next_tick()
+            await self._face.next_tick()
 
     async def _judge(self) -> None:
-        """Raises CallerRefused: its reader may look no more. While nobody can say that it goes on."""
+        """Raises HttpRefused: its reader may look no more. While nobody can say that it goes on."""
         try:
             await self._may()
-        except CallerRefused as error:
+        except HttpRefused as error:
             if error.status == 401:
                 raise
 

@@ -26,6 +26,7 @@ PATTERNS_MAX = 200
 """Most patterns of one view."""
 ItemPattern = Annotated[str, Meta(max_length=300, pattern=r"^([^*?]*[*?]){0,16}[^*?]*$")]
 """Full names of items, with up to 16 times * or ?: what many of them cost has no bound."""
+Pattern = Annotated[ItemPattern, Meta(min_length=1)]
 Shown = bool | int | float | str | None
 """A value as a page shows it: an integer beyond 2^53 as digits, a float that is no number as `nan`, `inf`, `-inf`."""
 

@@ -16,9 +16,9 @@ import websockets
 
 from albireo.client import NodeRefused, aconnect
 from albireo.face.web import pages, site
-from albireo.face.web.trends import TrendArguments, Trends
+from albireo.face.web.trends import Trends
 from albireo.model.case import Action
-from albireo.model.instant import MS, SECOND, Instant
+from albireo.model.instant import MS, SECOND
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.samples import SampleBatch, column_of
 from albireo.model.value import Value, ValueType
@@ -280,7 +280,7 @@ def test_the_page_is_given_with_its_policy_and_no_other_file(tmp_path: Path) -> 
             assert status == 413, body
             for wrong in (b"", b"[]", b'{"name":1,"password":2}', b"\xff", b'{"name":"admin"}'):
                 status, _, _ = await asyncio.to_thread(at.request, "POST", "/login", wrong)
-                assert status == 400
+                assert status in (400, 422)
             asked: dict[str, Any] = {"name": "admin", "password": "wrong"}
             status, _, body = await asyncio.to_thread(at.request, "POST", "/login", asked)
             assert status == 401 and json.loads(body)["code"] == "access"
@@ -325,14 +325,15 @@ def test_a_trend_holds_what_was_told_once_and_tells_late_rows_when_they_come(tmp
     async def story() -> None:
         async with served(tmp_path) as at, await aconnect(at.data, name="sensor", is_pinned=True) as client:
             producer = client.producer("sensor", [CO])
-            trends, begin_ms = Trends(), (wall_ns() // MS - 600_000) // 128_000 * 128_000  # That of a block.
-            asked = TrendArguments(names=("root:co_1",), start_ms=begin_ms, end_ms=begin_ms + 100_000, points=100)
+            begin_ms, now = (wall_ns() // MS - 600_000) // 128_000 * 128_000, [0]  # The begin of a block.
+            trends = Trends(lambda: now[0])
+            span = {"start_ms": begin_ms, "end_ms": begin_ms + 100_000}
 
             async def until(value: float, nows: Iterable[int]) -> list[float | None]:
                 """Last values of the intervals, once one is that."""
-                for now in nows:
+                for now[0] in nows:
                     with contextlib.suppress(NodeRefused):  # The history knows no such item yet.
-                        trend: Any = await trends.trend(client, asked, Instant(now))
+                        trend: Any = await trends.trend(client, names=("root:co_1",), points=100, **span)
                         if value in trend["pens"]["root:co_1"]["last"]:
                             return list(trend["pens"]["root:co_1"]["last"])
                 raise AssertionError("the times are over")

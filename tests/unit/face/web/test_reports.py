@@ -90,14 +90,14 @@ def test_a_number_is_good_for_a_while_and_they_are_bounded(tmp_path: Path, monke
     nobody: Any = None
 
     async def story() -> None:
-        (one,) = await told._listed(nobody, nobody)
+        (one,) = await told.reports(nobody)
         assert len(told._numbers) == 1
         now[0] += reports.NUMBER_NS
         request: Any = type("Asked", (), {"path_params": {"number": one.path.rpartition("/")[2]}})
         assert (await told._given(request)).status_code == 404
         monkeypatch.setattr(reports, "NUMBERS_MAX", 3)
         for _ in range(5):
-            await told._listed(nobody, nobody)
+            await told.reports(nobody)
         assert len(told._numbers) == 3
 
     asyncio.run(story())

@@ -17,14 +17,16 @@ from albireo.cli import cli
 from albireo.client import Client, connect
 from albireo.client.errors import ClientBusy, NodeRefused, NodeUnreachable, OutcomeUnknown
 from albireo.face.web import actor, callers, watches
-from albireo.face.web.operations import OPERATIONS
-from albireo.face.web.rest import _STATUS, BODY_BYTES_MAX, WATCHES_MAX, refusal_of
+from albireo.face.web.refusals import STATUS, refusal_of
+from albireo.face.web.rest import BODY_BYTES_MAX, WATCHES_MAX
 from albireo.model.case import Action
 from albireo.model.refusal import REGISTRY, Refusal
 from tests.parts.waiting import PATIENCE_S, awaited
 from tests.parts.web_face import HIGH, WebNode, events_of, item
 
 pytestmark = pytest.mark.slow
+FREE = ("items", "read", "watch")
+"""Methods that whoever may look may ask."""
 
 
 async def known(node: WebNode, *names: str, value: float = 150.0) -> str:
@@ -177,12 +179,14 @@ def test_nobody_asks_the_node_without_a_token_and_no_cookie_is_one(tmp_path: Pat
         node = WebNode(tmp_path)
         async with node.up():
             token = await asyncio.to_thread(lambda: node.token)
-            for name, one in OPERATIONS.items():
-                if one.needs_token:
-                    ask = node.get if one.is_reading else lambda path, **head: node.post(path, {}, **head)
-                    for headers in ({}, {"Cookie": f"token={token}"}, {"Authorization": f"Basic {token}"}):
-                        told = await ask(f"/api/v1/{name}", **headers)
-                        assert (told.status, told.json["code"]) == (401, "access"), name
+            paths = (await node.get("/api/v1/openapi.json")).json["paths"]
+            free = {path for path, told in paths.items() if any("security" in one for one in told.values())}
+            assert free == {f"/api/v1/{one}" for one in FREE}
+            for path in paths.keys() - free:
+                ask = node.get if "get" in paths[path] else lambda path, **head: node.post(path, {}, **head)
+                for headers in ({}, {"Cookie": f"token={token}"}, {"Authorization": f"Basic {token}"}):
+                    told = await ask(path, **headers)
+                    assert (told.status, told.json["code"]) == (401, "access"), path
             foreign = await node.get("/api/v1/status", token, Origin="http://evil.example")
             assert foreign.status == 403
             own = await node.get("/api/v1/status", token, Origin=node.url)
@@ -246,16 +250,19 @@ def test_hostile_requests_are_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_the_document_names_every_operation_and_each_of_its_parts(tmp_path: Path) -> None:
-    async def main() -> Any:
+    async def main() -> tuple[Any, dict[str, bool]]:
         node = WebNode(tmp_path)
         async with node.up():
-            return (await node.get("/api/v1/openapi.json")).json
+            methods = node.actor.face.methods.items()
+            offered = {name: one.is_reading for name, one in methods if not one.is_for_pages}
+            return (await node.get("/api/v1/openapi.json")).json, offered | dict.fromkeys((*FREE, "history"), True)
 
-    told = asyncio.run(main())
+    told, offered = asyncio.run(main())
     assert told["openapi"] == "3.1.0"
-    assert {path.rpartition("/")[2] for path in told["paths"]} == set(OPERATIONS)
-    for name, one in OPERATIONS.items():
-        assert set(told["paths"][f"/api/v1/{name}"]) == {"get" if one.is_reading else "post"}
+    assert {path.rpartition("/")[2] for path in told["paths"]} == set(offered)
+    assert {"write", "trend", "grant"} <= set(offered) and not {"trust", "knocks", "reports"} & set(offered)
+    for name, is_reading in offered.items():
+        assert set(told["paths"][f"/api/v1/{name}"]) == {"get" if is_reading else "post"}
     for reference in references(told):
         assert reference.removeprefix("#/components/schemas/") in told["components"]["schemas"]
     parameters = {one["name"]: one for one in told["paths"]["/api/v1/history"]["get"]["parameters"]}
@@ -264,7 +271,7 @@ def test_the_document_names_every_operation_and_each_of_its_parts(tmp_path: Path
 
 
 def test_statuses_are_told_of_codes_that_there_are() -> None:
-    assert set(_STATUS) <= set(REGISTRY)
+    assert set(STATUS) <= set(REGISTRY)
 
 
 def test_an_order_of_which_nobody_knows_says_so() -> None:
@@ -334,8 +341,8 @@ def test_a_watch_that_takes_nothing_is_ended_and_its_connection_too(
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
             line.connect(("127.0.0.1", node.port))
             line.sendall(b"GET /api/v1/watch?pattern=* HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            awaited(lambda: node.actor.facts().watches, lambda count: count == 1)
-            awaited(lambda: node.actor.facts().watches, lambda count: count == 0)
+            awaited(lambda: node.actor.face.watches.total(), lambda count: count == 1)
+            awaited(lambda: node.actor.face.watches.total(), lambda count: count == 0)
             connections = node.actor._server.server_state.connections
             awaited(lambda: len(connections), lambda count: count == 0)
 
@@ -355,7 +362,7 @@ def test_a_watch_ends_with_the_login_of_its_reader(tmp_path: Path, monkeypatch: 
     def look(node: WebNode) -> None:
         events = watched(node, "/api/v1/watch?pattern=*", node.token)
         assert next(events)
-        monkeypatch.setattr(node.actor._logins, "_key", b"another")
+        monkeypatch.setattr(node.actor.face.logins, "_key", b"another")
         with contextlib.suppress(http.client.IncompleteRead):
             assert all(name in ("alive", "changes") for name, _ in events)
 
@@ -374,14 +381,14 @@ def test_watches_that_never_read_are_bounded_and_felt_by_nobody(tmp_path: Path) 
                 one = opened.enter_context(socket.create_connection(("127.0.0.1", node.port), PATIENCE_S))
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_048)
                 one.sendall(b"GET /api/v1/watch?pattern=*:* HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            awaited(lambda: node.actor.facts().watches, lambda count: count == WATCHES_MAX // 2)
+            awaited(lambda: node.actor.face.watches.total(), lambda count: count == WATCHES_MAX // 2)
             refused = node.request("GET", "/api/v1/watch?pattern=*")
             assert (refused.status, refused.json["code"], refused.headers["retry-after"]) == (429, "full", "1")
             node.produce(item("a1", alarm=HIGH), value=9.0)
             awaited(
                 lambda: node.request("GET", "/api/v1/read?names=a1").json["items"][0]["value"], lambda one: one == 9
             )
-        awaited(lambda: node.actor.facts().watches, lambda count: count == 0)
+        awaited(lambda: node.actor.face.watches.total(), lambda count: count == 0)
 
     async def main() -> None:
         node = WebNode(tmp_path)
