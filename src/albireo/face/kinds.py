@@ -3,7 +3,7 @@
 A face is an actor (`runtime/actor/actor.py`, Behaviour) that serves another protocol and is a client of its node. Its
 kind is one value, `KIND = FaceKind(settings=..., create=...)`, named here or offered by another distribution under the
 entry point group `albireo.faces`. It is loaded when a topology names it; `create` imports what only a running face
-needs.
+needs, as `made_of` does.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from albireo.runtime.kind_offers import KindOffers
+from albireo.runtime.errors import ConfigurationRefused
+from albireo.runtime.kind_offers import KindOffers, object_at
 from albireo.runtime.link.lines import LineTo
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 ENTRY_POINTS: Final = "albireo.faces"
 """Group under which another distribution offers faces of its own: `kind = "module:KIND"`."""
 _OWN: Final = {
-    "chp": "albireo.face.chp.kind:KIND",
-    "notify": "albireo.face.notify.kind:KIND",
-    "pubsub": "albireo.face.pubsub.kind:KIND",
-    "web": "albireo.face.web.kind:KIND",
+    "chp": "albireo.face.chp.settings:KIND",
+    "notify": "albireo.face.notify.settings:KIND",
+    "pubsub": "albireo.face.pubsub.settings:KIND",
+    "web": "albireo.face.web.settings:KIND",
 }
 
 
@@ -65,6 +66,21 @@ class FaceKind(msgspec.Struct, frozen=True, kw_only=True):
     be."""
     create: "Callable[[Any, FacePlace], Behaviour]"
     """Makes a face, of an instance of `settings`. May raise ConfigurationRefused."""
+
+
+def made_of(behaviour: str) -> "Callable[[Any, FacePlace], Behaviour]":
+    """Makes faces of `module:class`, which is imported by the face that runs, with its libraries."""
+
+    def create(settings: msgspec.Struct, place: FacePlace) -> "Behaviour":
+        try:
+            make: Any = object_at(behaviour)
+        except ModuleNotFoundError as error:
+            cause = f"face {place.name}: it needs {error.name}, which is missing"
+            raise ConfigurationRefused(f"{cause}: pip install 'albireo[{behaviour.split('.')[2]}]'") from error
+        made: Behaviour = make(settings, place)
+        return made
+
+    return create
 
 
 def load_kind(name: str) -> FaceKind | str:

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from albireo.codec.chp import is_subtree
+from albireo.face.kinds import FaceKind, made_of
 from albireo.runtime.errors import EndpointRefused
 from albireo.runtime.link.curve import host_and_port
 from albireo.runtime.link.plain import check_open_to
@@ -49,3 +50,6 @@ def ports_of(endpoint: str) -> list[str]:
         raise EndpointRefused(endpoint, f"its port, and the two behind it, must be within 1..65535: at most {PORT_MAX}")
     address = endpoint.rpartition(":")[0]
     return [f"{address}:{port + offset}" for offset in range(PORTS)]
+
+
+KIND: Final = FaceKind(settings=ChpSettings, create=made_of("albireo.face.chp.actor:ChpActor"))

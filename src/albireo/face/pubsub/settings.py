@@ -1,10 +1,11 @@
 """Settings of the door: its keys in `[[node.face]]`."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
+from albireo.face.kinds import FaceKind, made_of
 from albireo.runtime.errors import EndpointRefused
 from albireo.runtime.link.curve import host_and_port, is_loopback
 
@@ -27,3 +28,6 @@ class PubsubSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
                 f"{self.bind!r} is no loopback address with a port, and the protocol knows nobody's name: use one such "
                 "as tcp://127.0.0.1:5001; programs elsewhere have topics by `albireo.connect`"
             )
+
+
+KIND: Final = FaceKind(settings=PubsubSettings, create=made_of("albireo.face.pubsub.actor:PubsubActor"))

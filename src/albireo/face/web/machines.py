@@ -26,7 +26,7 @@ from albireo.codec.questions.node import STATUS, TREE
 from albireo.face.web.arrivals import CountedAnswers
 from albireo.face.web.callers import Callers
 from albireo.face.web.face import Face
-from albireo.face.web.metrics import CONTENT_TYPE, Facts, exposition, items_exposition, leads, role_of
+from albireo.face.web.metrics import CONTENT_TYPE, NodeTold, exposition, items_exposition, leads, role_of
 from albireo.face.web.refusals import HttpRefused, malformed
 from albireo.face.web.rest import Rest
 from albireo.face.web.words import Pattern
@@ -113,7 +113,7 @@ class Machines:
         if len(rows) > ITEMS_MAX:
             cause = f"more than {ITEMS_MAX} items are called {pattern!r:.80}"
             raise HttpRefused(422, Refusal(RefusalCode.TOO_MUCH, cause, "name fewer of them"))
-        return items_exposition(self._face.node, self._face.member.place, rows)
+        return items_exposition(self._face, rows)
 
     async def _ask(self, kind: QuestionKind[Nothing, Any]) -> Any:
         """The answer; None: there is none."""
@@ -128,17 +128,5 @@ class Machines:
 
     async def _exposition(self) -> bytes:
         status, tree, actors = await asyncio.gather(self._status.get(), self._ask(TREE), self._ask(ACTORS))
-        face = self._face
-        facts = Facts(
-            node=face.node,
-            place=face.member.place,
-            is_heard=face.is_heard,
-            pages=face.pages.total(),
-            watches=face.watches.total(),
-            answers=dict(self._answers.by_status),
-            closed=dict(self._answers.by_close),
-            status=status,
-            tree=tree or (),
-            actors=actors or (),
-        )
-        return exposition(facts, face.state)
+        told = NodeTold(status=status, tree=tree or (), actors=actors or ())
+        return exposition(self._face, self._answers, told)

@@ -14,6 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from albireo import __version__
+from albireo.face.web.arrivals import CountedAnswers
+from albireo.face.web.face import Face
 from albireo.face.web.state import PlantState, Row
 from albireo.face.web.words import ShownCase
 from albireo.machine.pair.events import ACTING
@@ -74,19 +76,9 @@ _PRIORITIES: Final = ((800, "1"), (600, "2"), (0, "3"))
 _HOWS: Final = ("shelved", "suppressed", "out_of_service")
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts that are told, beside the state of the face."""
+class NodeTold(msgspec.Struct, frozen=True, kw_only=True):
+    """Answers of the node."""
 
-    node: str
-    place: str
-    is_heard: bool
-    """The own member is heard."""
-    pages: int
-    watches: int
-    answers: Mapping[int, int]
-    """Answers over HTTP, by status."""
-    closed: Mapping[int, int]
-    """Pages that the face closed, by code."""
     status: NodeStatus | None
     """None: the own member does not answer."""
     tree: Sequence[NodeRow]
@@ -96,9 +88,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 class _Exposition:
     """Samples by family."""
 
-    def __init__(self, node: str, place: str) -> None:
-        self._node = node
-        self._place = place
+    def __init__(self, face: Face) -> None:
+        self._node = face.node
+        self._place = face.member.place
         self._lines: dict[str, list[str]] = {name: [] for name in FAMILIES}
 
     def tell(self, name: str, value: float | None, /, **labels: str) -> None:
@@ -117,25 +109,33 @@ class _Exposition:
         return text.encode(errors="replace")
 
 
-def exposition(facts: Facts, state: PlantState) -> bytes:
+def exposition(face: Face, answers: CountedAnswers, told: NodeTold) -> bytes:
     """The whole answer to a scrape."""
-    text = _Exposition(facts.node, facts.place)
+    text, state = _Exposition(face), face.state
     text.tell("build_info", 1, version=__version__)
-    text.tell("up", facts.status is not None and facts.is_heard)
+    text.tell("up", told.status is not None and face.is_heard)
     text.tell("newest_value_timestamp_seconds", state.newest_ms / 1000 or None)
-    if facts.status is not None:
-        _member(text, facts.status)
-        _below(text, facts.status.wall_ns, facts.tree)
-    text.tell("log_room_bytes", numeric(state.row_of(f"{facts.node}:core/log_room")))
-    text.tell("log_size_bytes", numeric(state.row_of(f"{facts.node}:core/log_bytes")))
+    if told.status is not None:
+        _member(text, told.status)
+        _below(text, told.status.wall_ns, told.tree)
+    text.tell("log_room_bytes", numeric(state.row_of(f"{face.node}:core/log_room")))
+    text.tell("log_size_bytes", numeric(state.row_of(f"{face.node}:core/log_bytes")))
     _plant(text, state)
-    _face(text, facts)
+    text.tell("pages", face.pages.total())
+    text.tell("watches", face.watches.total())
+    for status, count in sorted(answers.by_status.items()):
+        text.tell("http_responses_total", count, code=str(status))
+    for code, count in sorted(answers.by_close.items()):
+        text.tell("pages_closed_total", count, code=str(code))
+    for actor in told.actors:
+        text.tell("actor_restarts_total", actor["restarts"], actor=actor["name"])
+        text.tell("actor_cpu_seconds_total", actor["cpu_ns"] / SECOND, actor=actor["name"])
     return bytes(text)
 
 
-def items_exposition(node: str, place: str, rows: Sequence[Row]) -> bytes:
+def items_exposition(face: Face, rows: Sequence[Row]) -> bytes:
     """Values of single items."""
-    text = _Exposition(node, place)
+    text = _Exposition(face)
     for row in rows:
         text.tell("item_value", numeric(row), node=row.shown.node, item=row.name)
         text.tell("item_quality_code", row.value[2] if row.value else None, node=row.shown.node, item=row.name)
@@ -224,18 +224,6 @@ def _withheld(case: ShownCase) -> str:
 
 def _priority(case: ShownCase) -> str:
     return next(name for least, name in _PRIORITIES if case.severity >= least)
-
-
-def _face(text: _Exposition, facts: Facts) -> None:
-    text.tell("pages", facts.pages)
-    text.tell("watches", facts.watches)
-    for status, count in sorted(facts.answers.items()):
-        text.tell("http_responses_total", count, code=str(status))
-    for code, count in sorted(facts.closed.items()):
-        text.tell("pages_closed_total", count, code=str(code))
-    for actor in facts.actors:
-        text.tell("actor_restarts_total", actor["restarts"], actor=actor["name"])
-        text.tell("actor_cpu_seconds_total", actor["cpu_ns"] / SECOND, actor=actor["name"])
 
 
 def numeric(row: Row | None) -> float | None:

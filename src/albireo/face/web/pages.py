@@ -174,8 +174,8 @@ class Page:
                 result = await answered(self._face.methods, client, asked.method, asked.arguments)
             answer = PageAnswered(id=asked.id, result=result)
         except (ClientError, ValueError) as error:
-            refusal = refusal_of(error).refusal
-            answer = PageAnswered(id=asked.id, refusal=refusal, is_unknown=refusal.is_unknown)
+            refused = refusal_of(error)
+            answer = PageAnswered(id=asked.id, refusal=refused.refusal, is_unknown=refused.is_unknown)
         await self._send(answer)
 
     async def _tell(self) -> None:

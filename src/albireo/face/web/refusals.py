@@ -31,7 +31,7 @@ _HEADERS: Final = {
 ShapeT = TypeVar("ShapeT", bound=msgspec.Struct)
 
 
-class HttpRefusal(Refusal, frozen=True, omit_defaults=True):
+class HttpRefusal(Refusal, frozen=True):
     """Body of every refusal."""
 
     is_unknown: bool = False
@@ -44,12 +44,14 @@ class HttpRefused(Exception):
     def __init__(self, status: int, refusal: Refusal, *, is_unknown: bool = False) -> None:
         super().__init__(refusal.cause)
         self.status = status
-        self.refusal = HttpRefusal(refusal.code, refusal.cause, refusal.remedy, is_unknown)
+        self.refusal = refusal
+        self.is_unknown = is_unknown
 
     def response(self, headers: Mapping[str, str] = {}) -> Response:
         """The answer to the request, with further headers."""
         told = {**headers, **_HEADERS.get(self.status, {})}
-        return Response(msgspec.json.encode(self.refusal), self.status, told, "application/json")
+        body = HttpRefusal(self.refusal.code, self.refusal.cause, self.refusal.remedy, self.is_unknown)
+        return Response(msgspec.json.encode(body), self.status, told, "application/json")
 
 
 def refusal_of(error: ClientError | ValueError) -> HttpRefused:

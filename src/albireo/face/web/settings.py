@@ -6,6 +6,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 from msgspec import Meta
 
+from albireo.face.kinds import FaceKind, made_of
 from albireo.face.zone import zone_named
 from albireo.runtime.errors import EndpointRefused
 from albireo.runtime.link.curve import is_loopback
@@ -65,3 +66,6 @@ def url_parts(url: str) -> SplitResult:
     if parts.scheme not in ("http", "https") or not parts.hostname or not parts.port or parts.path not in ("", "/"):
         raise ValueError(f"{url!r} is no http://HOST:PORT or https://HOST:PORT")
     return parts
+
+
+KIND: Final = FaceKind(settings=WebSettings, create=made_of("albireo.face.web.actor:WebActor"))

@@ -63,10 +63,8 @@ class SeenItems:
         self.keys: set[int] = set()
         self.looked = 0
         """Number of rows that were looked at."""
-        self.encoded: dict[int, bytes] = {}
-        """Words of this tick, by the tick that a page was told last."""
-        self.named: dict[int, bytes] = {}
-        """Likewise for programs."""
+        self.encoded: dict[tuple[int, bool], bytes] = {}
+        """Words of this tick, by the tick that was told last, and whether they are those for programs."""
 
     def look(self, rows: "Sequence[Row]") -> None:
         """Find its items among further rows."""
@@ -134,7 +132,6 @@ class PlantState:
         self._forced = self._forced if forced == self._forced[1] else (self.tick, forced)
         for seen in self._seen.values():
             seen.encoded.clear()
-            seen.named.clear()
 
     def seen(self, wanted: Wanted) -> SeenItems:
         """The items of a view, which all have in common that look at the same."""
@@ -143,36 +140,31 @@ class PlantState:
             seen = self._seen[wanted] = SeenItems(wanted)
         return seen
 
-    def since(self, seen: SeenItems, tick: int, at_ms: int) -> bytes | None:
+    def since(self, seen: SeenItems, tick: int, at_ms: int, *, is_named: bool = False) -> bytes | None:
         """The `View` for a page that was told all up to `tick`, encoded; b"": nothing has changed for it; None: not all
-        was looked through yet, ask again with the same tick."""
-        if tick not in seen.encoded:
+        was looked through yet, ask again with the same tick. `is_named`: the `ChangesTold` for a program instead."""
+        key = tick, is_named
+        if key not in seen.encoded:
             view = self._view(seen, tick, at_ms)
             if view is None:
                 return None
-            is_empty = view.number == tick or not (view.is_whole or _says(view))
-            seen.encoded[tick] = b"" if is_empty else msgspec.json.encode(view)
-        return seen.encoded[tick]
-
-    def told_since(self, seen: SeenItems, tick: int, at_ms: int) -> bytes | None:
-        """As `since`, for programs: with names in the place of keys, and of the cases those of these items."""
-        if tick not in seen.named:
-            view = self._view(seen, tick, at_ms)
-            if view is None:
-                return None
-            names = {self._rows[key].name for key in seen.keys}
-            told = ChangesTold(
-                at_ms=view.at_ms,
-                is_whole=view.is_whole,
-                items=view.items,
-                values=tuple((self._rows[one[0]].name, *one[1:]) for one in view.values),
-                cases=tuple(one for one in view.cases if one.item in names),
-                stale=view.stale,
-                forced=view.forced,
-            )
+            told = self._named(view, seen) if is_named else view
             is_empty = view.number == tick or not (view.is_whole or _says(told))
-            seen.named[tick] = b"" if is_empty else msgspec.json.encode(told)
-        return seen.named[tick]
+            seen.encoded[key] = b"" if is_empty else msgspec.json.encode(told)
+        return seen.encoded[key]
+
+    def _named(self, view: View, seen: SeenItems) -> ChangesTold:
+        """The same with names in the place of keys, and of the cases those of these items."""
+        names = {self._rows[key].name for key in seen.keys}
+        return ChangesTold(
+            at_ms=view.at_ms,
+            is_whole=view.is_whole,
+            items=view.items,
+            values=tuple((self._rows[one[0]].name, *one[1:]) for one in view.values),
+            cases=tuple(one for one in view.cases if one.item in names),
+            stale=view.stale,
+            forced=view.forced,
+        )
 
     def matching(self, pattern: str, after: str = "", limit: int = 1) -> "list[Row]":
         """Items of which nothing is retired, by full name: the first ones behind `after` that a pattern means."""

@@ -56,7 +56,7 @@ class Watch(Response):
             if loop.time() >= judged_at:
                 judged_at = loop.time() + JUDGED_S
                 await self._judge()
-            text = self._face.state.told_since(self._seen, tick, self._face.now_ms())
+            text = self._face.state.since(self._seen, tick, self._face.now_ms(), is_named=True)
             tick = tick if text is None else self._face.state.tick
             if text:
                 said += _event("changes", text)

@@ -16,8 +16,7 @@ from albireo.machine.access.judge import speaking
 from albireo.machine.access.refusals import refusal_of
 from albireo.machine.answers.items import ItemAnswers, ItemsRoot
 from albireo.machine.answers.orders import OrderAnswers, OrderingRoot
-from albireo.machine.answers.people import PeopleAnswers
-from albireo.machine.answers.persons import PersonAnswers, PersonsRoot
+from albireo.machine.answers.people import PeopleAnswers, PeopleRoot
 from albireo.machine.answers.posts import PostAnswers, PostingRoot
 from albireo.machine.answers.rows import RowAnswers, RowsRoot
 from albireo.machine.answers.status import StatusAnswers, StatusRoot
@@ -33,7 +32,7 @@ from albireo.model.refusal import Refusal, RefusalCode
 
 
 class AnsweringRoot(
-    StatusRoot, ItemsRoot, PersonsRoot, RowsRoot, OrderingRoot, PostingRoot, TicketRoot, TopicRoot, Protocol
+    StatusRoot, ItemsRoot, PeopleRoot, RowsRoot, OrderingRoot, PostingRoot, TicketRoot, TopicRoot, Protocol
 ):
     """The root machine, as far as all answers together need it."""
 
@@ -50,7 +49,6 @@ PARTS: tuple[Callable[[AnsweringRoot, Places], AnswerPart], ...] = (
     StatusAnswers,
     ItemAnswers,
     PeopleAnswers,
-    PersonAnswers,
     RowAnswers,
     OrderAnswers,
     PostAnswers,
