@@ -17,7 +17,7 @@ import pytest
 from albireo.face.web.metrics import FAMILIES
 from tests.parts.port import free_ports
 from tests.parts.waiting import awaited
-from tests.parts.web_face import HIGH, WebNode, item
+from tests.parts.web import HIGH, WebNode, item
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 

@@ -39,12 +39,10 @@ class LoneNode:
         *programs: str,
         topology_hash: str = "",
         role: AccessRole = AccessRole.OPERATE,
-        faces: frozenset[str] = frozenset(),
         **door: Any,
     ) -> None:
         """
         Args:
-            faces: names of faces that run beside it.
             programs: holders of keys; none: the node has no keys either.
             role: of the programs, by the node's key directory.
             door: arguments of its door beside the endpoint and the keys.
@@ -56,9 +54,7 @@ class LoneNode:
         directory = str(self.keys[NODE].directory) if programs else ""
         arguments = DoorArguments(endpoint=self.endpoint, keys=directory, **door)
         log = LogConfig(segment_bytes=1 << 20, free_bytes_min=0)
-        self.core = Core(
-            CoreArguments(node=NODE, cluster="c", topology_hash=topology_hash, log=log, door=arguments, faces=faces)
-        )
+        self.core = Core(CoreArguments(node=NODE, cluster="c", topology_hash=topology_hash, log=log, door=arguments))
         self.data = home / "data"
         self.data.mkdir()
 

@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import http.client
 import json
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import websockets
 
@@ -14,12 +15,17 @@ from albireo.client import connect
 from albireo.face.kinds import FacePlace
 from albireo.face.web.actor import WebActor
 from albireo.face.web.settings import WebSettings
+from albireo.model import quality
+from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.value import ValueType
 from albireo.node.core.actor import create
 from albireo.node.history.actor import Historian, HistoryArguments
 from albireo.runtime import Keys, running
 from albireo.runtime.link.lines import LineTo
 from tests.parts.core_actor import ARGUMENTS
+from tests.parts.history import batch_of
 from tests.parts.port import free_port
+from tests.parts.producing import producing
 from tests.parts.waiting import PATIENCE_S, awaited
 
 CORE = {**ARGUMENTS, "faces": ["page"]}
@@ -79,10 +85,27 @@ class PageEnd:
         return self.answers[asked_id]
 
 
+class Answered(NamedTuple):
+    """An answer over HTTP."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
 class Served:
-    """The page of a CORE."""
+    """The page of a node, from outside."""
 
     def __init__(self, data: Path, port: int, password: str) -> None:
+        """`password`: of the admin."""
         self.data = data
         self.port = port
         self.password = password
@@ -90,27 +113,46 @@ class Served:
         self.keys: Keys | None = None
         self.endpoint = ""
 
-    def request(self, method: str, path: str, body: object = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of an answer. Blocks: call it in a thread."""
+    def request(self, method: str, path: str, body: object = None, token: str = "", **headers: str) -> Answered:
+        """Ask as a page of the face does, unless `Origin` says otherwise; empty: none. Blocks: call it in a thread."""
+        named = {"Origin": self.url, **{name.replace("_", "-"): one for name, one in headers.items()}}
+        if token:
+            named["Authorization"] = f"Bearer {token}"
         line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
-        try:
-            text = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-            named = {name.replace("_", "-"): one for name, one in headers.items()}
-            line.request(method, path, text, {"Origin": self.url, **named})
+        with contextlib.closing(line):
+            text = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+            line.request(method, path, text, {name: one for name, one in named.items() if one})
             answer = line.getresponse()
-            return answer.status, {name.lower(): one for name, one in answer.getheaders()}, answer.read()
-        finally:
-            line.close()
+            return Answered(answer.status, {name.lower(): one for name, one in answer.getheaders()}, answer.read())
 
-    async def token(self) -> str:
-        """Of the admin, who chooses a password first."""
+    async def get(self, path: str, token: str = "", **headers: str) -> Answered:
+        """Ask as a program does."""
+        return await asyncio.to_thread(self.request, "GET", path, None, token, **{"Origin": "", **headers})
+
+    async def post(self, path: str, body: object, token: str = "", **headers: str) -> Answered:
+        return await asyncio.to_thread(self.request, "POST", path, body, token, **{"Origin": "", **headers})
+
+    async def until(self, path: str, is_so: Callable[[Answered], object], token: str = "") -> Answered:
+        """Ask again and again."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                with contextlib.suppress(OSError):
+                    if is_so(found := await self.get(path, token)):
+                        return found
+                await asyncio.sleep(0.02)
+
+    def log_in(self) -> str:
+        """Token of the admin, who chooses a password first. Blocks."""
         asked = {"name": "admin", "password": self.password}
         if self.password != PASSWORD:
             asked, self.password = {**asked, "new_password": PASSWORD}, PASSWORD
-        status, _, body = await asyncio.to_thread(self.request, "POST", "/login", asked)
-        assert status == 200, body
-        found: str = json.loads(body)["token"]
+        answer = self.request("POST", "/login", asked)
+        assert answer.status == 200, answer.text
+        found: str = answer.json["token"]
         return found
+
+    async def token(self) -> str:
+        return await asyncio.to_thread(self.log_in)
 
     def line(self, **options: Any) -> websockets.connect:
         """A WebSocket of a browser that has loaded the page, unless an option says otherwise."""
@@ -124,25 +166,72 @@ class Served:
             yield page
 
 
+class WebNode(Served):
+    """CORE and history of a lone node, and its page, in this process."""
+
+    def __init__(self, directory: Path, *, with_keys: bool = False, **settings: Any) -> None:
+        """`with_keys`: it has keys and a door, and trusts nobody."""
+        super().__init__(directory, free_port(), "")
+        core, keys = CORE, ""
+        if with_keys:
+            self.keys = Keys.new(directory / "keys", "root")
+            self.endpoint, keys = f"tcp://127.0.0.1:{free_port()}", str(self.keys.directory)
+            core = {**CORE, "door": {"endpoint": self.endpoint, "keys": keys}}
+        self._core = create(core)
+        place = FacePlace(name="page", node="root", doors=(LineTo(""),), keys=keys)
+        self.actor = WebActor(WebSettings(bind=self.url, **settings), place)
+
+    @contextlib.asynccontextmanager
+    async def up(self) -> AsyncIterator[None]:
+        """All of it, once the face hears the node, and its admin is on record."""
+        historian = Historian(HistoryArguments(node="root"))
+        async with running(self._core, self.data), running(historian, self.data), self.face_up():
+            await asyncio.to_thread(awaited, lambda: is_somebody_on_record(self.data))
+            file = self.data / "web" / "page.first-login"
+            self.password = (await asyncio.to_thread(file.read_text)).split()[2]
+            await self.until("/readyz", lambda one: one.status == 200)
+            yield
+
+    @contextlib.asynccontextmanager
+    async def face_up(self) -> AsyncIterator[None]:
+        async with running(self.actor, self.data):
+            yield
+
+    def produce(self, *items: DataItem, value: float = 1.5) -> None:
+        """Record a value of each item. Blocks."""
+        now_ns = time.time_ns()
+        rows = [(one, now_ns, value, quality.GOOD) for one in range(len(items))]
+        with producing("plc", list(items), [LineTo(str(self.data))], None) as producer:
+            producer.offer([batch_of(rows, ValueType.FLOAT64, now_ns)])
+            assert producer.wait(PATIENCE_S)
+
+
 def is_somebody_on_record(data: Path) -> bool:
     with connect(data, timeout_s=PATIENCE_S) as client:
         return bool(client.people())
 
 
 @contextlib.asynccontextmanager
-async def served(directory: Path, *, with_keys: bool = False, **settings: Any) -> AsyncIterator[Served]:
-    """CORE and history of a lone node, and its page. `with_keys`: it has keys and a door, and trusts nobody."""
-    port = free_port()
-    keys = Keys.new(directory / "keys", "root") if with_keys else None
-    place = FacePlace(name="page", node="root", doors=(LineTo(""),), keys="" if keys is None else str(keys.directory))
-    endpoint = f"tcp://127.0.0.1:{free_port()}"
-    core = CORE if keys is None else {**CORE, "door": {"endpoint": endpoint, "keys": str(keys.directory)}}
-    face = WebActor(WebSettings(bind=f"http://127.0.0.1:{port}", **settings), place)
-    historian = Historian(HistoryArguments(node="root"))
-    async with running(create(core), directory), running(historian, directory), running(face, directory):
-        file = directory / "web" / "page.first-login"
-        await asyncio.to_thread(awaited, lambda: is_somebody_on_record(directory))
-        password = (await asyncio.to_thread(file.read_text)).split()[2]
-        at = Served(directory, port, password)
-        at.keys, at.endpoint = keys, endpoint
-        yield at
+async def served(directory: Path, **options: Any) -> AsyncIterator[WebNode]:
+    """A node with its page. `options`: as `WebNode`."""
+    node = WebNode(directory, **options)
+    async with node.up():
+        yield node
+
+
+def events_of(lines: Iterator[bytes]) -> Iterator[tuple[str, Any]]:
+    """Server-sent events of a stream of lines."""
+    name = ""
+    for line in lines:
+        word, _, rest = line.decode().rstrip("\n").partition(": ")
+        if word == "event":
+            name = rest
+        elif word == "data":
+            yield name, json.loads(rest)
+
+
+def item(name: str, **settings: Any) -> DataItem:
+    return DataItem(name=name, value_type=ValueType.FLOAT64, unit="ppm", **settings)
+
+
+HIGH = AlarmSettings(hi=100.0, severity=850)

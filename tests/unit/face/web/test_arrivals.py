@@ -10,7 +10,7 @@ import pytest
 from albireo.face.web import actor, arrivals
 from tests.parts.port import free_ports
 from tests.parts.waiting import PATIENCE_S, awaited
-from tests.parts.web_face import WebNode
+from tests.parts.web import WebNode
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ import pytest
 
 from albireo.codec.questions.kind import Nothing, QuestionKind
 from albireo.face.web.metrics import escaped, number
-from tests.parts.web_face import HIGH, WebNode, item
+from tests.parts.web import HIGH, WebNode, item
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +135,7 @@ def test_metrics_of_a_closed_page_need_a_token_only_from_elsewhere(tmp_path: Pat
             far = {"X-Forwarded-For": "192.0.2.7"}
             refused = await node.get("/metrics", **far)
             assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
-            token = await asyncio.to_thread(lambda: node.token)
+            token = await node.token()
             assert (await node.get("/metrics", token, **far)).status == 200
             assert (await node.get("/metrics", "admin.forged", **far)).status == 401
             assert (await node.get("/livez", **far)).status == 200

@@ -22,7 +22,7 @@ from albireo.face.web.rest import BODY_BYTES_MAX, WATCHES_MAX
 from albireo.model.case import Action
 from albireo.model.refusal import REGISTRY, Refusal
 from tests.parts.waiting import PATIENCE_S, awaited
-from tests.parts.web_face import HIGH, WebNode, events_of, item
+from tests.parts.web import HIGH, WebNode, events_of, item
 
 pytestmark = pytest.mark.slow
 FREE = ("items", "read", "watch")
@@ -36,7 +36,7 @@ async def known(node: WebNode, *names: str, value: float = 150.0) -> str:
         f"/api/v1/read?names={','.join(names[-100:])}",
         lambda one: one.status == 200 and all(item["value"] == value for item in one.json["items"]),
     )
-    return await asyncio.to_thread(lambda: node.token)
+    return await node.token()
 
 
 def test_items_come_in_pieces_with_their_values(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_person_acknowledges_a_case_and_the_journal_tells_it(tmp_path: Path) -
 
 def test_the_journal_tells_the_newest_first_piece_by_piece_and_names_what_was_forgotten(tmp_path: Path) -> None:
     def forget(node: WebNode) -> None:
-        with connect(node.lone.data, timeout_s=PATIENCE_S) as client:
+        with connect(node.data, timeout_s=PATIENCE_S) as client:
             act_on_matching(client)
             awaited(lambda: _is_forgotten(client))
 
@@ -154,8 +154,8 @@ def _is_forgotten(client: Client) -> bool:
 
 def test_the_token_of_a_program_may_what_it_says_and_no_more(tmp_path: Path) -> None:
     def given(node: WebNode) -> str:
-        assert node.token, "the admin is on record"
-        command = ["people", "token", "admin", "--role", "view", "--data", str(node.lone.data), "--json"]
+        assert node.log_in(), "the admin is on record"
+        command = ["people", "token", "admin", "--role", "view", "--data", str(node.data), "--json"]
         told = CliRunner().invoke(cli, command)
         assert told.exit_code == 0, told.output
         token: str = json.loads(told.stdout)["token"]
@@ -178,7 +178,7 @@ def test_nobody_asks_the_node_without_a_token_and_no_cookie_is_one(tmp_path: Pat
     async def main() -> None:
         node = WebNode(tmp_path)
         async with node.up():
-            token = await asyncio.to_thread(lambda: node.token)
+            token = await node.token()
             paths = (await node.get("/api/v1/openapi.json")).json["paths"]
             free = {path for path, told in paths.items() if any("security" in one for one in told.values())}
             assert free == {f"/api/v1/{one}" for one in FREE}
@@ -199,7 +199,7 @@ def test_a_closed_face_shows_nothing_without_a_token(tmp_path: Path) -> None:
     async def main() -> None:
         node = WebNode(tmp_path, open=False)
         async with node.up():
-            token = await asyncio.to_thread(lambda: node.token)
+            token = await node.token()
             for path in ("/api/v1/items", "/api/v1/read?names=a", "/api/v1/watch?pattern=*"):
                 assert (await node.get(path)).status == 401
             assert (await node.get("/api/v1/items", token)).status == 200
@@ -239,9 +239,9 @@ def test_hostile_requests_are_refused_by_name(tmp_path: Path) -> None:
     async def main() -> None:
         node = WebNode(tmp_path)
         async with node.up():
-            token = await asyncio.to_thread(lambda: node.token)
+            token = await node.token()
             for method, path, body, status in HOSTILE:
-                told = await asyncio.to_thread(node.request, method, path, body, None, token)
+                told = await asyncio.to_thread(node.request, method, path, body, token)
                 assert told.status == status, (path[:60], told.status, told.text[:200])
                 assert status == 200 or told.json["cause"], path[:60]
             assert (await node.get("/livez")).status == 200
@@ -360,7 +360,7 @@ def test_a_watch_ends_with_the_login_of_its_reader(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(callers, "KNOWN_S", 0.1)
 
     def look(node: WebNode) -> None:
-        events = watched(node, "/api/v1/watch?pattern=*", node.token)
+        events = watched(node, "/api/v1/watch?pattern=*", node.log_in())
         assert next(events)
         monkeypatch.setattr(node.actor.face.logins, "_key", b"another")
         with contextlib.suppress(http.client.IncompleteRead):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from albireo.face.web.metrics import families_table
-from tests.parts.web_face import HIGH, WebNode, item
+from tests.parts.web import HIGH, WebNode, item
 
 PAGE = Path(__file__).parents[4] / "docs" / "rest.md"
 
@@ -28,7 +28,7 @@ def test_each_example_of_the_page_does_what_it_says(tmp_path: Path) -> None:
     assert len(examples) > 10
 
     def played(node: WebNode) -> None:
-        told = {"PAGE": node.url, "TOKEN": node.token, "PATH": "/usr/bin:/bin"}
+        told = {"PAGE": node.url, "TOKEN": node.log_in(), "PATH": "/usr/bin:/bin"}
         for one in examples:
             done = subprocess.run(["bash", "-c", one], env=told, capture_output=True, text=True, check=False)
             assert done.returncode == 0 and done.stdout, (one, done.stderr)
@@ -38,7 +38,7 @@ def test_each_example_of_the_page_does_what_it_says(tmp_path: Path) -> None:
         async with node.up():
             await asyncio.to_thread(node.produce, item("co", alarm=HIGH), item("no"), value=150.0)
             await node.until("/api/v1/read?names=co,no", lambda one: one.status == 200)
-            token = await asyncio.to_thread(lambda: node.token)
+            token = await node.token()
             await node.until("/api/v1/history?items=co&start_ms=1", lambda one: one.status == 200 and one.text, token)
             await asyncio.to_thread(played, node)
 
