@@ -2,12 +2,16 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import Any, Final
 
+from albireo.client.errors import ClientClosed, NameTaken, ProducerRefused, SessionOver
 from albireo.face.kinds import FacePlace
 from albireo.model.instant import Instant
 from albireo.runtime.actor.actor import ActorContext
 from albireo.runtime.link.sockets import Letter
+
+FOR_GOOD: Final = (ClientClosed, NameTaken, ProducerRefused, SessionOver)
+"""Errors after which a client does nothing any more: the next life of the actor has another one."""
 
 
 class FaceBehaviour:

@@ -18,12 +18,11 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from albireo.client import ClientClosed, ClientError, NodeRefused, aconnect
+from albireo.client import ClientError, NodeRefused, aconnect
 from albireo.client.aio import AsyncSampleProducer
-from albireo.client.errors import NameTaken, ProducerRefused, SessionOver
 from albireo.client.live import Changes
 from albireo.client.store import StoreEntry
-from albireo.face.behaviour import FaceBehaviour
+from albireo.face.behaviour import FOR_GOOD, FaceBehaviour
 from albireo.face.follower import PlantFollower
 from albireo.face.kinds import FacePlace
 from albireo.face.notify.machine import Effect, ForgetNotice, NotifyMachine, RecordNotice, SendNotice, TellUnreached
@@ -44,8 +43,6 @@ RULES_LOOK_NS: Final = 2 * SECOND
 """Time between two looks whether the files of rules have changed."""
 LOADED_AT_ONCE: Final = 50
 AGAIN_S: Final = 0.3
-FOR_GOOD: Final = (ClientClosed, NameTaken, ProducerRefused, SessionOver)
-"""Errors after which this client does nothing any more: the next life of the actor has another one."""
 REMEDY: Final = "albireo notify check FILE names it"
 
 

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Final
 
 from albireo.client import AsyncClient, ClientClosed, ClientError, NodeRefused, aconnect
-from albireo.client.errors import NameTaken, ProducerRefused, SessionOver
+from albireo.client.errors import SessionOver
 from albireo.client.topic_consumer import AsyncTopicConsumer
 from albireo.client.topic_message import TopicMessage
-from albireo.face.behaviour import FaceBehaviour
+from albireo.face.behaviour import FOR_GOOD, FaceBehaviour
 from albireo.face.kinds import FacePlace
 from albireo.face.pubsub import door
 from albireo.face.pubsub.settings import PubsubSettings
@@ -34,8 +34,6 @@ LETTERS_MAX: Final = 256
 PREFETCH_BYTES: Final = 16 * 1024
 AGAIN_S: Final = 0.05
 """Pause before the node is asked again what it refused for now only."""
-FOR_GOOD: Final = (ClientClosed, NameTaken, ProducerRefused, SessionOver)
-"""Errors after which this client does nothing any more: the next life of the actor has another one."""
 
 
 class _Messages:

@@ -26,7 +26,7 @@ from albireo.codec.questions.node import STATUS, TREE
 from albireo.face.web.arrivals import CountedAnswers
 from albireo.face.web.callers import Callers
 from albireo.face.web.face import Face
-from albireo.face.web.metrics import CONTENT_TYPE, NodeTold, exposition, items_exposition, leads, role_of
+from albireo.face.web.metrics import CONTENT_TYPE, ScrapedNode, exposition, items_exposition, leads, role_of
 from albireo.face.web.refusals import HttpRefused, malformed
 from albireo.face.web.rest import Rest
 from albireo.face.web.words import Pattern
@@ -128,5 +128,5 @@ class Machines:
 
     async def _exposition(self) -> bytes:
         status, tree, actors = await asyncio.gather(self._status.get(), self._ask(TREE), self._ask(ACTORS))
-        told = NodeTold(status=status, tree=tree or (), actors=actors or ())
+        told = ScrapedNode(status=status, tree=tree or (), actors=actors or ())
         return exposition(self._face, self._answers, told)

@@ -76,7 +76,7 @@ _PRIORITIES: Final = ((800, "1"), (600, "2"), (0, "3"))
 _HOWS: Final = ("shelved", "suppressed", "out_of_service")
 
 
-class NodeTold(msgspec.Struct, frozen=True, kw_only=True):
+class ScrapedNode(msgspec.Struct, frozen=True, kw_only=True):
     """Answers of the node."""
 
     status: NodeStatus | None
@@ -109,7 +109,7 @@ class _Exposition:
         return text.encode(errors="replace")
 
 
-def exposition(face: Face, answers: CountedAnswers, told: NodeTold) -> bytes:
+def exposition(face: Face, answers: CountedAnswers, told: ScrapedNode) -> bytes:
     """The whole answer to a scrape."""
     text, state = _Exposition(face), face.state
     text.tell("build_info", 1, version=__version__)
