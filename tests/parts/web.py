@@ -179,7 +179,7 @@ class WebNode(Served):
             core = {**CORE, "door": {"endpoint": self.endpoint, "keys": keys}}
         self._core = create(core)
         place = FacePlace(name="page", node="root", doors=(LineTo(""),), keys=keys)
-        self.actor = WebActor(WebSettings(bind=self.url, **settings), place)
+        self.actor = WebActor(WebSettings(**{"bind": self.url, **settings}), place)
 
     @contextlib.asynccontextmanager
     async def up(self) -> AsyncIterator[None]:

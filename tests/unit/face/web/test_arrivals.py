@@ -125,7 +125,7 @@ def test_handshakes_that_do_not_end_are_bounded(tmp_path: Path, monkeypatch: pyt
     async def main() -> None:
         (port,) = free_ports(1)
         node = WebNode(tmp_path, bind=f"https://127.0.0.1:{port}")
-        async with node.up(with_face=False), node.face_up():
+        async with node.face_up():
             await asyncio.to_thread(awaited, lambda: node.actor._server.started)
             with contextlib.ExitStack() as stack:
                 lines = [
