@@ -125,13 +125,13 @@ class Items extends View {
     const trouble = troubleOf(sight, one, isFrozen);
     const past = station.pasts.of(one.name);
     const isNumber = isMeasured(one.item);
-    return html`<div class="it-row ${trouble === "old" ? "old" : ""} ${one.item.value_type === 4 ? "tx" : ""}" role="row" aria-rowindex=${index + 1} data-name=${one.name}
+    return html`<div class="it-row ${trouble === "old" ? "old" : ""} ${one.item.value_type === 4 || one.item.states?.length ? "tx" : ""}" role="row" aria-rowindex=${index + 1} data-name=${one.name}
       tabindex=${this.at === one.name || (!this.at && index === 0) ? 0 : -1} .style=${`top:${index * px}px;height:${px}px`} @focus=${() => (this.at = one.name)}
       @dblclick=${() => go("item", { name: one.name })}>
       <span role="cell" class="mk1">${found ? caseMark(found) : nothing}</span>
       <span role="cell" class="id nm" title=${one.name}><a href=${hrefOf("item", { name: one.name })}>${one.local}</a></span>
       <span role="cell" class="st1" title=${station.labelOf(one.node)}>${station.labelOf(one.node)}</span><span role="cell" class="m ds" title=${one.item.description ?? nothing}>${one.item.description}</span>
-      <span role="cell" class="num vv"><b class="val" title=${isNumber ? nothing : String(one.value)}>${trouble === "bad" || trouble === "empty" ? "-" : valueText(one.value, one.places, one.item.states)}</b></span>
+      <span role="cell" class="num vv"><b class="val" title=${isNumber ? nothing : fullText(one.value, one.places, one.item.states)}>${trouble === "bad" || trouble === "empty" ? "-" : valueText(one.value, one.places, one.item.states)}</b></span>
       <span role="cell" class="m uu">${one.item.unit}</span>
       <span role="cell" class="bb">${isNumber ? bar(one, { trouble, active: found, past }) : nothing}</span>
       <span role="cell" class="tt">${isNumber && past ? spark(one, past, nowMs) : nothing}</span>

@@ -214,7 +214,7 @@ class Overview extends View {
     const value = isTiles ? html`${on}<small>${t("tiles.of", { all: row.entries.length })}</small>`
       : html`${trouble === "bad" ? "-" : valueText(shown.value, shown.places, shown.item.states)}<small>${shown.item.unit}</small>`;
     const glyph = { forced: "=", frozen: "||", bad: "?" }[trouble as string];
-    return html`<div class="r"><div class="nm"><a href=${href} title=${row.label}>${row.label}</a> <small>${smallOf(row, shown)}</small></div>
+    return html`<div class="r ${shown.item.states?.length && !isTiles ? "wd" : ""}"><div class="nm"><a href=${href} title=${row.label}>${row.label}</a> <small>${smallOf(row, shown)}</small></div>
       <div class="bc">${isTiles ? tiles(row.entries.map((entry) => ({
         label: entry.local, isOn: entry.value === null ? null : entry.value === true, active: active(entry.name),
       }))) : row.kind === "bar" ? bar(shown, { trouble, active: one, past }) : nothing}</div>

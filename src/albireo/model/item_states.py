@@ -16,7 +16,7 @@ from albireo.model.typed_number import number_of, shortened, value_of
 from albireo.model.value import EXACT, Value, ValueType
 
 STATES_MAX: Final = 32
-WORD_CHARS_MAX: Final = 40
+WORD_CHARS_MAX: Final = 24
 STATED: Final = (ValueType.BOOL, ValueType.INT64)
 """Types of items that may have words."""
 

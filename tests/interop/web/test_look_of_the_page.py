@@ -26,18 +26,29 @@ VIEWS = {
     "items": "items",
     "item": "item?name=root%3Afan_speed",
     "item_in_alarm": "item?name=root%3Aco_8",
+    "item_with_words": "item?name=root%3Avent_mode",
     "trends": "trends?pens=root%3Aco_8,root%3Afan_speed&span=3600",
     "plant": "plant",
     "journal": "journal",
     "report": "report",
     "people": "people",
 }
+MODE = {
+    "name": "vent_mode",
+    "kind": "holding",
+    "address": "21",
+    "type": "int16",
+    "writable": "true",
+    "states": "0=waits for the other tube",
+    "description": "Mode of the ventilation",
+}
+"""Its value has the longest word that there may be."""
 WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
 def plant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PagePlant]:
-    with page_plant(tmp_path_factory.mktemp("plant"), has_plc=True) as made:
+    with page_plant(tmp_path_factory.mktemp("plant"), has_plc=True, rows=[MODE]) as made:
         made.add_person("anna", "admin")
         made.say({CO: 11.2})
         made.say({CO: 46.8})

@@ -45,7 +45,7 @@ def test_a_text_means_these_states(text: str, value_type: ValueType, states: tup
         ("9007199254740993=far", INT, "'9007199254740993' is beyond 2**53, and can have no word"),
         ("1=", INT, "the word '' of 1 is empty"),
         ("=closed", INT, "'' is no whole number"),
-        ("1=" + (WORD_CHARS_MAX + 1) * "w", INT, "has 41 characters, at most 40 are allowed"),
+        ("1=" + (WORD_CHARS_MAX + 1) * "w", INT, "has 25 characters, at most 24 are allowed"),
         (";".join(f"{one}=w{one}" for one in range(STATES_MAX + 1)), INT, "33 words, at most 32 are allowed"),
         ("0=open;0=closed", BOOL, "0 has two words"),
         ("0=open;false=closed", BOOL, "0 has two words"),
