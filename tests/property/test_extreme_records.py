@@ -81,6 +81,7 @@ from albireo.model.case import Case
 from albireo.model.command import Command, Outcome, Receipt
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, Condition, DataItem
+from albireo.model.item_states import WORD_CHARS_MAX, ItemState
 from albireo.model.person import Person
 from albireo.model.samples import Column, SampleBatch, Strings
 from albireo.model.topic import TopicPolicy
@@ -213,6 +214,10 @@ def fields_of(hint: Any) -> st.SearchStrategy[Any]:
         return st.sampled_from(list(hint))
     if hint is AlarmSettings:
         return st.just(AlarmSettings(hi=1.7e308, lo=-1.7e308, hysteresis=1e308, stale_s=1e300, rate_per_s=5e-324))
+    if hint is ItemState:
+        return st.builds(
+            ItemState, st.sampled_from((-(2**53), 0, 1, 2**53)), st.sampled_from(("ü", "x" * WORD_CHARS_MAX))
+        )
     if hint is MessageName:
         return st.builds(MessageName, st.just("root"), st.just("root/a"), st.just(LIFE), st.integers(1, 3))
     if hint is Life:

@@ -18,7 +18,15 @@ import pytest
 from albireo.client import NodeRefused, connect
 from albireo.drill.fault.fault import Fault
 from albireo.drill.fault.faults import FAULTS, FaultEntry
-from albireo.drill.fault.upgrade import BAD_CONFIGURATION, RAISED_S, REFUSED_S, lead_to, levels, start_anew
+from albireo.drill.fault.upgrade import (
+    BAD_CONFIGURATION,
+    RAISED_S,
+    REFUSED_S,
+    check_levels,
+    lead_to,
+    levels,
+    start_anew,
+)
 from albireo.drill.pair import MEMBERS, Pair, other_of
 from albireo.drill.rehearsal import Rehearsal
 from tests.long_form import some
@@ -76,7 +84,7 @@ class Mixed(Fault):
         pair.groups[active].start()
 
     def conclude(self, pair: Pair, active: str) -> str:
-        assert levels(pair) == {OLDER: (LEVEL - 1, LEVEL - 1), NEWER: (LEVEL, LEVEL - 1)}
+        check_levels(pair, {OLDER: LEVEL - 1, NEWER: LEVEL})
         for member in MEMBERS:
             lead_to(pair, member)
         with pytest.raises(NodeRefused, match=f"at feature level {LEVEL - 1}"):
