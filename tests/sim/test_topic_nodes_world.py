@@ -20,6 +20,8 @@ CAUGHT_BY: Final[Mapping[str, int]] = {
     "served before the life before is known": 2,
 }
 """Seed that catches a shortcut, where it is not seed 0."""
+SEEN_BY: Final = (27, 9, 12)
+"""Seeds that see it all, as they were searched last; tried first."""
 
 
 @pytest.mark.parametrize("seed", some(range(150), 25), ids=lambda seed: f"seed-{seed}")
@@ -64,7 +66,7 @@ def test_a_full_disk_is_tried_again_once_a_second(monkeypatch: pytest.MonkeyPatc
 def test_worlds_see_all_that_can_happen_to_files() -> None:
     """Seeds in which nothing happens prove nothing."""
     unseen, given, made = {"messages_missing", "messages_filled", "topics_served"}, 0, set[bytes]()
-    for seed in range(NODE_SEEDS):
+    for seed in (*SEEN_BY, *range(NODE_SEEDS)):
         world = TopicNodeWorld(seed).play()
         unseen -= {what for what in unseen if any(what in line for line in world.trace)}
         given += world.ledger.topics.given

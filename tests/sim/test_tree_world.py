@@ -68,7 +68,7 @@ CAUGHT_BY: Final = {
     "an envelope is folded as own": 1,
     "a copy is followed from one further": 10,
     "carried out again after a takeover": 3,
-    "silence taken for never": 7,
+    "silence taken for never": 8,
     "expired said after a body left": 9,
 }
 """Seed that catches a shortcut, where it is not seed 0."""
