@@ -47,15 +47,14 @@ class Frame extends View {
   private isMore = false;
   /** Counts the steps from view to view: each one begins with what its address says. */
   private visit = 0;
+  /** Steps that were taken at once, and of which the browser tells later. */
+  private untold = 0;
 
   override connectedCallback(): void {
     super.connectedCallback();
     window.addEventListener("hashchange", () => {
-      this.route = here();
-      this.visit += 1;
-      this.isMore = false;
-      this.requestUpdate();
-      void this.updateComplete.then(() => window.scrollTo(0, 0));
+      if (this.untold) this.untold -= 1;
+      else this.arrive();
     });
     window.addEventListener("keydown", (event) => this.pressed(event));
     horn.begin();
@@ -181,6 +180,33 @@ class Frame extends View {
     this.requestUpdate();
   };
 
+  private arrive(): void {
+    this.route = here();
+    this.visit += 1;
+    this.isMore = false;
+    this.requestUpdate();
+    void this.updateComplete.then(() => window.scrollTo(0, 0));
+  }
+
+  /** Go at once: the next key is for the view that it leads to. */
+  private goNow(view: Place): void {
+    const before = location.hash;
+    go(view);
+    if (location.hash === before) return;
+    this.untold += 1;
+    this.arrive();
+  }
+
+  private async search(): Promise<void> {
+    const box = (): HTMLInputElement | null => this.querySelector("main input[type=search]");
+    if (!box()) {
+      this.goNow("items");
+      await this.updateComplete;
+      await this.querySelector<View>("main > *")?.updateComplete;
+    }
+    box()?.focus();
+  }
+
   private pressed(event: KeyboardEvent): void {
     const target = event.target as HTMLElement;
     const dialog = this.querySelector<HTMLDialogElement>("dialog[open]");
@@ -197,7 +223,7 @@ class Frame extends View {
 
   private did(deed: Deed): boolean {
     if (deed.kind === "go") {
-      go(deed.to satisfies Place);
+      this.goNow(deed.to);
       return true;
     }
     const view = this.querySelector<View>("main > *");
@@ -212,12 +238,9 @@ class Frame extends View {
       case "horn":
         horn.silence();
         return true;
-      case "search": {
-        const box = this.querySelector<HTMLInputElement>("main input[type=search]");
-        if (box) box.focus();
-        else go("items", { find: "" });
+      case "search":
+        void this.search();
         return true;
-      }
       default:
         if (view?.acted?.(deed.name)) return true;
         if (deed.name === "acknowledge" && !station.silence.ms) {

@@ -162,3 +162,12 @@ def test_an_item_is_written_with_a_reason_and_the_order_ends(
 def test_who_leads_is_told(page: Page) -> None:
     press(page, "g", "l")
     shows(page, "root stands alone")
+
+
+def test_the_next_key_is_for_the_view_that_the_one_before_led_to(page: Page) -> None:
+    press(page, "g", "t", "+")
+    expect(page.locator("#pen")).to_be_focused(timeout=PATIENCE_MS)
+    press(page, "Escape", "g", "o", "/")
+    expect(page.get_by_role("searchbox")).to_be_focused(timeout=PATIENCE_MS)
+    page.go_back()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible(timeout=PATIENCE_MS)
