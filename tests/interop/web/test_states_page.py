@@ -54,7 +54,7 @@ def test_an_item_is_written_by_its_word_by_keys_alone(plant: PagePlant, chromium
     page.keyboard.press("w")
     expect(page.locator("#value")).to_be_focused(timeout=PATIENCE_MS)
     assert page.locator("#value option").all_inner_texts() == ["off (0)", "automatic (1)", "service (3)"]
-    page.keyboard.type("ser")
+    page.keyboard.type("serv")
     expect(panel.locator(".new")).to_contain_text("service (3)")
     page.keyboard.press("Tab")
     page.keyboard.type("inspection")
