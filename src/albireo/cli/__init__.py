@@ -189,7 +189,7 @@ def _show_everything() -> None:
 
 
 def _at_interrupt(before: object, now: Any) -> None:
-    """Have Ctrl-C do something else, if that is what it did before; it may be ignored, as behind `&`."""
+    """Have Ctrl-C do `now` if it does `before`; an ignored Ctrl-C, as of a command behind `&`, stays ignored."""
     if signal.getsignal(signal.SIGINT) is before:
         signal.signal(signal.SIGINT, now)
 
@@ -200,7 +200,7 @@ def _end_interrupted(*_: object) -> None:
 
 
 def _look_at_dropped(dropped: "UnraisableHookArgs") -> None:
-    """End at a Ctrl-C that came in a finalizer, or a callback of an import: Python says so and goes on for ever."""
+    """End at a Ctrl-C in a finalizer, or in a callback of an import: Python prints that one and drops it."""
     is_interrupt = dropped.exc_type is KeyboardInterrupt
     (_end_interrupted if is_interrupt else sys.__unraisablehook__)(dropped)
 

@@ -61,7 +61,7 @@ class EnginePart(Protocol):
 
 
 class Engine:
-    """The thread. `close` is a barrier: afterwards nothing of it is left. `end` is none."""
+    """The thread. `close` waits until nothing of it is left; `end` only has it end."""
 
     def __init__(self, name: str) -> None:
         """`name`: name of the thread."""
@@ -120,7 +120,7 @@ class Engine:
             raise ClientClosed()
 
     def end(self) -> None:
-        """Have the thread end and close all lines by itself, for a loop: it must not stand still until that is done."""
+        """Have the thread end and close all lines by itself. Does not wait, so a loop that calls it goes on."""
         if self._process != os.getpid():
             return
         self._is_ending = True

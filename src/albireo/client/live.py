@@ -189,7 +189,7 @@ class StateView:
         self._pieces = StatePieces()
         self._items: dict[int, KnownItem] = {}
         self._named: dict[int, tuple[str, DataItem]] = {}
-        """Full name and unit by item id."""
+        """Full name and declaration, by item id."""
         self._readings: dict[int, Reading] = {}
         self._cases: dict[int, ItemCase] = {}
         """Open cases by case id."""

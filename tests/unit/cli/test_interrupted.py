@@ -75,7 +75,7 @@ def test_two_interrupts_end_a_command_that_waits_wherever_they_come(node: Path) 
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None and process.stdout.readline()
             for pause_s in (chance.uniform(0, 0.8), chance.choice((0, 0.001, 0.01))):
-                time.sleep(pause_s)
+                time.sleep(pause_s)  # What is tried is the instant of the signal; nothing is awaited.
                 process.send_signal(signal.SIGINT)
             _, said = process.communicate(timeout=PATIENCE_S)
         assert process.returncode in ENDS

@@ -247,6 +247,7 @@ class NotifyMachine:
         return any(self._asks(*key, is_any=entry.goes_on) for key in entry.notice.cases)
 
     def _asks(self, node: str, case_id: int, activation: int, *, is_any: bool) -> bool:
+        """Whether this activation of a case asks, with `is_any` whether any of its activations does."""
         case = self._cases.get((node, case_id))
         return node in self._silent if case is None else is_any or case.activations == activation
 
