@@ -1,9 +1,18 @@
 import { expect, test } from "vitest";
-import { begin, step, type Mover } from "../src/wire/mover";
+import { begin, step, type Do, type Mover } from "../src/wire/mover";
 
 const OWN = "https://a:1";
 const OTHER = "https://b:1";
 const tick = { kind: "tick" } as const;
+
+/** Tick by tick, as a page that lives; returns the first that is to be done. */
+function ticks(state: Mover, fromMs: number, toMs: number): [number, Do] {
+  for (let now = fromMs; now <= toMs; now += 100) {
+    const todo = step(state, tick, now);
+    if (todo.close || todo.open) return [now, todo];
+  }
+  return [toMs, {}];
+}
 
 function speaking(): Mover {
   const state = begin(OWN);
@@ -21,12 +30,34 @@ test("a line that closes is followed by one to the other member at once", () => 
 test("two seconds of silence, of the face or of its node, close the line", () => {
   const state = speaking();
   step(state, { kind: "heard", isCoreSilent: false }, 1_000);
-  expect(step(state, tick, 2_999)).toEqual({});
-  expect(step(state, tick, 3_000)).toEqual({ close: true });
+  expect(ticks(state, 1_000, 9_000)).toEqual([3_000, { close: true }]);
   expect(step(state, tick, 3_000)).toEqual({ open: OTHER });
   step(state, { kind: "hello", urls: [OWN, OTHER], isQuiet: false }, 3_100);
   step(state, { kind: "heard", isCoreSilent: true }, 5_000);
-  expect(step(state, tick, 5_100)).toEqual({ close: true });
+  expect(ticks(state, 3_200, 9_000)).toEqual([5_100, { close: true }]);
+});
+
+test("while the page stood still its member was not silent", () => {
+  const state = speaking();
+  ticks(state, 100, 1_000);
+  step(state, { kind: "heard", isCoreSilent: false }, 1_000);
+  expect(ticks(state, 61_000, 62_900)).toEqual([62_900, {}]);
+  step(state, { kind: "heard", isCoreSilent: false }, 62_900);
+  expect(ticks(state, 63_000, 69_000)).toEqual([64_900, { close: true }]);
+});
+
+test("a page that only ticks once a minute finds a silent member at the second tick", () => {
+  const state = speaking();
+  step(state, { kind: "heard", isCoreSilent: false }, 100);
+  expect(step(state, tick, 60_000)).toEqual({});
+  expect(step(state, tick, 120_000)).toEqual({ close: true });
+});
+
+test("while the page stood still the line could not open", () => {
+  const state = begin(OWN);
+  step(state, tick, 0);
+  expect(step(state, tick, 5_000)).toEqual({});
+  expect(ticks(state, 5_100, 9_000)).toEqual([6_500, { close: true }]);
 });
 
 test("if nobody answers the pauses grow to two seconds, and both are asked in turn", () => {
@@ -48,8 +79,7 @@ test("if nobody answers the pauses grow to two seconds, and both are asked in tu
 test("a member that does not answer the line is left after a while", () => {
   const state = begin(OWN);
   step(state, tick, 0);
-  expect(step(state, tick, 1_499)).toEqual({});
-  expect(step(state, tick, 1_500)).toEqual({ close: true });
+  expect(ticks(state, 100, 9_000)).toEqual([1_500, { close: true }]);
 });
 
 test("a page that is told nothing because nobody is logged in waits", () => {

@@ -7,6 +7,8 @@
  */
 export const SILENT_MS = 2_000;
 const CONNECT_MS = 1_500;
+/** A tick that comes so much after the one before: the page itself stood still. */
+const STOOD_MS = 1_500;
 const PAUSE_MIN_MS = 300;
 const PAUSE_MAX_MS = 2_000;
 
@@ -20,6 +22,10 @@ export type Mover = {
   failures: number;
   /** Nothing is told to whoever is not logged in: that is no silence. */
   isQuiet: boolean;
+  /** Monotonic ms of the tick before. */
+  tickMs: number;
+  /** It stood still, and nothing has been heard since. */
+  hasStood: boolean;
 };
 
 export type Told =
@@ -30,7 +36,9 @@ export type Told =
 
 export type Do = { open?: string; close?: true };
 
-export const begin = (url: string): Mover => ({ urls: [url], at: 0, phase: "waiting", whenMs: 0, failures: 0, isQuiet: false });
+export const begin = (url: string): Mover => ({
+  urls: [url], at: 0, phase: "waiting", whenMs: 0, failures: 0, isQuiet: false, tickMs: 0, hasStood: false,
+});
 
 const pause = (failures: number): number => Math.min(PAUSE_MAX_MS, PAUSE_MIN_MS * 2 ** Math.max(0, failures - 1));
 
@@ -40,6 +48,15 @@ function next(state: Mover, nowMs: number): void {
   // The other member is asked at once; a pause is due only when the round is over.
   const isRoundOver = state.urls.length === 1 || state.failures >= state.urls.length;
   state.whenMs = nowMs + (isRoundOver ? pause(state.failures) : 0);
+}
+
+/** While the page stood still, what was said waited to be read: that time is no silence, until something is heard. */
+function ticked(state: Mover, nowMs: number): void {
+  const stoodMs = nowMs - state.tickMs;
+  state.tickMs = nowMs;
+  if (stoodMs < STOOD_MS || state.hasStood || state.phase === "waiting") return;
+  state.hasStood = true;
+  state.whenMs += stoodMs;
 }
 
 /** Changes `state` and says what to do with the socket. */
@@ -53,10 +70,12 @@ export function step(state: Mover, told: Told, nowMs: number): Do {
       state.at = Math.max(0, state.urls.indexOf(here));
       state.phase = "speaking";
       state.isQuiet = told.isQuiet;
+      state.hasStood = false;
       state.whenMs = nowMs;
       return {};
     }
     case "heard":
+      state.hasStood = false;
       // A member whose CORE is silent says nothing that is worth hearing, if there is another one.
       if (!told.isCoreSilent) {
         state.whenMs = nowMs;
@@ -69,6 +88,7 @@ export function step(state: Mover, told: Told, nowMs: number): Do {
       next(state, nowMs);
       return {};
     case "tick":
+      ticked(state, nowMs);
       if (state.phase === "waiting" && nowMs >= state.whenMs) {
         state.phase = "connecting";
         state.whenMs = nowMs + CONNECT_MS;
