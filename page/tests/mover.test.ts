@@ -57,7 +57,14 @@ test("while the page stood still the line could not open", () => {
   const state = begin(OWN);
   step(state, tick, 0);
   expect(step(state, tick, 5_000)).toEqual({});
-  expect(ticks(state, 5_100, 9_000)).toEqual([6_500, { close: true }]);
+  expect(ticks(state, 5_100, 19_000)).toEqual([9_500, { close: true }]);
+});
+
+test("a member without another one has longer", () => {
+  const state = begin(OWN);
+  step(state, tick, 0);
+  step(state, { kind: "hello", urls: [OWN], isQuiet: false }, 0);
+  expect(ticks(state, 100, 19_000)).toEqual([6_000, { close: true }]);
 });
 
 test("if nobody answers the pauses grow to two seconds, and both are asked in turn", () => {
@@ -79,7 +86,11 @@ test("if nobody answers the pauses grow to two seconds, and both are asked in tu
 test("a member that does not answer the line is left after a while", () => {
   const state = begin(OWN);
   step(state, tick, 0);
-  expect(ticks(state, 100, 9_000)).toEqual([1_500, { close: true }]);
+  expect(ticks(state, 100, 9_000)).toEqual([4_500, { close: true }]);
+  const other = speaking();
+  step(other, { kind: "closed" }, 100);
+  expect(ticks(other, 100, 9_000)).toEqual([100, { open: OTHER }]);
+  expect(ticks(other, 200, 9_000)).toEqual([1_600, { close: true }]);
 });
 
 test("a page that is told nothing because nobody is logged in waits", () => {

@@ -5,8 +5,10 @@
  *
  * Own, other, own ...: the pause grows from 0.3 s to 2 s with each round in which nobody answers.
  */
-export const SILENT_MS = 2_000;
+const SILENT_MS = 2_000;
 const CONNECT_MS = 1_500;
+/** A member without another one has so many times as long: an order that is under way on a closed line ends as unknown. */
+const LONE = 3;
 /** A tick that comes so much after the one before: the page itself stood still. */
 const STOOD_MS = 1_500;
 const PAUSE_MIN_MS = 300;
@@ -41,6 +43,8 @@ export const begin = (url: string): Mover => ({
 });
 
 const pause = (failures: number): number => Math.min(PAUSE_MAX_MS, PAUSE_MIN_MS * 2 ** Math.max(0, failures - 1));
+
+const patient = (state: Mover, ms: number): number => (state.urls.length === 1 ? LONE * ms : ms);
 
 function next(state: Mover, nowMs: number): void {
   state.phase = "waiting";
@@ -91,7 +95,7 @@ export function step(state: Mover, told: Told, nowMs: number): Do {
       ticked(state, nowMs);
       if (state.phase === "waiting" && nowMs >= state.whenMs) {
         state.phase = "connecting";
-        state.whenMs = nowMs + CONNECT_MS;
+        state.whenMs = nowMs + patient(state, CONNECT_MS);
         return { open: state.urls[state.at]! };
       }
       if (state.phase === "connecting" && nowMs >= state.whenMs) {
@@ -99,7 +103,7 @@ export function step(state: Mover, told: Told, nowMs: number): Do {
         next(state, nowMs);
         return { close: true };
       }
-      if (state.phase === "speaking" && !state.isQuiet && nowMs - state.whenMs >= SILENT_MS) {
+      if (state.phase === "speaking" && !state.isQuiet && nowMs - state.whenMs >= patient(state, SILENT_MS)) {
         state.failures += 1;
         next(state, nowMs);
         return { close: true };
