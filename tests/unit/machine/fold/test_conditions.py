@@ -390,6 +390,50 @@ def test_late_and_bad_rows_of_a_batch_take_no_part_in_a_rate() -> None:
     assert active(node) == set()
 
 
+def bad_behind(node: AlarmNode, numbers: list[tuple[float, int]], bad_ms: int) -> set[str]:
+    """Fold one batch of good polls and a bad one behind them."""
+    rows = [(1, value, 0, WALL_0 + ms * MS) for value, ms in numbers]
+    bad = (1, 0.0, int(q.BAD), WALL_0 + bad_ms * MS)
+    node.append_batch(batch_of(ValueType.FLOAT64, [*rows, bad], WALL_0 + 1))
+    return active(node)
+
+
+def test_good_polls_before_a_bad_one_of_a_batch_are_judged() -> None:
+    node = node_with(AlarmSettings(rate_per_s=5.0))
+    chains(node, [(20.0, 0)])
+    node.pass_time(9_000)
+    assert bad_behind(node, [(20.0, 8_000)], 9_000) == set()
+    node.pass_time(1_000)
+    assert chains(node, [(40.0, 10_000)]) == {"rate"}, "20 units in two seconds, and not in ten"
+
+    node = node_with(AlarmSettings(rate_per_s=5.0))
+    chains(node, [(20.0, 0)])
+    node.pass_time(3_000)
+    assert bad_behind(node, [(20.0, 1_000), (80.0, 2_000)], 3_000) == {"rate"}, "it rose before the bad poll"
+    node.pass_time(60_000)
+    assert active(node) == {"rate"}, "nobody knows whether it moves"
+
+    node = node_with(AlarmSettings(rate_per_s=5.0, on_delay_ms=500))
+    chains(node, [(20.0, 0)])
+    node.pass_time(3_000)
+    assert bad_behind(node, [(20.0, 1_000), (80.0, 2_000)], 3_000) == set()
+    node.pass_time(60_000)
+    assert active(node) == set(), "the bad poll ended the delay"
+
+
+def test_a_value_that_moved_before_a_bad_poll_of_a_batch_is_not_frozen() -> None:
+    node = node_with(AlarmSettings(frozen_s=3.0))
+    chains(node, [(20.0, 0)])
+    node.pass_time(2_000)
+    bad_behind(node, [(21.0, 1_000)], 2_000)
+    node.pass_time(2_000)
+    assert chains(node, [(20.0, 4_000)]) == set()
+    node.pass_time(2_000)
+    assert chains(node, [(20.0, 6_000)]) == set(), "it came back from 21"
+    node.pass_time(1_000)
+    assert chains(node, [(20.0, 7_000)]) == {"frozen"}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "expected"), [(65_530, 4, set()), (40_000, 0, {"rate"}), (4, 40_000, {"rate"})]
 )

@@ -304,11 +304,11 @@ class Conditions:
         flags = watched.flags.take(index)
         if flags.any():
             self._fold_flagged(fresh, flags, is_usable, log_time)
+        if self._due_at <= log_time:
+            self._settle(log_time, None)
         if is_blind:
             self._hold(index[~is_usable], log_time)
             self.stale.blind(index[~is_usable], log_time)
-        if self._due_at <= log_time:
-            self._settle(log_time, None)
 
     def fold_calm(self, index: Rows | int, log_time: NDArray[np.int64] | int, first: int) -> None:
         """Fold rows with these log times, of which none is before `first` and none changes a judgement (`stretch`)."""
@@ -324,9 +324,9 @@ class Conditions:
         present = int(np.bitwise_or.reduce(flags))
         flags = np.where(flags & IS_FORCED, flags & ~np.uint8(HAS_RATE | HAS_FROZEN), flags)
         if present & HAS_RATE:
-            self._judge_rates(self._chain(fresh, is_usable & (flags & HAS_RATE != 0), RATE), log_time)
+            self._judge_rates(self._chain(fresh, flags & HAS_RATE != 0, is_usable, RATE), log_time)
         if present & HAS_FROZEN:
-            self._judge_frozen(self._chain(fresh, is_usable & (flags & HAS_FROZEN != 0), FROZEN), log_time)
+            self._judge_frozen(self._chain(fresh, flags & HAS_FROZEN != 0, is_usable, FROZEN), log_time)
         if present & (IS_STALE | IS_ANEW):
             self._refresh(fresh.index[is_usable & (flags & (IS_STALE | IS_ANEW) != 0)], log_time)
         if present & IS_SUPPRESSOR:
@@ -349,9 +349,9 @@ class Conditions:
             self._turn(flips, log_time)
             fold_bands(self.rules, self.watched, index)
 
-    def _chain(self, fresh: Fresh, is_asked: Marks, slot: int) -> Chain:
-        """Samples of the items that are asked for, with the older ones of the batch before each."""
-        index, number, source_ns, starts = fresh.chained(is_asked)
+    def _chain(self, fresh: Fresh, is_asked: Marks, is_usable: Marks, slot: int) -> Chain:
+        """Usable samples of the items that are asked for, with the older ones of the batch before each."""
+        index, number, source_ns, starts = fresh.chained(is_asked, is_usable)
         return Chain(self.watched.rule_of[index, slot].astype(np.intp), number, source_ns, starts)
 
     def _judge_rates(self, chain: Chain, log_time: LogTime) -> None:

@@ -86,13 +86,16 @@ class Fresh(msgspec.Struct, frozen=True, eq=False):
     earlier: "EarlierRows | None" = None
     """Older rows of the same items in the same batch; None: there are none."""
 
-    def chained(self, is_asked: NDArray[np.bool_]) -> tuple[Rows, NDArray[np.float64], NDArray[np.int64], Rows | None]:
-        """Index, number and source time of these rows, each behind the older usable ones of its item.
+    def chained(
+        self, is_asked: NDArray[np.bool_], is_usable: NDArray[np.bool_]
+    ) -> tuple[Rows, NDArray[np.float64], NDArray[np.int64], Rows | None]:
+        """Index, number and source time of the usable rows of these, each behind the older usable ones of its item.
 
         Last the places at which each item begins; None: there is one row of each.
         """
+        older = self.earlier.of(self.index[is_asked]) if self.earlier is not None and is_asked.any() else None
+        is_asked = is_asked & is_usable
         index, number, source_ns = self.index[is_asked], self.number[is_asked], self.source_ns[is_asked]
-        older = self.earlier.of(index) if self.earlier is not None and len(index) else None
         if older is None or not len(older[0]):
             return index, number, source_ns, None
         index, number, source_ns = (
