@@ -174,6 +174,8 @@ class Heartbeat(Between, frozen=True, kw_only=True, tag="pair_heartbeat"):
     """Epoch below which the sender follows nothing."""
     reaches: Count = 0
     """Number of devices that the sender's adapters reach."""
+    adapters: Count = 0
+    """Number of the sender's adapters that act, or stand by."""
     has_room: bool = True
     """True: the sender's disk has room for appends."""
     is_held: bool = False

@@ -31,25 +31,13 @@ from albireo.drill.pair import MEMBERS, Pair, other_of
 from albireo.drill.rehearsal import Rehearsal
 from tests.long_form import some
 from tests.own.next_version.remarks import LEVEL, known
+from tests.own.next_version.versions import next_version, upgrade
 from tests.parts.process_pair import ALBIREO
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
 OLDER, NEWER = MEMBERS
-HERE = Path(__file__).parent
-CHECKOUT = HERE.parents[2]
-
-
-def next_version() -> dict[str, str]:
-    """Environment of a process of the next version."""
-    path = [str(HERE), str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
-    return {"PYTHONPATH": os.pathsep.join(filter(None, path))}
-
-
-def upgrade(pair: Pair, member: str) -> None:
-    """Let the member be of the next version from its next start on."""
-    pair.groups[member].environment |= next_version()
 
 
 def refused(pair: Pair, passive: str) -> None:

@@ -13,6 +13,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
@@ -83,14 +84,26 @@ class HouseDrill:
     """One house, one pair."""
 
     def __init__(
-        self, directory: Path, tell: Callable[[str], object], *, loss: float = 0.2, seed: int = 1, kills: int = 1
+        self,
+        directory: Path,
+        tell: Callable[[str], object],
+        *,
+        loss: float = 0.2,
+        seed: int = 1,
+        kills: int = 1,
+        beside: Callable[[Pair], None] = lambda _: None,
     ) -> None:
-        """`tell`: takes lines for people."""
+        """
+        Args:
+            tell: takes lines for people.
+            beside: what else happens to the pair, in a thread of its own, while people press buttons.
+        """
         self._ground = NetworkGround(directory, more=[HOUSE])
         self._directory = directory
         self._tell = tell
         self._loss = loss
         self._kills = kills
+        self._beside = beside
         self._drawn = random.Random(seed)
         self._seed = seed
         self._pressed: Counter[str] = Counter()
@@ -158,11 +171,15 @@ class HouseDrill:
     # Play.
 
     def _play(self, pair: Pair, devices: HouseProcesses, seconds: float) -> None:
+        with ThreadPoolExecutor(1) as threads:
+            self._live(pair, devices, seconds, threads.submit(self._beside, pair))
+
+    def _live(self, pair: Pair, devices: HouseProcesses, seconds: float, beside: Future[None]) -> None:
         began = time.monotonic()
         restart_at: float | None = began + seconds / 4
         kills = [began + seconds * (one + 1) / (self._kills + 1) for one in range(self._kills)]
         back: tuple[float, str] | None = None
-        while time.monotonic() < began + seconds:
+        while time.monotonic() < began + seconds or not beside.done():
             self._happen(devices)
             now = time.monotonic()
             if back is not None and now >= back[0]:
@@ -179,6 +196,7 @@ class HouseDrill:
                 self._takeovers += 1
                 back = now + 5.0, acting[0]
             time.sleep(self._drawn.expovariate(1 / EVERY_S))
+        beside.result()
         if back is not None:
             pair.groups[back[1]].start()
 

@@ -101,6 +101,8 @@ class SwitchoverAsked(msgspec.Struct, frozen=True):
     cause: str
     is_for_stop: bool = False
     """True: both members stop, and nobody takes over (ADR-0117)."""
+    is_patient: bool = False
+    """True: nothing urges, so it is refused while adapters of the other member still start."""
 
 
 class ForceAsked(msgspec.Struct, frozen=True):
@@ -129,15 +131,16 @@ class OutputsEnded(msgspec.Struct, frozen=True):
     until: Instant
 
 
-class DevicesReached(msgspec.Struct, frozen=True):
-    """Number of devices that the adapters of this member reach."""
+class AdaptersSeen(msgspec.Struct, frozen=True):
+    """Adapters of this member that act, or stand by; and how many devices they reach."""
 
     count: int
+    reaches: int
 
 
 Event = (
     MemberStarted | FromVoter | FromPeer | LogChanged | LogBroken | Completed | LevelFolded | SessionLost | PeerGone
-    | SwitchoverAsked | ForceAsked | HoldAsked | MemberStopAsked | OutputsEnded | DevicesReached | TimePassed
+    | SwitchoverAsked | ForceAsked | HoldAsked | MemberStopAsked | OutputsEnded | AdaptersSeen | TimePassed
 )  # fmt: skip
 
 
@@ -323,6 +326,8 @@ class Objection(StrEnum):
     EPOCHS_FULL = "epochs_full"
     """A store header holds no more epochs than those within the records that are kept: this member stands for none."""
     OTHER_IS_HELD = "other_is_held"
+    OTHER_STARTS = "other_starts"
+    """Adapters of the other member do not stand by yet: its devices would be left alone until they do."""
     OTHER_IS_ALIVE = "other_is_alive"
     OTHER_NOT_IN_SET = "other_not_in_set"
     OTHER_NOT_LEVEL = "other_not_level"
@@ -398,7 +403,7 @@ TAKES: dict[type[Event], frozenset[State]] = {
     HoldAsked: _ALL,
     MemberStopAsked: _ALL,
     OutputsEnded: _ALL,
-    DevicesReached: _ALL,
+    AdaptersSeen: _ALL,
     TimePassed: _LIVE,
 }
 """States in which an event is looked at; in all others it is refused by name. Complete over states x events."""

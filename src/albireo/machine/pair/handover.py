@@ -73,8 +73,8 @@ class Handover:
         match order:
             case OutputsEnded(until):
                 self.outputs_ended(until)
-            case SwitchoverAsked(cause, is_for_stop):
-                self.begin(holder, cause, now, is_for_stop=is_for_stop)
+            case SwitchoverAsked():
+                self.begin(holder, order, now)
             case ForceAsked() if not own.is_complete:
                 own.refuse(Objection.STATE_INCOMPLETE)
             case ForceAsked() if not own.log.takes_epoch:
@@ -92,19 +92,22 @@ class Handover:
         """No candidacy is to be opened."""
         return self.own.is_held or self.stop_until is not None
 
-    def begin(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
+    def begin(self, holder: Holder | None, order: SwitchoverAsked, now: Instant) -> None:
         own, other = self.own, self.peer.last
         if holder is None or holder.changes.confirmed != (0, 1) or holder.changes.has_unresolved:
             own.refuse(Objection.OTHER_NOT_IN_SET)
             return
-        if other is not None and other.is_held and not is_for_stop:
+        if other is not None and other.is_held and not order.is_for_stop:
             own.refuse(Objection.OTHER_IS_HELD)
+            return
+        if other is not None and other.adapters < own.adapters and order.is_patient:
+            own.refuse(Objection.OTHER_STARTS)
             return
         if self.until is None:
             self.writes_until = self.given_up = None
         self.until = after(now, own.config.handover_ns)
-        self.is_for_stop = is_for_stop
-        own.out.append(CloseAdmission(cause))
+        self.is_for_stop = order.is_for_stop
+        own.out.append(CloseAdmission(order.cause))
 
     def outputs_ended(self, until: Instant) -> None:
         """Take note that the adapters write no more, and that their writes have landed before `until`."""
@@ -190,7 +193,7 @@ class Handover:
         in_set = state in (State.READY, State.ACTIVE) or (holder is None and self._is_counted_on(now))
         if in_set and not self.is_joint and now < self.stop_until:
             if state is State.ACTIVE and self.until is None:
-                self.begin(holder, "stop", now)
+                self.begin(holder, SwitchoverAsked("stop"), now)
             elif state is State.READY:
                 own.tell(Leaving(**own.peer_head))
             return

@@ -33,6 +33,7 @@ def heartbeat_of(
         accepted_epoch=own.accepted_epoch,
         is_held=own.is_held,
         reaches=own.reaches,
+        adapters=own.adapters,
         has_room=not own.log.refuses_because,
         feature_level=own.feature_level,
         log_level=own.log_level,

@@ -54,10 +54,10 @@ from albireo.machine.pair.events import (
     MOVES,
     STANDS,
     TAKES,
+    AdaptersSeen,
     AppendNoOp,
     CaseTold,
     Completed,
-    DevicesReached,
     Effect,
     Event,
     ForceAsked,
@@ -167,8 +167,8 @@ class Member:
                 own.completed(is_complete)
             case LevelFolded(level):
                 own.log_level = level
-            case DevicesReached(count):
-                own.reaches = count
+            case AdaptersSeen(count, reaches):
+                own.adapters, own.reaches = count, reaches
             case SessionLost(session) if self.holder is not None:
                 self.holder.lost(session)
             case SessionLost(session) if self.following is not None and self.following.session == session:

@@ -84,8 +84,8 @@ class Party:
         """Position of the folds that the holder gave, until a snapshot of this log has them."""
         self.feature_level = facts.feature_level
         self.log_level = facts.log_level
-        self.reaches = 0
-        """Number of devices that the adapters of this member reach, for the other member."""
+        self.adapters = self.reaches = 0
+        """Number of adapters of this member, and of devices that they reach, for the other member."""
         self.out: list[Effect] = []
         self.is_held = False
         """True: no candidacy is opened, for maintenance or before a stop together with the other member."""

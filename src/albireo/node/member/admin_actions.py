@@ -276,10 +276,10 @@ class AdminActions:
         return {"ended": self._status.seen()}
 
     def _switchover(self, asked: UserAsked, now: Instant) -> Reply | Poll:
-        return self._hand_over("operator", now)
+        return self._hand_over(SwitchoverAsked("operator", is_patient=True), now)
 
-    def _hand_over(self, cause: str, now: Instant) -> Reply | Poll:
-        refused = self._context.step(SwitchoverAsked(cause))
+    def _hand_over(self, order: SwitchoverAsked, now: Instant) -> Reply | Poll:
+        refused = self._context.step(order)
         if refused:
             return refusal_of(refused, _SWITCHOVER)
         member, until = self._member, Instant(now + HANDOVER_NS)
@@ -315,7 +315,7 @@ class AdminActions:
             return Refusal(RefusalCode.DISK_FAILED, cause, _DISK)
         self._hold()
         since: dict[str, object] = {"maintenance_since_ns": self._marks.maintenance_since_ns}
-        outcome = self._hand_over("maintenance", now) if state is State.ACTIVE else since
+        outcome = self._hand_over(SwitchoverAsked("maintenance"), now) if state is State.ACTIVE else since
         if not callable(outcome):
             return self._in_maintenance(outcome, since)
         waited = outcome
@@ -390,6 +390,11 @@ _SWITCHOVER: Final[Mapping[Why, Refusal]] = {
         RefusalCode.OTHER_MEMBER,
         "the other member is in maintenance",
         "end that first, on its machine: albireo maintenance --end",
+    ),
+    Objection.OTHER_STARTS: Refusal(
+        RefusalCode.OTHER_MEMBER,
+        "adapters of the other member still start, so its devices would be left alone meanwhile",
+        "try again in some seconds; if one can't start there, albireo maintenance here hands over all the same",
     ),
     Untimely(SwitchoverAsked, State.SOLO): _NOT_IN_SET,
     **{

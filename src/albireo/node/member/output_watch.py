@@ -16,7 +16,7 @@ Spec: design/pair.md, rule 11; Outputs; ADR-0121.
 from typing import Final
 
 from albireo.log.log import Log
-from albireo.machine.pair.events import DevicesReached, Event, OutputsEnded, State, SwitchoverAsked
+from albireo.machine.pair.events import AdaptersSeen, Event, OutputsEnded, State, SwitchoverAsked
 from albireo.machine.pair.member import Member
 from albireo.machine.pair.reasons import Reasons, holding
 from albireo.machine.root.root import Root
@@ -44,17 +44,17 @@ class OutputWatch:
         return [*([] if ended is None else [ended]), *(self._looked(now) if now >= self._look_at else [])]
 
     def _looked(self, now: Instant) -> list[Event]:
-        """Events of a look: how many devices are reached, if that is new, and a switchover, if one is due."""
+        """Events of a look: adapters and the devices they reach, if that is new, and a switchover, if one is due."""
         self._look_at = Instant(now + LOOK_NS)
-        member, reaches = self._member, self.reached()
+        member, seen = self._member, AdaptersSeen(self.running(), self.reached())
         other = member.peer.last
         if other is None or member.state is not State.ACTIVE:
             cause = self._reasons.cause({}, now, is_taken=False)
         else:
-            held = holding(other, reaches, has_room=not self._log.admission())
+            held = holding(other, seen.reaches, has_room=not self._log.admission())
             cause = self._reasons.cause(held, now, is_taken=other.has_room)
-        reached = [] if reaches == member.own.reaches else [DevicesReached(reaches)]
-        return [*reached, *([SwitchoverAsked(cause)] if cause else [])]
+        news = [] if (seen.count, seen.reaches) == (member.own.adapters, member.own.reaches) else [seen]
+        return [*news, *([SwitchoverAsked(cause)] if cause else [])]
 
     def deadline(self) -> Instant | None:
         """At once when there is news of the outputs; else None: looks come with the member's other wake-ups."""
@@ -74,6 +74,13 @@ class OutputWatch:
         until = root.outputs.until()
         news = None if until is None else (root.role.stand_down, until)
         return None if news == self._told else news
+
+    def running(self) -> int:
+        """Number of adapters here that stand by, or act."""
+        role = self._root.role
+        if not role.is_serving:
+            return len(role.reaches)
+        return sum(one.sender is not None and one.name in role.reaches for one in self._root.registry.adapters())
 
     def reached(self) -> int:
         """Number of devices that adapters here reach: as they say while standing by, as items say while acting."""

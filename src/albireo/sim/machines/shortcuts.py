@@ -12,6 +12,7 @@ from albireo.codec.pair_message import Accept, FollowAnswered, FollowAsked, Vote
 from albireo.codec.register_block import BLOCK_REGISTERS, Ballot, encode_ballot, encode_life
 from albireo.machine.pair.candidacy import Candidacy, CandidacyKind, Grant
 from albireo.machine.pair.candidate import CandidacyOutcome, Candidate
+from albireo.machine.pair.events import SwitchoverAsked
 from albireo.machine.pair.following import Following
 from albireo.machine.pair.handover import Handover
 from albireo.machine.pair.holder import Holder
@@ -159,8 +160,8 @@ class IgnoresFloor(Candidate):
 class YieldsOverWrites(Handover):
     """Handover that gives the lead away while an output write may be under way."""
 
-    def begin(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
-        super().begin(holder, cause, now, is_for_stop=is_for_stop)
+    def begin(self, holder: Holder | None, order: SwitchoverAsked, now: Instant) -> None:
+        super().begin(holder, order, now)
         self.writes_until = now
 
 
@@ -174,8 +175,8 @@ class TakesTheWordForTheEnd(Handover):
 class TakesSilenceForTheEnd(Handover):
     """Handover that waits for the end of the permit only, as a takeover does, though an adapter has not said a word."""
 
-    def begin(self, holder: Holder | None, cause: str, now: Instant, *, is_for_stop: bool = False) -> None:
-        super().begin(holder, cause, now, is_for_stop=is_for_stop)
+    def begin(self, holder: Holder | None, order: SwitchoverAsked, now: Instant) -> None:
+        super().begin(holder, order, now)
         if self.writes_until is None and holder is not None:
             self.writes_until = holder.permit(now).not_after
 

@@ -8,6 +8,7 @@ import pytest
 
 from albireo.codec.pair_message import Release, Yielded
 from albireo.machine.pair.events import (
+    AdaptersSeen,
     CloseAdmission,
     Effect,
     FromPeer,
@@ -71,6 +72,24 @@ def test_nothing_is_given_away_before_the_adapters_have_spoken(begun: Table) -> 
     assert begun.states() == (State.ACTIVE, State.READY)
     active.step(OutputsEnded(Instant(0)))
     begun.wait_for(State.READY, State.ACTIVE, within_ns=SECOND)
+
+
+def test_who_is_patient_is_refused_while_adapters_of_the_other_member_start(begun: Table) -> None:
+    active, passive = begun.sides
+    patient = SwitchoverAsked("test", is_patient=True)
+    active.step(AdaptersSeen(2, 2))
+    passive.step(AdaptersSeen(1, 1))
+    begun.pass_time(SECOND)
+    assert told(active.stepped(patient)) == [str(Objection.OTHER_STARTS)]
+    passive.step(AdaptersSeen(2, 0))
+    begun.pass_time(SECOND)
+    assert told(active.stepped(patient)) == ["CloseAdmission"], "whether their devices answer is another matter"
+
+
+def test_who_is_not_patient_is_handed_the_lead_before_its_adapters_stand_by(begun: Table) -> None:
+    active = silent(begun)
+    active.step(AdaptersSeen(2, 2))
+    assert told(active.stepped(SWITCHOVER)) == ["CloseAdmission"]
 
 
 def test_nothing_is_given_away_to_a_run_that_does_not_follow_yet(begun: Table) -> None:

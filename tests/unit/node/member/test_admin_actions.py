@@ -12,7 +12,7 @@ from albireo.codec.pair_message import Install, Leaving, Prepare, Read, Yielded
 from albireo.codec.record import Audited
 from albireo.log import write_aside
 from albireo.log.files import sync_names
-from albireo.machine.pair.events import CaseTold, HoldAsked, MemberStopAsked, State, SwitchoverAsked
+from albireo.machine.pair.events import AdaptersSeen, CaseTold, HoldAsked, MemberStopAsked, State, SwitchoverAsked
 from albireo.machine.vote.voter import VoteAsked, VoterState
 from albireo.model.access import AccessRole, RoleGrant
 from albireo.model.instant import MS, SECOND, WallTime
@@ -136,6 +136,15 @@ def test_switchover_is_answered_when_the_other_leads(begun: Table) -> None:
     begun.wait_for(State.READY, State.ACTIVE)
     error, remedy = refused(begun.sides[0], "switchover")
     assert "only the active" in error and "--data" in remedy
+
+
+def test_switchover_is_refused_while_adapters_of_the_other_start_and_maintenance_is_not(begun: Table) -> None:
+    primary, _ = begun.sides
+    primary.step(AdaptersSeen(1, 1))
+    error, remedy = refused(primary, "switchover")
+    assert "still start" in error and "albireo maintenance" in remedy
+    done(primary, "maintenance", is_on=True)
+    begun.wait_for(State.READY, State.ACTIVE)
 
 
 def test_member_that_was_told_to_lead_asks_again_soon_while_the_voters_lack_the_release(begun: Table) -> None:

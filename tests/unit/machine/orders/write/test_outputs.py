@@ -8,6 +8,7 @@ from albireo.codec.message import (
     Answer,
     AppendRefused,
     ProducerHello,
+    RoleAsked,
     RoleTold,
     WriteDone,
     WriteOrder,
@@ -26,7 +27,7 @@ from albireo.machine.kernel.events import (
 )
 from albireo.machine.kernel.permit import Permit
 from albireo.machine.orders.write.outputs import SENDERS_MAX
-from albireo.machine.pair.events import Event, OutputsEnded
+from albireo.machine.pair.events import AdaptersSeen, Event, OutputsEnded
 from albireo.model.command import Outcome, Receipt
 from albireo.model.instant import MS, SECOND, Instant, TimePassed
 from albireo.model.position import EpochEntry
@@ -337,6 +338,20 @@ def test_the_member_machine_is_told_at_once_and_only_what_is_news(tmp_path: Path
     assert told() == []
     ended(one, stand_down=2)
     assert told() == [OutputsEnded(Instant(0))], "of this handover"
+    log.close(clean=True)
+
+
+def test_the_member_machine_is_told_of_adapters_that_act_or_stand_by(tmp_path: Path) -> None:
+    one = serving()
+    log, _ = Log.open(tmp_path / "log", StoreIdentity(cluster="c", node="n"))
+    watch = OutputWatch(member(), log, one.root)
+    assert watch.running() == 0, "what takes orders may be a program"
+    one.letter(RoleAsked(adapter="p", reaches=True))
+    one.letter(RoleAsked(adapter="q", reaches=False))
+    assert watch.running() == 1, "q has not said hello"
+    assert watch.events(one.now) == [AdaptersSeen(1, 0)]
+    one.step(Deposed("higher epoch"))
+    assert watch.running() == 2
     log.close(clean=True)
 
 
