@@ -27,6 +27,7 @@ VOTERS = ("w1", "w2", "w3")
 MEMBERS = ("primary", "backup")
 NOT_NOW = (
     "not in the set",
+    "still start",
     "could not take over",
     "did not take over",
     "only the active member hands over",
