@@ -12,7 +12,7 @@ from msgspec import convert
 
 from albireo.cli.pair.table import MemberRow, troubles
 from albireo.client import Acknowledged, SampleProducer, connect
-from albireo.codec.history import FileKind, decode_manifest
+from albireo.codec.history import FileEntry, FileKind, decode_manifest
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.samples import SampleBatch, Strings
@@ -21,7 +21,7 @@ from albireo.node.history import sql
 from tests.parts.process_pair import VOTERS, Pair, until
 from tests.parts.producing import producing
 from tests.parts.snapshot_drill import history, members
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
 
@@ -117,15 +117,16 @@ def lines(pair: Pair, member: str) -> list[str]:
     return troubles(convert(status["members"], list[MemberRow]))
 
 
-def lost_for_now(pair: Pair) -> Path:
+def lost_for_now(pair: Pair, producer: SampleProducer) -> Path:
     """A file of the primary's history with records that its log has let go of is moved away; it comes back later."""
     history = pair.data("primary") / "history"
-    manifest = decode_manifest((history / "manifest.json").read_bytes())
-    entries = manifest.of_kind(FileKind.SAMPLES)
-    oldest = min(one.last_sequence for one in entries)
-    until(lambda: oldest < begins_at(pair, "primary"), lambda: "the primary has let go of no file's records")
-    entry = next(one for one in entries if one.last_sequence < begins_at(pair, "primary"))
-    path = history / entry.path
+
+    def let_go() -> list[FileEntry]:
+        produce(producer, 5)  # All may stand in one file by now, of which the log keeps the newest records.
+        begin, manifest = begins_at(pair, "primary"), decode_manifest((history / "manifest.json").read_bytes())
+        return [one for one in manifest.of_kind(FileKind.SAMPLES) if one.last_sequence < begin]
+
+    path = history / awaited(let_go)[0].path
     path.rename(pair.home / path.name)
     return path
 
@@ -144,7 +145,7 @@ def test_an_empty_directory_joins_takes_over_and_gets_the_stored_history_of_befo
         produce(producer, 80)
         sealed(pair, "primary")
         until(lambda: begins_at(pair, "primary") > 1, lambda: "the primary has not pruned")
-        lost = lost_for_now(pair)
+        lost = lost_for_now(pair, producer)
         pair.start("backup")
         pair.wait_for("active", "ready")
         assert begins_at(pair, "backup") > 1
