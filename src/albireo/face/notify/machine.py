@@ -9,7 +9,7 @@ rests when it goes, and goes on where it was when it comes again, for a rule's t
 that was leaving when its face died is sent again, since nobody knows whether it left: under the same Message-ID, with
 words that say so. One who refuses, or can't be reached TRIES times, is followed by the next one at once; one who was
 told, after the rule's time. A round in which nobody was reached begins again after AGAIN_NS, and is told of meanwhile
-(TellUnreached).
+(TellUnreached). Once all on duty were told, whoever begins is told as he begins.
 
 Invariants
     order:  SendNotice follows the record of its own try, and one record of a notice is under way at a time.
@@ -34,7 +34,7 @@ TRIES: Final = 3
 """Tries at one address before the next one is told."""
 RETRY_NS: Final = 30 * SECOND
 AGAIN_NS: Final = 60 * SECOND
-"""Time after which a notice that reached nobody is tried with everybody again."""
+"""Time after which everybody on duty is tried again if nobody was reached, and whoever has begun if somebody was."""
 SLOTS: Final = 4
 NOTICES_MAX: Final = 1_000
 
@@ -85,13 +85,17 @@ class _Entry(msgspec.Struct, eq=False):
     is_gone: bool = False
     rests_until: Instant | None = None
     """Its cases are gone, unacknowledged; until then it goes on if one comes again."""
+    is_told: bool = False
+    """All who are on duty were told."""
+    begins_anew: bool = False
+    """The next try begins another round."""
     why: str = ""
     """Why nobody was reached in the last round; empty: that is not so."""
 
     @property
     def goes_on(self) -> bool:
         """Somebody is still to be told, so an alarm of it that comes again asks by it."""
-        return self.due is not None and not self.is_gone
+        return self.due is not None and not self.is_told and not self.is_gone
 
     def is_due(self, now: Instant) -> bool:
         return not self.is_busy and self.rests_until is None and self.due is not None and self.due <= now
@@ -343,27 +347,29 @@ class NotifyMachine:
                 notice, last, SendOutcome.UNKNOWN, last.attempt, last.at_ns, "the face ended as it sent this"
             )
             last = notice.tried[-1]
-        if entry.why:
-            notice, last = msgspec.structs.replace(notice, tried=()), None
+        if entry.begins_anew:
+            notice, last, entry.begins_anew = msgspec.structs.replace(notice, tried=()), None, False
+        duties = rule.on_duty(self._rules.local(wall_ns))
         if last is not None and _may_be_tried(last):
             to: Duty | Try | None = last
             attempt = last.attempt + 1
         else:
-            known = {(one.kind, one.address) for one in notice.tried}
-            duties = rule.on_duty(self._rules.local(wall_ns))
-            to = next((one for one in duties if (one.kind, one.address) not in known), None)
+            known = {_way(one) for one in notice.tried}
+            to = next((one for one in duties if _way(one) not in known), None)
             attempt = 1
             notice = self._renewed(notice)
         if to is None:
-            is_reached = any(one.outcome is SendOutcome.SENT for one in notice.tried)
-            entry.due = None if is_reached else Instant(now + AGAIN_NS)
-            entry.why = "" if is_reached else "nobody is on duty" if last is None else last.why
+            on_duty = {_way(one) for one in duties}
+            told = [one for one in notice.tried if one.outcome is SendOutcome.SENT]
+            entry.is_told = any(_way(one) in on_duty for one in told) if on_duty else bool(told)
+            entry.due, entry.begins_anew = Instant(now + AGAIN_NS), not entry.is_told
+            entry.why = "" if entry.is_told else "nobody is on duty" if last is None else last.why
             self._is_changed = True  # An alarm that came again since is told anew.
             return []
         if taken.get(to.kind, 0) >= SLOTS:
             return []
         taken[to.kind] = taken.get(to.kind, 0) + 1
-        entry.sends = True
+        entry.sends, entry.is_told = True, False
         return self._record(entry, tried(notice, to, SendOutcome.LEAVING, attempt, wall_ns), now)
 
     def _renewed(self, notice: Notice) -> Notice:
@@ -402,6 +408,10 @@ class NotifyMachine:
 
 def _last(notice: Notice) -> Try | None:
     return notice.tried[-1] if notice.tried else None
+
+
+def _way(one: Duty | Try) -> tuple[str, str]:
+    return one.kind, one.address
 
 
 def _may_be_tried(last: Try) -> bool:

@@ -188,6 +188,22 @@ def test_nobody_reached_is_told_and_tried_again_until_somebody_is() -> None:
     assert world.told() == ["anna", "anna"]
 
 
+def test_who_refuses_in_each_round_is_tried_once_in_each() -> None:
+    world, asked = faces(), list[str]()
+
+    def refuses(one: SendNotice) -> SendOutcome:
+        asked.append(one.to.name)
+        return SendOutcome.REFUSED
+
+    world.answers = refuses
+    world.hear(case_of(1))
+    world.run()
+    assert asked[::2] == ["anna", "bob", "cem"], "each answer is asked for twice"
+    world.passes(3 * MINUTE)
+    assert asked[::2] == ["anna", "bob", "cem"] * 4
+    assert (world.unreached.count, world.unreached.why) == (1, "so it is")
+
+
 def test_nobody_on_duty_is_told_and_whoever_begins_is_told_then() -> None:
     world = Faces(rules_of(duty("anna", 1, weekly="wed 00:00-24:00")))  # It is a Tuesday, 22:13.
     world.hear(case_of(1))
@@ -197,6 +213,51 @@ def test_nobody_on_duty_is_told_and_whoever_begins_is_told_then() -> None:
     assert world.store == {}, "nothing is to be known of it"
     world.passes(120 * MINUTE, MINUTE)
     assert (world.told(), world.unreached.count) == (["anna"], 0)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_who_begins_after_all_on_duty_were_told_is_told_as_he_begins(dies: bool) -> None:
+    anna, dora = duty("anna", 1, weekly="tue 00:00-24:00"), duty("dora", 1, weekly="wed 00:00-24:00")
+    world = Faces(rules_of(anna, dora, escalate_min=10))  # It is a Tuesday, 22:13.
+    world.hear(case_of(1))
+    world.passes(100 * MINUTE, MINUTE)
+    assert (world.told(), world.unreached.count) == (["anna"], 0)
+    if dies:
+        world.begin()
+    world.passes(20 * MINUTE, MINUTE)
+    assert world.told() == ["anna", "dora"]
+    world.passes(60 * MINUTE, MINUTE)
+    assert world.told() == ["anna", "dora"]
+    world.hear(changed(case_of(1), is_acked=True))
+    world.run()
+    assert world.store == {}
+
+
+def test_who_begins_and_is_not_reached_is_unreached_although_somebody_before_was() -> None:
+    anna, dora = duty("anna", 1, weekly="tue 00:00-24:00"), duty("dora", 1, weekly="wed 00:00-06:00")
+    world = Faces(rules_of(anna, dora, escalate_min=10))
+    world.answers = lambda one: SendOutcome.REFUSED if one.to.name == "dora" else SendOutcome.SENT
+    world.hear(case_of(1))
+    world.passes(120 * MINUTE, MINUTE)
+    assert world.unreached.count == 1 and world.told().count("anna") == 1
+    world.answers = lambda _: SendOutcome.SENT
+    world.passes(2 * MINUTE, MINUTE)
+    assert (world.unreached.count, world.told()[-1]) == (0, "dora")
+    world.passes(8 * 60 * MINUTE, MINUTE)
+    assert world.unreached.count == 0, "who is on duty no more knows it, and nobody else is"
+
+
+def test_an_alarm_that_came_again_while_the_next_one_begins_is_told_as_it_is() -> None:
+    anna, dora = duty("anna", 1, weekly="tue 00:00-24:00"), duty("dora", 1, weekly="wed 00:00-24:00")
+    world = Faces(rules_of(anna, dora, escalate_min=10))
+    world.hear(case_of(1))
+    world.passes(30 * MINUTE, MINUTE)
+    world.hear(changed(case_of(1), is_active=False))
+    world.passes(MINUTE)
+    assert world.store == {}, "nobody is left to be told"
+    world.hear(changed(case_of(1), activations=2))
+    world.run()
+    assert world.told() == ["anna", "anna"]
 
 
 def test_a_notice_that_nobody_got_ends_with_its_case() -> None:
