@@ -20,7 +20,7 @@ CAUGHT_BY: Final[Mapping[str, int]] = {
     "served before the life before is known": 2,
 }
 """Seed that catches a shortcut, where it is not seed 0."""
-SEEN_BY: Final = (27, 9, 12)
+SEEN_BY: Final = (60, 9, 12)
 """Seeds that see it all, as they were searched last; tried first."""
 
 
