@@ -1,6 +1,11 @@
 """What holds for every test: a slow machine, or one that stands still for a second, is no failure."""
 
+import fcntl
+import os
 import signal
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -30,6 +35,20 @@ settings.register_profile(
     "machine-independent", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("machine-independent")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Of all workers on this machine one runs a crowd, or each of them a drill. Waiting is no time of the test."""
+    is_crowd = item.get_closest_marker("crowd") is not None
+    if not is_crowd and item.get_closest_marker("drill") is None:
+        return (yield)
+    with Path(tempfile.gettempdir(), f"albireo-tests-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if is_crowd else fcntl.LOCK_SH)
+        try:
+            return (yield)
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # Else a child that was forked meanwhile would hold it.
 
 
 class OneByOne(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.

@@ -20,7 +20,7 @@ from tests.parts.hexabus_space import INTERFACE, HexabusSpace, ended, write_site
 from tests.parts.waiting import awaited
 
 OBJECTION = NetworkGround.objection()
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(OBJECTION), reason=OBJECTION)]
+pytestmark = [pytest.mark.crowd, pytest.mark.slow, pytest.mark.skipif(bool(OBJECTION), reason=OBJECTION)]
 RESET = "reset: all machines begin anew"
 LOSS = 0.2
 """Each way: a question and its answer come through 64 times of 100."""

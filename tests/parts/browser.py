@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
-from tests.parts.waiting import PATIENCE_S
+from tests.parts.waiting import PATIENCE_S, awaited
 from tests.parts.web import PASSWORD, Served
 
 CHROMIUM = shutil.which("chromium")
@@ -49,9 +49,15 @@ def browser() -> Iterator[Browser]:
 
 def opened_page(of: Browser, url: str) -> Page:
     """A page that fails the test if a script of it does, or if the policy of the site forbids it something."""
-    page = of.new_page(viewport=SIZE)  # type: ignore[arg-type]  # A dict is what it takes.
-    page.on("pageerror", _failed)
+    page = _made(of)
     page.goto(url)
+    return page
+
+
+def _made(of: Browser) -> Page:
+    page = of.new_page(viewport=SIZE)  # type: ignore[arg-type]  # A dict is what it takes.
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("pageerror", _failed)
     return page
 
 
@@ -63,13 +69,25 @@ def logged_in(of: Browser, at: Served, name: str, place: str = "", script: str =
     """As `opened_page`, by somebody who has the password of all tests; `script` runs before those of the page."""
     status, _, body = at.request("POST", "/login", {"name": name, "password": PASSWORD})
     assert status == 200, body
-    page = of.new_page(viewport=SIZE)  # type: ignore[arg-type]  # As above.
-    page.on("pageerror", _failed)
+    page = _made(of)
     page.add_init_script(f"sessionStorage.setItem('albireo.token', {json.dumps(json.loads(body)['token'])})")
     page.add_init_script(script)
     page.goto(f"{at.url}/{place}")
     expect(page.get_by_role("banner").get_by_role("link", name=name)).to_be_visible(timeout=PATIENCE_MS)
     return page
+
+
+def write_form(page: Page) -> Locator:
+    """The field "Value" of the form of an order, which does not open while the page hears nothing: then once more."""
+    value = page.get_by_label("Value")
+
+    def is_open() -> bool:
+        if not value.is_visible():
+            page.get_by_role("button", name="Write …").click()
+        return value.is_visible()
+
+    awaited(is_open)
+    return value
 
 
 def shows(page: Page, text: str | re.Pattern[str]) -> None:

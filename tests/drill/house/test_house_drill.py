@@ -9,6 +9,7 @@ from albireo.drill.house.house import HouseDrill
 from tests.long_form import some
 
 pytestmark = [
+    pytest.mark.crowd,
     pytest.mark.drill,
     pytest.mark.slow,
     pytest.mark.skipif(bool(NetworkGround.objection()), reason=f"no namespaces: {NetworkGround.objection()}"),

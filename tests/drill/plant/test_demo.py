@@ -23,7 +23,7 @@ from albireo.cli.place import MEMBERS
 from tests.long_form import IS_LONG, some
 from tests.parts.java import without_java
 
-pytestmark = [pytest.mark.drill, pytest.mark.slow]
+pytestmark = [pytest.mark.crowd, pytest.mark.drill, pytest.mark.slow]
 
 DEADLINE_S = 500.0
 """Twenty-three processes start, work and stop, then Spark; only a hang meets it."""
@@ -197,7 +197,7 @@ def check_readme(data: Path) -> None:
     """The program of the README that passes a message."""
     blocks = (Path(__file__).parents[3] / "README.md").read_text().split("```python\n")[1:]
     (program,) = [one.split("```")[0] for one in blocks if "plant.topics" in one]
-    program = program.replace("var/demo", str(data)).replace("timeout_s=5", "timeout_s=1")
+    program = program.replace("var/demo", str(data)).replace("timeout_s=5", "timeout_s=15")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout == "plant.events 1 b'door open'\n", done.stderr
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
-from tests.parts.browser import MISSING, PATIENCE_MS, logged_in
+from tests.parts.browser import MISSING, PATIENCE_MS, logged_in, write_form
 from tests.parts.page_plant import CO, PagePlant, page_plant
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
@@ -76,8 +76,7 @@ def page(plant: PagePlant, chromium: Browser, way: Way) -> Iterator[Page]:
 
 def until_confirmed(page: Page, value: int) -> None:
     """Up to the last step."""
-    page.get_by_role("button", name="Write …").click(timeout=PATIENCE_MS)
-    page.get_by_label("Value").fill(str(value))
+    write_form(page).fill(str(value))
     page.get_by_label("Why").fill("smoke")
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Operate")).to_be_enabled(timeout=PATIENCE_MS)

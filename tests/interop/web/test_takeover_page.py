@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from albireo.client import Client, connect
-from tests.parts.browser import BOXES, MISSING, PATIENCE_MS, logged_in, opened_page, shows
+from tests.parts.browser import BOXES, MISSING, PATIENCE_MS, logged_in, opened_page, shows, write_form
 from tests.parts.field import RawDevice, registers_answer
 from tests.parts.page_plant import CO, add_person, is_read, say
 from tests.parts.port import free_ports
@@ -136,8 +136,7 @@ def test_a_takeover_keeps_what_the_operator_was_doing(paged: PagedPair, chromium
     page = logged_in(chromium, at, "anna", "#item?name=root%3Afan_1")
     page.set_viewport_size({"width": 1280, "height": 480})
     # An order of which the device says nothing.
-    page.get_by_role("button", name="Write …").click(timeout=PATIENCE_MS)
-    page.get_by_label("Value").fill("700")
+    write_form(page).fill("700")
     page.get_by_label("Why").fill("smoke")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Operate").click()
@@ -146,8 +145,7 @@ def test_a_takeover_keeps_what_the_operator_was_doing(paged: PagedPair, chromium
     order_id = page.locator(".order footer .id").inner_text()
     # A form that is half filled.
     page.goto(f"{paged.urls[0]}/#item?name=root%3Afan_2")
-    page.get_by_role("button", name="Write …").click(timeout=PATIENCE_MS)
-    page.get_by_label("Value").fill("900")
+    write_form(page).fill("900")
     why = page.get_by_label("Why")
     why.fill("too much smoke in section 8")
     why.evaluate("(one) => one.setSelectionRange(4, 8)")

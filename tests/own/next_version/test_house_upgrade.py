@@ -12,6 +12,7 @@ from tests.own.next_version.remarks import LEVEL
 from tests.own.next_version.versions import upgrade
 
 pytestmark = [
+    pytest.mark.crowd,
     pytest.mark.drill,
     pytest.mark.slow,
     pytest.mark.skipif(bool(NetworkGround.objection()), reason=f"no namespaces: {NetworkGround.objection()}"),
