@@ -298,7 +298,7 @@ def test_it_stays_for_a_named_follower_and_one_that_never_comes_fills_no_disk(tm
             await aside(lambda: desk.put(60, size=100_000))
             assert await pruned(desk) > first, "it does not come"
             assert core.log.stats().size_bytes < KEPT_BYTES + (2 << 20)
-            assert held_percent() > 70
+            assert held_percent() > 50, "whole segments go, of 1 MiB and a frame"
             _, verdicts = await aside(lambda: followed(tmp_path, KEEPER.name, NoteStream.NOTES))
             assert verdicts[0] == "snapshot"
 
