@@ -11,7 +11,7 @@ from albireo.drill.unruly import DEVICES
 from tests.parts.pair_drill import left_behind
 from tests.parts.process_pair import until
 
-pytestmark = [pytest.mark.drill, pytest.mark.slow]
+pytestmark = [pytest.mark.crowd, pytest.mark.drill, pytest.mark.slow]
 
 DRILL = [sys.executable, "-c", "from albireo.cli import main; main()", "drill", "bad-gateway"]
 

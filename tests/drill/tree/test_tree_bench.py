@@ -11,7 +11,7 @@ from bench._followers import many_followers
 from bench.tree import SHORT, TreeSizes, added_sites, changes_and_orders, many_items, paced_backlog
 from tests.long_form import some
 
-pytestmark = [pytest.mark.drill, pytest.mark.slow]
+pytestmark = [pytest.mark.crowd, pytest.mark.drill, pytest.mark.slow]
 
 Part = Callable[[Path, TreeSizes, Progress], list[Case]]
 PARTS: list[tuple[Part, set[str]]] = [
