@@ -35,7 +35,7 @@ def upgraded(pair: Pair) -> None:
     pair.until("the log is raised", lambda: levels(pair) == dict.fromkeys(MEMBERS, (LEVEL, LEVEL)), RAISED_S)
 
 
-def test_an_upgrade_of_the_master_loses_and_doubles_no_event_and_resets_no_device(tmp_path: Path) -> None:
+def test_an_upgrade_of_the_master_loses_and_doubles_no_event(tmp_path: Path) -> None:
     account = HouseDrill(tmp_path, lambda _: None, kills=0, beside=upgraded).run(10.0)
     assert account.held and (account.events_lost, account.events_doubled, account.disagreements) == (0, 0, 0)
     assert account.events >= 40 and account.lights >= 8 and account.thermostats >= 6
