@@ -1,6 +1,7 @@
 """Consumers of topics: a subscription's messages, one after the other, each until it is acknowledged."""
 
 import contextlib
+import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from typing import Final, Protocol, Self
@@ -120,7 +121,13 @@ class TopicConsumer:
         Raises:
             NodeRefused: the subscription is over, or another program reads it since.
         """
-        return list(self._rest) or self._reading.took(self._reading.inbox.wait(timeout_s))
+        found = list(self._rest)
+        ends = None if timeout_s is None else time.monotonic() + timeout_s
+        while not found:  # What woke it may be another consumer's by now.
+            found = self._reading.took(self._reading.inbox.wait(None if ends is None else ends - time.monotonic()))
+            if ends is not None and time.monotonic() >= ends:
+                break
+        return found
 
     def acknowledge(self, message: TopicMessage, *, waits: bool = True) -> None:
         """Have this message, and all before it, never given to this subscriber again.
@@ -190,12 +197,16 @@ class AsyncTopicConsumer:
         """Messages that are here, at once if there are any; empty after `timeout_s`."""
         import asyncio  # A program of threads does without it.
 
-        if rest := list(self._rest):
-            return rest
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await asyncio.wrap_future(self._reading.inbox.arrival())
-        return self._reading.took(self._reading.inbox.take())
+        found, clock = list(self._rest), asyncio.get_running_loop().time
+        ends = None if timeout_s is None else clock() + timeout_s
+        while not found:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(ends):
+                    await asyncio.wrap_future(self._reading.inbox.arrival())
+            found = self._reading.took(self._reading.inbox.take())
+            if ends is not None and clock() >= ends:
+                break
+        return found
 
     async def acknowledge(self, message: TopicMessage, *, waits: bool = True) -> None:
         """Have this message, and all before it, never given to this subscriber again."""
