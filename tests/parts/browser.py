@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import TimeoutError as NotInTime
 
 from tests.parts.waiting import PATIENCE_S, awaited
 from tests.parts.web import PASSWORD, Served
@@ -20,6 +21,7 @@ CHROMIUM = shutil.which("chromium")
 MISSING = "" if CHROMIUM else "the Debian package chromium is missing (make peers)"
 SIZE = {"width": 1440, "height": 900}
 PATIENCE_MS: Final = PATIENCE_S * 1000
+PRESS_MS: Final = 2_000
 AXE: Final = Path(__file__).parents[1] / "interop" / "web" / "axe" / "axe.min.js"
 """axe-core 4.14.1, as it is published; Mozilla Public License 2.0 (axe/LICENSE)."""
 AXE_RULES: Final = {
@@ -83,7 +85,8 @@ def write_form(page: Page) -> Locator:
 
     def is_open() -> bool:
         if not value.is_visible():
-            page.get_by_role("button", name="Write …").click()
+            with contextlib.suppress(NotInTime):  # The button goes as the form comes.
+                page.get_by_role("button", name="Write …").click(timeout=PRESS_MS)
         return value.is_visible()
 
     awaited(is_open)

@@ -166,8 +166,9 @@ def test_a_second_one_on_its_data_is_refused(site: Site) -> None:
     site.seen()
     second = site.start()
     assert second.wait(PATIENCE_S) == 78
+    # It stands before or behind the words for people: those have a thread of their own.
     (said,) = [json.loads(line) for line in site.log.read_text().splitlines() if '"remedy"' in line]
-    assert "--data" in said["remedy"], "before or behind the words for people: those have a thread of their own"
+    assert "--data" in said["remedy"]
 
 
 def test_what_it_shows_is_for_people_too(site: Site) -> None:

@@ -24,14 +24,9 @@ def upgraded(pair: Pair) -> None:
     older, _ = pair.wait_healthy()
     newer = other_of(older)
     for member in (newer, older):
-        import time
-
-        t0 = time.monotonic()
         upgrade(pair, member)
         start_anew(pair, member)
-        t1 = time.monotonic()
         lead_to(pair, member)
-        print("STEP", member, t1 - t0, time.monotonic() - t1)
     pair.until("the log is raised", lambda: levels(pair) == dict.fromkeys(MEMBERS, (LEVEL, LEVEL)), RAISED_S)
 
 
