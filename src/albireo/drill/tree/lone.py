@@ -229,12 +229,12 @@ endpoint = "tcp://127.0.0.1:{site_port}"
             lambda: all(one.acks.acked > old for one, old in zip(sources, before, strict=True)),
         )
         time.sleep(LOAD_S)
+        self._await("good value at the root", HEAL_S, lambda: self._quality() == GOOD)
         for source in sources:
             source.offer(is_on=False)
         self._await("end of the load", HEAL_S, lambda: all(one.acks.acked >= one.acks.offered for one in sources))
         self._await("copy of all at the root", HEAL_S, lambda: self._has_all(sources))
         caught_up_s = time.monotonic() - healed_at
-        self._await("good value at the root", HEAL_S, lambda: self._quality() == GOOD)
         times = [[at for at, _ in one.acks.times] for one in sources]
         is_elsewhere = self._fault in ("cut-site", "kill-root", DNS)
         gap = max(gap_s(one, fault_at, healed_at) for one in times) if is_elsewhere else None
@@ -332,8 +332,8 @@ endpoint = "tcp://127.0.0.1:{site_port}"
         self._await("end of the backlog", HEAL_S, lambda: all(one.acks.acked >= one.acks.offered for one in sources))
         self._relay.way = WAY
         self._relay.carry_out(self._relay.mend())
-        self._await("good value at the root over the slow link", HEAL_S, lambda: self._quality() == GOOD)
         self._load(sources[:1], SLOW)
+        self._await("good value at the root over the slow link", HEAL_S, lambda: self._quality() == GOOD)
         self._seen = link.look(WATCHED, SITE, sources[0])
         self._tell(f"over the slow link: {self._seen}")
         self._relay.way = CableSpec()
