@@ -99,6 +99,8 @@ class AdapterWatch:
         was_heard = self._registry.heard_at(name) is not None
         if self._silent_ns(name, now) < SILENT_NS and starts < LOOP_STARTS:
             return "" if was_heard else None
+        if actor is not None and actor.is_stopping:
+            return None
         if not was_heard and actor is not None and not actor.last_end:
             if actor.state == "waiting" or (actor.state == "starting" and self._silent_ns(name, now) < START_NS):
                 return None  # It is not its turn yet, for another part of the node takes its time; or it takes its own.

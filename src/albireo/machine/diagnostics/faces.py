@@ -68,6 +68,8 @@ class FaceWatch:
         if actor.state == "running" and (not actor.last_end or now - actor.since_ns >= STEADY_NS):
             self._well_at[name] = now
             return ""
+        if actor.is_stopping:
+            return None
         why = f": {actor.last_end}" if actor.last_end else ""
         if actor.ends_lately >= LOOP_STARTS:
             return f"restarts in a loop, at least {LOOP_STARTS} times a minute{why}"

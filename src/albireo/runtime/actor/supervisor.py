@@ -40,6 +40,7 @@ from albireo.runtime.actor.supervision import (
     Escalated,
     Event,
     KillActor,
+    NodePhase,
     NodeStopAsked,
     RequestStop,
     RestartAsked,
@@ -94,6 +95,8 @@ class ActorState(msgspec.Struct, frozen=True, kw_only=True):
     """Deaths within the last minute, at most ENDS_KEPT."""
     was_killed: bool
     """True: the last death was that of a run which answered no more, or never became ready."""
+    is_stopping: bool
+    """True: the node stops, and this actor in its turn."""
     address: FaceAddress
 
 
@@ -393,6 +396,7 @@ class Supervisor:
             pid=seen.pid,
             run=seen.run,
             restarts=self._machine.restarts_of(seen.spec.name),
+            is_stopping=self._machine.phase is NodePhase.STOPPING,
             cause=seen.cause,
             since_ns=seen.since,
             cpu_ns=seen.answer.cpu_ns,

@@ -146,6 +146,19 @@ def test_an_adapter_whose_turn_has_not_come_is_no_case() -> None:
     assert [said for _, said, _ in lost(one)] == ["never started since this node leads"]
 
 
+@pytest.mark.parametrize("state", ["ending", "ended"])
+@pytest.mark.parametrize("was_there", [True, False])
+def test_an_adapter_of_a_node_that_stops_is_no_case(state: str, was_there: bool) -> None:
+    """A node that was stopped while it started on a busy machine said "never started" as its last word."""
+    one = world()
+    if was_there:
+        began(one)
+    goes_on(one, STEPS - 1)
+    one.step(actor(state, is_stopping=True))
+    goes_on(one, STEPS)
+    assert lost(one) == []
+
+
 def test_silence_does_not_count_while_core_itself_did_not_run() -> None:
     one = world()
     began(one)

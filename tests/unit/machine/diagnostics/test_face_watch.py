@@ -50,6 +50,13 @@ def test_a_face_that_boot_says_nothing_of_is_neither_well_nor_a_case() -> None:
     assert (running(one), trouble(one)) == (True, "")
 
 
+def test_a_face_of_a_node_that_stops_is_no_case() -> None:
+    one = world()
+    told(one, 2, "running")
+    told(one, 2 * LOST_NS // SECOND, "ended", is_stopping=True)
+    assert (running(one), cases(one)) == (True, [])
+
+
 def test_a_face_that_dies_once_and_comes_again_is_no_case() -> None:
     one = world()
     told(one, 2, "running")
