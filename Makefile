@@ -56,11 +56,10 @@ bench:
 	@$(INSTALL) dev
 	@$(BIN)/python -m bench --all $(ARGS)
 
-## make drill     the long form of drills, stories, properties, seeds and crashes, then every fault of the pair; ROUNDS=3 for fewer
+## make drill     every test in its long form (hours), then every fault of the pair; ROUNDS=3 for fewer
 drill:
 	@$(INSTALL) dev
-	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest -n $(WORKERS) \
-	  tests/drill tests/fuzz tests/own tests/property tests/scripted tests/sim tests/unit/pipeline $(ARGS)
+	@ALBIREO_LONG_TESTS=1 $(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 	@failed=0; for fault in $$($(BIN)/albireo drill --list | cut -f1); do \
 	  $(BIN)/albireo drill $$fault --rounds $(ROUNDS) --json || failed=1; done; exit $$failed
 

@@ -23,9 +23,12 @@ TOGETHER: Final = (
     "tests/drill/node/test_remote_node_drill.py",
     "tests/drill/pair/test_remote_pair_drill.py",
     "tests/drill/pair/test_switchover_drill.py",
+    "tests/test_tidy.py",
     "tests/unit/cli/test_history_cli.py",
 )
 """Tests below one of these share what is costly to make, so one worker runs them all."""
+EACH_FILE: Final = "tests/interop/web/"
+"""Tests of a file below this share a browser."""
 
 # A shell lets what it starts in the background ignore Ctrl-C, and so would all that the tests start and press it at.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,9 +55,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 class OneByOne(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types.
-    """Hands out each test by itself, but TOGETHER. The marks of xdist for groups have no effect in pytest 9.2."""
+    """Hands out tests one by one, but TOGETHER and EACH_FILE. Marks of xdist for groups do nothing in pytest 9.2."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(EACH_FILE):
+            return nodeid.partition("::")[0]
         return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
 
     def _assign_work_unit(self, node: WorkerController) -> None:

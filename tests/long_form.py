@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
+import pytest
+
 T = TypeVar("T")
 
 IS_LONG: Final = bool(os.environ.get("ALBIREO_LONG_TESTS"))
@@ -12,6 +14,11 @@ IS_LONG: Final = bool(os.environ.get("ALBIREO_LONG_TESTS"))
 def some(everything: Sequence[T], every: int) -> Sequence[T]:
     """One of `every` so many, the last one always; all of them in the long form."""
     return everything if IS_LONG else everything[(len(everything) - 1) % every :: every]
+
+
+def in_long_form(why: str) -> pytest.MarkDecorator:
+    """Marks what `make test` leaves to `make drill`, and says why."""
+    return pytest.mark.skipif(not IS_LONG, reason=f"`make drill` plays it: {why}")
 
 
 def examples(number: int) -> int:

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from albireo.cli import cli
 from albireo.cli.acting import ActingDirectory, status_of
 from albireo.cli.place import MEMBERS
-from tests.long_form import IS_LONG, some
+from tests.long_form import IS_LONG, in_long_form, some
 from tests.parts.java import without_java
 
 pytestmark = [pytest.mark.crowd, pytest.mark.drill, pytest.mark.slow]
@@ -290,6 +290,7 @@ def ended_in_order(data: Path, child: "subprocess.Popen[str]", number: signal.Si
     return answer, told
 
 
+@in_long_form("the screen of a node is in test_node_cli_drill.py")
 def test_on_a_terminal_it_is_a_screen_that_q_leaves(tmp_path: Path) -> None:
     data = tmp_path / "demo"
     ours, theirs = pty.openpty()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from albireo.client import Client, Sharing, connect
+from tests.long_form import some
 from tests.parts.process_pair import MEMBERS, VOTERS, Pair, until
 from tests.parts.snapshot_drill import members
 from tests.parts.waiting import PATIENCE_S
@@ -17,7 +18,7 @@ EVENTS = "plant.events"
 COUNT = 200
 
 
-@pytest.fixture(params=["keys", "no keys"])
+@pytest.fixture(params=some(["no keys", "keys"], 2))
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
     made = Pair(tmp_path, has_keys=request.param == "keys", programs=("mes",) if request.param == "keys" else ())
     try:

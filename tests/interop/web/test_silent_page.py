@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from albireo.drill.relay import Relay
+from tests.long_form import some
 from tests.parts.browser import BOXES, HUE, MISSING, PATIENCE_MS, hue, logged_in, shows
 from tests.parts.page_plant import CO, PagePlant, page_plant
 from tests.parts.pictures import drawn
@@ -87,7 +88,7 @@ def at_rest(page: Page) -> list[list[int]]:
     return seen[-1]
 
 
-@pytest.mark.parametrize(("place", "theme"), list(zip(PLACES, cycle(["", "dark"]), strict=False)))
+@pytest.mark.parametrize(("place", "theme"), some(list(zip(PLACES, cycle(["", "dark"]), strict=False)), 3))
 def test_a_page_that_hears_nothing_is_grey_and_does_nothing(
     cabled: CabledPlant, chromium: Browser, place: str, theme: str
 ) -> None:

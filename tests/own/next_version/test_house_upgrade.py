@@ -8,6 +8,7 @@ from albireo.drill.fault.network import NetworkGround
 from albireo.drill.fault.upgrade import RAISED_S, lead_to, levels, start_anew
 from albireo.drill.house.house import HouseDrill
 from albireo.drill.pair import MEMBERS, Pair, other_of
+from tests.long_form import in_long_form
 from tests.own.next_version.remarks import LEVEL
 from tests.own.next_version.versions import upgrade
 
@@ -15,6 +16,7 @@ pytestmark = [
     pytest.mark.crowd,
     pytest.mark.drill,
     pytest.mark.slow,
+    in_long_form("forty processes for two minutes; `test_house_drill.py` has the same house without an upgrade"),
     pytest.mark.skipif(bool(NetworkGround.objection()), reason=f"no namespaces: {NetworkGround.objection()}"),
 ]
 

@@ -29,13 +29,17 @@ from albireo.drill.fault.upgrade import (
 )
 from albireo.drill.pair import MEMBERS, Pair, other_of
 from albireo.drill.rehearsal import Rehearsal
-from tests.long_form import some
+from tests.long_form import in_long_form
 from tests.own.next_version.remarks import LEVEL, known
 from tests.own.next_version.versions import next_version, upgrade
 from tests.parts.process_pair import ALBIREO
 from tests.parts.waiting import PATIENCE_S
 
-pytestmark = [pytest.mark.drill, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.drill,
+    pytest.mark.slow,
+    in_long_form("a dozen starts of a pair, four minutes; `test_simulated.py` upgrades members of the seeded world"),
+]
 
 OLDER, NEWER = MEMBERS
 
@@ -125,7 +129,7 @@ def of_two_levels(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert ran.returncode == 0 and answer | told == answer, ran.stderr.decode()
 
 
-@pytest.mark.parametrize("members", some([of_two_levels, of_two_versions], 2))
+@pytest.mark.parametrize("members", [of_two_levels, of_two_versions])
 def test_members_lose_and_double_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: Callable[[Path, pytest.MonkeyPatch], None]
 ) -> None:

@@ -32,7 +32,7 @@ from tests.parts.early_receipts import ITEM, batch
 from tests.parts.served_piece import piece
 from tests.parts.waiting import PATIENCE_S, awaited
 
-CALLS: Final = 10_000 if IS_LONG else 400
+CALLS: Final = 10_000 if IS_LONG else 200
 LATE_S: Final = 1.0 if IS_LONG else PATIENCE_S
 """Longest time that an answer may take beside the calls; only the long form judges the machine's speed, too."""
 AS_ODD: Final = 3
