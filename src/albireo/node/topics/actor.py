@@ -362,7 +362,7 @@ class TopicsActor:
         return self._is_folded and self._tail.end > self._store.manifest.position
 
     def _seal_if_due(self, now: Instant) -> None:
-        is_large = self._tail.size_bytes >= SEAL_BYTES or len(self._tail) >= SEAL_BLOCKS
+        is_large = self._tail.size_bytes >= SEAL_BYTES or len(self._tail) >= SEAL_BLOCKS or self._filling.wants_files
         is_due = now - self._sealed_at >= (SEAL_NS if self._tail.count else LEVEL_NS)
         if not self._writes.is_busy and (is_large or is_due) and not self._actor.is_stopping:
             self._sealed_at = now

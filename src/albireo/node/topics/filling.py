@@ -47,6 +47,8 @@ class MessageFilling:
         """`changed`: there are other files."""
         self.machine = HoleFilling()
         self.is_paired = is_paired
+        self.wants_files = False
+        """True: the other member lacks what is in no file here yet."""
         self._actor = actor
         self._core = core
         self._reads = reads
@@ -59,6 +61,7 @@ class MessageFilling:
         return soonest(self._here_at, self.machine.deadline())
 
     def ticked(self, now: Instant, store: TopicStore) -> None:
+        self.wants_files = False  # It asks again.
         if now >= self._here_at:
             self._here_at = Instant(now + HERE_NS)
             self._core.send(MessagesTold(lacking=len(store.holes)))
@@ -83,6 +86,7 @@ class MessageFilling:
         elif word.log_id == store.manifest.log_id and self._answering < ANSWERS_MAX:
             self._answering += 1
             up_to = min(word.up_to, store.manifest.position.sequence)
+            self.wants_files = up_to < word.up_to
             names = {one.topic_id: one.name for one in tables.topics}
             then = partial(self._was_read, word, names)
             wanted = {one.topic_id: one.gone for one in tables.topics}

@@ -9,6 +9,9 @@ import pytest
 
 from albireo.client import AsyncClient, NodeRefused, aconnect
 from albireo.client.topic_message import TopicMessage
+from albireo.codec.topic_files import MessagesAsked, encode_word
+from albireo.model.instant import SECOND
+from albireo.model.topic import TopicPolicy
 from albireo.node.topics import actor as module
 from albireo.node.topics.actor import TopicsActor
 from albireo.node.topics.arguments import TopicsArguments
@@ -73,6 +76,24 @@ async def test_a_large_tail_goes_into_files_while_it_is_read(tmp_path: Path, mon
         found = await read(client, 6_000)
         assert [one.number for one in found] == list(range(1, 6_001))
         assert [one.body for one in found] == [b"%d" % (number // 100) + b"x" * 100 for number in range(6_000)]
+
+
+@in_a_loop
+async def test_what_the_other_member_lacks_goes_into_files_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for the next seal, up to a minute, and whoever reads at the other member with it."""
+    monkeypatch.setattr(module, "SEAL_NS", 3_600 * SECOND)
+    node, topics = LoneNode(tmp_path), TopicsActor(TopicsArguments(node=NODE))
+    async with node.core_up(), running(topics, node.data), await aconnect(str(node.data)) as client:
+        await client.topics.create(EVENTS, TopicPolicy(keep_s=86_400))
+        await client.topics.subscribe(EVENTS, subscriber="billing")
+        await client.topics.put(EVENTS, b"in memory")
+        assert [one.body for one in await read(client, 1)] == [b"in memory"]
+        up_to = (await client.status()).log.sequence
+        asked = MessagesAsked(number=1, log_id=topics._store.manifest.log_id, after=0, up_to=up_to)
+        topics._filling.heard([encode_word(asked)], topics._store, topics._tables)
+        await until(lambda: bool(list(node.data.glob("topics/*.parquet"))), "the messages are in a file")
 
 
 @in_a_loop
