@@ -31,7 +31,7 @@ def test_every_copy_is_true_once_and_whole(seed: int) -> None:
 
 
 def test_same_seed_same_story() -> None:
-    first, second = TreeWorld(4).play(), TreeWorld(4).play()
+    first, second = TreeWorld(322).play(), TreeWorld(322).play()
     assert first.trace == second.trace
     assert first.agenda.count == second.agenda.count
 
@@ -74,7 +74,9 @@ CAUGHT_BY: Final = {
 """Seed that catches a shortcut, where it is not seed 0."""
 
 
-@pytest.mark.parametrize("name", [name for name in (*SHORTCUTS, *ORDER_SHORTCUTS) if IS_LONG or name not in LONG])
+@pytest.mark.parametrize(
+    "name", [name for name in some((*SHORTCUTS, *ORDER_SHORTCUTS), 2) if IS_LONG or name not in LONG]
+)
 def test_a_tree_that_takes_a_shortcut_is_caught(name: str) -> None:
     check_caught(partial(catch, name), CAUGHT_BY.get(name, 0), range(50))
 
