@@ -48,7 +48,7 @@ FLOORS_INSIDE = {
         ("root",),
     ),
     "node": (
-        ("membership", "history", "topics", "apply", "logger", "lone"),
+        ("membership", "history", "topics", "apply", "kept_zone", "logger", "lone"),
         ("transfer", "vote", "gate"),
         ("member", "boot"),
         ("core",),

@@ -38,6 +38,7 @@ class LoneNode:
         home: Path,
         *programs: str,
         topology_hash: str = "",
+        zone: str = "UTC",
         role: AccessRole = AccessRole.OPERATE,
         **door: Any,
     ) -> None:
@@ -54,7 +55,9 @@ class LoneNode:
         directory = str(self.keys[NODE].directory) if programs else ""
         arguments = DoorArguments(endpoint=self.endpoint, keys=directory, **door)
         log = LogConfig(segment_bytes=1 << 20, free_bytes_min=0)
-        self.core = Core(CoreArguments(node=NODE, cluster="c", topology_hash=topology_hash, log=log, door=arguments))
+        self.core = Core(
+            CoreArguments(node=NODE, cluster="c", topology_hash=topology_hash, zone=zone, log=log, door=arguments)
+        )
         self.data = home / "data"
         self.data.mkdir()
 

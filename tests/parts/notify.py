@@ -5,7 +5,7 @@ import contextlib
 import json
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from pathlib import Path
@@ -31,7 +31,7 @@ def rules_of(*duties: Duty, **settings: object) -> NotifyRules:
     """One rule, `night`, with this roster."""
     rule = RuleSettings(name="night", roster="roster.csv", **{"most": 3, "within_s": 30, **settings})  # type: ignore[arg-type]
     told = Rule(rule, week_mask(rule.hours), duties)
-    return NotifyRules(NotifyFile(rule=(rule,)), Path(), {rule.name: told})
+    return NotifyRules(NotifyFile(rule=(rule,)), Path(), {rule.name: told}, UTC)
 
 
 def case_of(number: int, node: str = "root", item: str = "", **fields: object) -> ItemCase:

@@ -169,7 +169,7 @@ class Served:
 class WebNode(Served):
     """CORE and history of a lone node, and its page, in this process."""
 
-    def __init__(self, directory: Path, *, with_keys: bool = False, **settings: Any) -> None:
+    def __init__(self, directory: Path, *, with_keys: bool = False, zone: str = "UTC", **settings: Any) -> None:
         """`with_keys`: it has keys and a door, and trusts nobody."""
         super().__init__(directory, free_port(), "")
         core, keys = CORE, ""
@@ -178,7 +178,7 @@ class WebNode(Served):
             self.endpoint, keys = f"tcp://127.0.0.1:{free_port()}", str(self.keys.directory)
             core = {**CORE, "door": {"endpoint": self.endpoint, "keys": keys}}
         self._core = create(core)
-        place = FacePlace(name="page", node="root", doors=(LineTo(""),), keys=keys)
+        place = FacePlace(name="page", node="root", doors=(LineTo(""),), keys=keys, zone=zone)
         self.actor = WebActor(WebSettings(**{"bind": self.url, **settings}), place)
 
     @contextlib.asynccontextmanager

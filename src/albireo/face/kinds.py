@@ -43,6 +43,8 @@ class FacePlace(msgspec.Struct, frozen=True, kw_only=True):
     """Directory of the keys of the place; empty: none."""
     directory: str = ""
     """Directory of the topology: files that a face names stand there, unless it says otherwise."""
+    zone: str = "UTC"
+    """Time zone of the plant."""
 
     @property
     def own(self) -> int:

@@ -315,6 +315,8 @@ class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     wall_ns: int
     topology_hash: str
     """Hash of the topology by which it runs; empty: without a file."""
+    zone: str
+    """Time zone of the plant by that topology."""
     items: int
     bad_items: int
     bad: tuple[BadItems, ...]

@@ -43,11 +43,14 @@ class TopologyInUse:
         place: Place,
         read: ReadAgain,
         specs_of: Callable[[LoadedTopology, Place], Sequence[ActorSpec]],
+        keep_zone: Callable[[str], object],
     ) -> None:
         """
         Args:
             specs_of: actors of a place, as boot starts them.
+            keep_zone: keeps the zone with the data of the node.
         """
+        self._keep_zone = keep_zone
         self._read = read
         self._specs_of = specs_of
         self.handlers = (handled(TOPOLOGY, self.tell), handled(NAVIGATION, self.lead), handled(APPLY, self.apply))
@@ -60,6 +63,7 @@ class TopologyInUse:
         self._told: dict[str, Any] = {
             "place": place.name,
             "hash": self._hash,
+            "zone": self._loaded.topology.zone,
             "limits": msgspec.to_builtins(node.limits),
             "children": msgspec.to_builtins(child_configs(loaded.topology, node.id)),
             "beyond": [one.id for one in asked_of_parent(loaded.topology, node.id)],
@@ -95,6 +99,7 @@ class TopologyInUse:
 
     def _take_up(self, supervisor: Supervisor, new: LoadedTopology, names: Sequence[str]) -> None:
         self._go_on_by(new, find_place(new.topology, self._place.name))
+        self._keep_zone(new.topology.zone)
         actors = {f"{what}.{name}" for what in ("comm", "face") for name in names}
         for spec in self._specs_of(new, self._place):
             if spec.name in actors:

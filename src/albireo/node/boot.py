@@ -29,6 +29,7 @@ from albireo.model.instant import SECOND
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology, places_of
 from albireo.model.tree.nodes import asked_of_parent, child_configs, dialled
 from albireo.node.apply import ReadAgain, TopologyInUse
+from albireo.node.kept_zone import keep_zone
 from albireo.node.lone import logger_of, supervision_of
 from albireo.node.membership.door import DoorArguments
 from albireo.node.membership.pair_arguments import PairArguments
@@ -67,13 +68,20 @@ def run(
     level = node.feature_level if feature_level is None else feature_level
     answers: Sequence[Handled[BootAnswer]] = ()
     if read is not None:
-        answers = TopologyInUse(loaded, place, read, partial(specs_of, keys=keys, feature_level=level)).handlers
+        specs = partial(specs_of, keys=keys, feature_level=level)
+        answers = TopologyInUse(loaded, place, read, specs, partial(keep_zone, data)).handlers
+
+    def begun(supervisor: Supervisor) -> None:
+        keep_zone(data, loaded.topology.zone)
+        if on_started is not None:
+            on_started(supervisor)
+
     return run_node(
         data,
         specs_of(loaded, place, keys, level),
         node.runtime.placement.value,
         config=supervision_of(node.runtime),
-        on_started=on_started,
+        on_started=begun,
         log_level=node.runtime.log_level.value,
         answers=answers,
     )
@@ -88,7 +96,7 @@ def specs_of(
     if all(one["kind"] != HOST for one in adapters):
         adapters.append({**_all_fields(AdapterConfig(name=HOST, kind=HOST)), "items": []})
     names = [one["name"] for one in adapters]
-    faces = _faces(place, keys, loaded.directory)
+    faces = _faces(place, keys, {"directory": loaded.directory, "zone": loaded.topology.zone})
     core = _core(loaded, place, keys) | {"feature_level": feature_level, "adapters": names}
     core |= {"faces": [one.arguments["name"] for one in faces], "has_doors": True}
     return [
@@ -137,6 +145,7 @@ def _core(loaded: LoadedTopology, place: Place, keys: Path | None) -> dict[str, 
     core: dict[str, object] = {
         "node": node.id,
         "cluster": topology.cluster,
+        "zone": topology.zone,
         "log": msgspec.to_builtins(
             LogConfig(
                 segment_bytes=node.log.segment_mib * MIB,
@@ -225,9 +234,9 @@ def _comm(arguments: Mapping[str, Any], *, begins_acting: bool) -> ActorSpec:
     )
 
 
-def _faces(place: Place, keys: Path | None, directory: str) -> list[ActorSpec]:
+def _faces(place: Place, keys: Path | None, common: Mapping[str, object]) -> list[ActorSpec]:
     """The faces of a place. A process of its own for each: their code may be that of others."""
-    common: dict[str, object] = {"node": place.node.id, "directory": directory, **_doors(place, keys)}
+    common = {**common, "node": place.node.id, **_doors(place, keys)}
     return [
         ActorSpec(
             f"face.{one.name}",

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect as line_to
+from websockets.typing import Origin
 
 from albireo.cli import cli
 from albireo.cli.output import ExitCode
@@ -146,6 +149,49 @@ def test_changed_limits_hold_as_the_node_runs(site: Site) -> None:
     assert told["applied"] and [one["name"] for one in told["taken"]] == ["limits.items_max"]
     site.until(lambda: fill() >= 1)
     assert site.runs() == before, "nobody began anew"
+
+
+def test_another_zone_holds_for_page_and_history_as_the_node_runs_and_when_it_stands(tmp_path: Path) -> None:
+    def by_zone(zone: str) -> None:
+        face = f'[[node.face]]\nname = "page"\nkind = "web"\nbind = "{page}"\n'
+        site.file.write_text(f'zone = "{zone}"\n{plain}{face}')
+
+    def zone_of_page() -> str:
+        with (
+            contextlib.suppress(OSError, ConnectionClosed),
+            line_to(f"{page}/ws".replace("http", "ws"), origin=page) as line,
+        ):
+            line.send('{"kind":"begin","token":""}')
+            return str(json.loads(line.recv(PATIENCE_S))["zone"])
+        return ""
+
+    def status_zone() -> str:
+        with connect(site.data, timeout_s=PATIENCE_S, is_pinned=True) as client:
+            return client.status().zone
+
+    def zone_of_history() -> str:
+        result = CliRunner().invoke(
+            cli, ["history", "core/turn_ms", "--every", "1d", "--data", str(site.data), "--json"]
+        )
+        assert result.exit_code == 0, result.output
+        return str(json.loads(result.stdout.splitlines()[-1])["zone"])
+
+    site, page = Site(tmp_path), Origin(f"http://127.0.0.1:{free_port()}")
+    plain = site.file.read_text()
+    by_zone("Europe/Vienna")
+    with site.running("root", site.data):
+        site.until(lambda: "root:core/turn_ms" in site.items() and zone_of_page() == "Europe/Vienna")
+        assert (status_zone(), zone_of_history()) == ("Europe/Vienna", "Europe/Vienna")
+        before = site.runs()
+        by_zone("Mars/Olympus")
+        assert site.apply().exit_code == ExitCode.BAD_CONFIGURATION
+        by_zone("Asia/Kathmandu")
+        told = site.applied()
+        assert (told["started_anew"], [one["name"] for one in told["taken"]]) == (["page"], ["zone"])
+        site.until(lambda: status_zone() == zone_of_page() == "Asia/Kathmandu")
+        assert zone_of_history() == "Asia/Kathmandu"
+        assert {name for name, run in site.runs().items() if run != before[name]} == {"face.page"}
+    assert zone_of_history() == "Asia/Kathmandu"
 
 
 def test_what_takes_a_restart_is_refused_by_name_and_nothing_else_is_taken_up(site: Site) -> None:

@@ -2,16 +2,17 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from click.testing import CliRunner
 
 from albireo.cli import cli
 from tests.parts.notify import web_hook
 
-RULES = """zone = "Europe/Vienna"
-[scripts]
+RULES = """[scripts]
 pager = ["true"]
 [[rule]]
 name = "all"
@@ -34,12 +35,25 @@ def written(home: Path, *rows: str) -> Path:
 def test_check_shows_who_would_be_told_now(tmp_path: Path) -> None:
     file = written(tmp_path, "Bob,script,pager,2,", "Anna,webhook,https://chat.plant/x,1,")
     code, told = ran("check", file)
-    assert (code, told["zone"]) == (0, "Europe/Vienna")
+    assert (code, told["zone"]) == (0, "UTC")
     (rule,) = told["rules"]
     assert (rule["tells"], [one["name"] for one in rule["on_duty"]]) == (True, ["Anna", "Bob"])
     assert ran("check", file, "--severity", 700)[1]["rules"][0]["tells"] is False
     shown = CliRunner().invoke(cli, ["notify", "check", str(file)])
     assert "Anna (webhook https://chat.plant/x), Bob (script pager)" in shown.stdout.replace("\n", "")
+
+
+def test_check_reads_hours_by_the_zone_of_the_topology(tmp_path: Path) -> None:
+    file = written(tmp_path, "Bob,script,pager,2,")
+    topology = tmp_path / "topology.toml"
+    topology.write_text(f'cluster = "{uuid4()}"\nzone = "Pacific/Kiritimati"\n[[node]]\nid = "root"\n')
+    told = ran("check", file, "--topology", topology)[1]
+    assert told["zone"] == "Pacific/Kiritimati"
+    ahead = datetime.fromisoformat(told["at"]) - datetime.now(UTC).replace(tzinfo=None)
+    assert timedelta(hours=13.9) < ahead < timedelta(hours=14.1)
+    topology.write_text(topology.read_text().replace("Kiritimati", "Atlantis"))
+    code, told = ran("check", file, "--topology", topology)
+    assert (code, told["mistakes"][0]["key_path"]) == (78, "zone")
 
 
 def test_check_names_mistakes_with_line_and_remedy(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from albireo.cli.node.far_history import (
     first_row_ns,
     gaps_of,
 )
-from albireo.cli.node.local_days import Stretch, ZoneType, stretches
+from albireo.cli.node.local_days import Stretch, stretches
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, ask_for_json, json_asked, printed, say
 from albireo.cli.place import FILE
 from albireo.cli.safe_text import cell_text
@@ -38,6 +38,7 @@ from albireo.cli.timespan import DURATION, TIME
 from albireo.client import HistoryCutShort, readable
 from albireo.client.history import items_of
 from albireo.codec.item_kinds import ItemKinds
+from albireo.codec.topology.zone import ZoneUnknown, zone_named
 from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.item import name_parts
@@ -48,6 +49,7 @@ from albireo.node.history.errors import HistoryError, HistoryRefused, QueryRefus
 from albireo.node.history.per_interval import AGGREGATES, RAW, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
 from albireo.node.history.sql import connect
+from albireo.node.kept_zone import kept_zone
 
 RAW_ROWS_MAX: Final = 1_000_000
 KINDS_SAID: Final = 4
@@ -61,7 +63,7 @@ _FILES: Final = ("csv", "parquet")
 @click.option("--from", "from_ns", type=TIME, default="-1h", show_default=True, help="Start: ISO time, -2h, now.")
 @click.option("--to", "to_ns", type=TIME, default="now", show_default=True, help="End (not included).")
 @click.option("--every", "every_ns", type=DURATION, default="1m", show_default=True, help="Interval: 10s, 1m, 1h, 1d.")
-@click.option("--zone", type=ZoneType(), envvar="ALBIREO_ZONE", help="Zone in which days and hours begin; else UTC.")
+@click.option("--zone", help="Zone in which days and hours begin, such as Europe/Vienna; else that of the node.")
 @click.option("--aggregate", type=click.Choice(AGGREGATES), default="average", show_default=True)
 @click.option("--format", "form", type=click.Choice(["table", "json", *_FILES]), default="table")
 @click.option("--output", type=FILE, help="File to write; needed for parquet.")
@@ -79,7 +81,7 @@ def command(items: tuple[str, ...], sql: str | None, place: Place, form: str, **
     called so.
 
     Without --from it begins an hour ago, or with the first value ever stored if that is younger. Intervals begin on
-    whole multiples of their length: minutes on the minute, days at midnight, of UTC or of --zone Europe/Berlin.
+    whole multiples of their length: minutes on the minute, days at midnight, in the zone of the node that is asked.
 
     Every value has a quality: with the defaults Good means that all of the interval was good, Bad that nothing was.
     Each value has the type and the unit of its own time. An average, minimum or maximum over several is none.
@@ -90,19 +92,39 @@ def command(items: tuple[str, ...], sql: str | None, place: Place, form: str, **
         raise Failure("--wide and --raw are of CSV and Parquet", "add --format csv or parquet", ExitCode.USAGE)
     is_chosen = click.get_current_context().get_parameter_source("from_ns") is not ParameterSource.DEFAULT
     question = {"is_chosen": is_chosen, **{name: options[name] for name in _QUESTION}}
-    zone = options["zone"] or UTC
     try:
         if sql is not None:
             answer = _asked_in_sql(place, sql)
         elif not items:
             raise Failure("which item?", "albireo history ITEM, or --sql QUERY", ExitCode.USAGE)
         else:
-            answer = _joined(place, items, question, zone)
+            answer = _joined(place, items, question, _zone(place, options["zone"], options["aggregate"]))
         return _output(answer, form, options)
     except HistoryRefused as error:
         raise refused(error.refusal) from error
     except (HistoryError, ValueError, OverflowError, pa.ArrowException) as error:
         raise Failure(str(error)) from error
+
+
+def _zone(place: Place, chosen: str | None, aggregate: str) -> tzinfo:
+    """The zone in which intervals begin."""
+    if aggregate == RAW:
+        return UTC
+    try:
+        zone = zone_named(_zone_of(place) if chosen is None else chosen)
+    except ZoneUnknown as error:
+        raise Failure(error.cause, error.remedy, ExitCode.USAGE) from error
+    if chosen is None and zone is not UTC:
+        say(f"days and hours begin by {zone}, the zone of the node")
+    return zone
+
+
+def _zone_of(place: Place) -> str:
+    """Name of the zone of the node."""
+    if not isinstance(place, FarNode):
+        return kept_zone(place)
+    with node_client(place) as client:
+        return client.status().zone
 
 
 _QUESTION: Final = ("from_ns", "to_ns", "every_ns", "aggregate", "uncertain_is_good", "only_raw")
@@ -191,6 +213,7 @@ def _asked(place: Place, name: str, question: dict[str, Any], zone: tzinfo) -> _
     last = parts[-1]
     about = parts[0].about | {
         "every_ns": every_ns,
+        "zone": str(zone),
         "to_ns": last.about["to_ns"],
         "complete_to_ns": last.about["complete_to_ns"],
         "gaps": list({msgspec.json.encode(gap): gap for one in parts for gap in one.about["gaps"]}.values()),

@@ -6,9 +6,7 @@ The idea: the history computes intervals of one length, so a range is cut where 
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 from typing import Final
-from zoneinfo import ZoneInfo
 
-import click
 import msgspec
 
 from albireo.model.instant import SECOND
@@ -16,20 +14,6 @@ from albireo.node.history.query import INTERVALS_MAX, TimeRange
 
 HOUR_NS: Final = 3_600 * SECOND
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class ZoneType(click.ParamType[ZoneInfo]):
-    """A zone by its name in the tz database."""
-
-    name = "zone"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> ZoneInfo:
-        if isinstance(value, ZoneInfo):
-            return value
-        try:
-            return ZoneInfo(str(value))
-        except (ValueError, OSError, LookupError):
-            self.fail(f"{str(value)[:40]!r} is no zone that this machine knows; example: Europe/Berlin", param, ctx)
 
 
 class Stretch(msgspec.Struct, frozen=True):

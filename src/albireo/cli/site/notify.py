@@ -2,13 +2,16 @@
 
 import asyncio
 import time
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any
 
 import click
 
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed, say
-from albireo.cli.topology_file import refusal
+from albireo.cli.place import FILE
+from albireo.cli.topology_file import read_topology, refusal
+from albireo.codec.topology.zone import zone_named
 from albireo.face.notify.notice import Notice, SendOutcome, Try
 from albireo.face.notify.rules import Duty, NotifyRules, load_rules
 from albireo.face.notify.sending import send
@@ -26,8 +29,8 @@ def command() -> None:
     """
 
 
-def _rules(file: Path) -> NotifyRules:
-    rules, mistakes = load_rules(file)
+def _rules(file: Path, zone: tzinfo = UTC) -> NotifyRules:
+    rules, mistakes = load_rules(file, zone)
     if rules is None:
         raise refusal(file, mistakes)
     for one in mistakes:
@@ -39,13 +42,15 @@ def _rules(file: Path) -> NotifyRules:
 @file_argument
 @click.option("--item", default="root:example", show_default=True, help="Full name of the item of an example alarm.")
 @click.option("--severity", type=click.IntRange(1, 1000), default=800, show_default=True, help="Severity of it.")
+@click.option("--topology", "topology_file", type=FILE, envvar="ALBIREO_TOPOLOGY", help="File with the zone; else UTC.")
 @printed
-def check(file: Path, item: str, severity: int) -> Output:
+def check(file: Path, item: str, severity: int, topology_file: Path | None) -> Output:
     """Read the rules and rosters of FILE, and show who would be told now of an example alarm, in which order.
 
     Exit codes: 0 good; 78 there are mistakes, each told with its line and its remedy.
     """
-    rules = _rules(file)
+    zone = zone_named(read_topology(topology_file).topology.zone) if topology_file else UTC
+    rules = _rules(file, zone)
     local = rules.local(time.time_ns())
     case = ItemCase(case_id=1, item_id=1, condition=Condition.HI, severity=severity, item=item)
     told: list[dict[str, Any]] = []
@@ -57,8 +62,12 @@ def check(file: Path, item: str, severity: int) -> Output:
         (one["rule"], "yes" if one["tells"] else "no", ", ".join(_words(it) for it in one["on_duty"]) or "NOBODY")
         for one in told
     )
-    table = TextTable(("rule", "tells now", "on duty now, the first one first"), rows, title=f"{item}, {severity}")
-    return Output({"file": str(file), "at": f"{local:%Y-%m-%d %H:%M}", "zone": rules.file.zone, "rules": told}, table)
+    table = TextTable(
+        ("rule", "tells now", "on duty now, the first one first"),
+        rows,
+        title=f"{item}, {severity}, at {local:%a %H:%M} {zone}",
+    )
+    return Output({"file": str(file), "at": f"{local:%Y-%m-%d %H:%M}", "zone": str(zone), "rules": told}, table)
 
 
 def _row(one: Duty) -> dict[str, Any]:

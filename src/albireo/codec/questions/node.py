@@ -55,9 +55,9 @@ STATUS: Final = QuestionKind(
     told="position, rates, adapters (`heard`: the adapter speaks; `device`: its device answers, null while nobody "
     "knows; `connected`: it speaks and says so; `trouble`: why a configured one does not run), faces (`name`, "
     "`trouble`, `address` with `url` and `fingerprint` of the certificate), followers, the hash of the topology by "
-    "which it runs (`topology_hash`, empty without a file), how many items are forced, the 64 producers whose names "
-    "were taken last (with lives and runs), the head of the audit chain, the door (endpoint, why it is closed, "
-    "questions handed on), how often a follower's credit was cut",
+    "which it runs (`topology_hash`, empty without a file), the time zone of the plant (`zone`), how many items are "
+    "forced, the 64 producers whose names were taken last (with lives and runs), the head of the audit chain, the door "
+    "(endpoint, why it is closed, questions handed on), how often a follower's credit was cut",
     is_reading=True,
 )
 TREE: Final = QuestionKind(

@@ -4,7 +4,7 @@ Compared are meanings (codec/topology/meaning.py), so a file that was only writt
 
     nothing has to be done      words for people, objects, groups, limits; nodes below begin and end by themselves
     the adapter starts anew     its items and settings, unless its PLC votes or stands behind a gate of ours
-    the face starts anew        its kind and the kind's own settings
+    the face starts anew        its kind and the kind's own settings, and the zone of the plant
     a restart                   everything that is bound, dialled, opened or agreed upon at the start
 """
 
@@ -74,6 +74,9 @@ class _Comparison:
             every = tuple(place for node_id in old["node"] for place in self._places(node_id))
             because = "the stores carry it: each node would have to begin with an empty data directory"
             yield _change("cluster", "cluster", old, new, restart=every, because=because)
+        for node_id in (one for one in old["node"] if one in new["node"] and "zone" in _differing(old, new)):
+            change = _change("setting", "zone", old, new, node_id)
+            yield msgspec.structs.replace(change, started_anew=tuple(old["node"][node_id].get("face", ())))
         for node_id in {**old["node"], **new["node"]}:
             yield from self._of_node(node_id, old["node"].get(node_id), new["node"].get(node_id))
         for name in _differing(old["witness"], new["witness"]):

@@ -39,6 +39,7 @@ from albireo.codec.topology.navigation import KnownItems, check_navigation
 from albireo.codec.topology.streams import check_durability, check_replication
 from albireo.codec.topology.toml_lines import key_lines
 from albireo.codec.topology.tree import WILDCARDS, check_tree, check_uplinks, check_voters
+from albireo.codec.topology.zone import check_zone
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Topology
 
 FILE_CHARS_MAX: Final = 32 * 1024 * 1024
@@ -111,13 +112,10 @@ class _Loading:
 
     def topology(self) -> Topology | None:
         """The topology file on its own; None when it has a mistake that hides the rest."""
-        text = text_of(
-            self._found.file, self._read, self._found, (), "Name another, or write one: albireo topology new"
-        )
-        if text is None:
-            return None
-        table = parsed(text, self._found)
-        if table is None:
+        remedy = "Name another, or write one: albireo topology new"
+        text = text_of(self._found.file, self._read, self._found, (), remedy)
+        table = None if text is None else parsed(text, self._found)
+        if text is None or table is None:
             return None
         variants: Variants = {AdapterConfig: self._settings_of}
         self._found = Findings(self._found.file, key_lines(text), variants)
@@ -127,6 +125,7 @@ class _Loading:
             topology = build(Topology, {**table, "cluster": _NO_CLUSTER}, (), Findings(self._found.file, {}, variants))
         if topology is not None:
             topology = _with_defaults(topology, table, self._found)
+            check_zone(topology, self._found)
             check_tree(topology, self._found)
             check_uplinks(topology, self._found)
             check_endpoints(topology, self._found)

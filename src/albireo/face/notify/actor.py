@@ -22,6 +22,7 @@ from albireo.client import ClientError, NodeRefused, aconnect
 from albireo.client.aio import AsyncSampleProducer
 from albireo.client.live import Changes
 from albireo.client.store import StoreEntry
+from albireo.codec.topology.zone import zone_named
 from albireo.face.behaviour import FOR_GOOD, FaceBehaviour
 from albireo.face.follower import PlantFollower
 from albireo.face.kinds import FacePlace
@@ -56,6 +57,7 @@ class NotifyActor(FaceBehaviour):
     def __init__(self, settings: NotifySettings, place: FacePlace) -> None:
         super().__init__(place)
         self._file = place.file(settings.rules)
+        self._zone = zone_named(place.zone)
         self._items = _items(place.name)
         self._machine = NotifyMachine(f"{place.node}:{one.name}" for one in self._items)
         self._rules: NotifyRules | None = None
@@ -99,7 +101,7 @@ class NotifyActor(FaceBehaviour):
             looked = await asyncio.to_thread(_stamp, self._file)
             if looked != self._looked:
                 self._looked = looked
-                rules, mistakes = await asyncio.to_thread(load_rules, self._file)
+                rules, mistakes = await asyncio.to_thread(load_rules, self._file, self._zone)
                 self._trouble = "" if rules is not None else f"{mistakes[0]}"
                 if rules is None:
                     self._actor.log.error("rules_not_read", why=self._trouble, mistakes=len(mistakes), remedy=REMEDY)

@@ -1,13 +1,13 @@
 """Rules and rosters: who is told of which alarms, when. Read with every mistake, each with its line and remedy.
 
-    notify.toml = zone?, [smtp]?, [scripts]?, [[rule]]+         roster.csv = name,kind,address,order,from,to,weekly
+    notify.toml = ca?, [smtp]?, [scripts]?, [[rule]]+         roster.csv = name,kind,address,order,from,to,weekly
 
-The keys of the file are the fields of `NotifyFile`. Times of the clock are those of its zone.
+The keys of the file are the fields of `NotifyFile`. Times of the clock are those of the plant's zone.
 """
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -21,7 +21,6 @@ from albireo.codec.topology.mistakes import Findings, Mistake, build, did_you_me
 from albireo.codec.topology.toml_lines import key_lines
 from albireo.codec.topology.topology import parsed, text_of
 from albireo.face.notify.hours import HoursRefused, between_mask, minute_mask, week_mask
-from albireo.face.zone import zone_named
 from albireo.model.case import ItemCase
 from albireo.model.instant import SECOND
 from albireo.model.item import name_parts
@@ -94,16 +93,11 @@ class NotifyFile(msgspec.Struct, frozen=True, kw_only=True):
     """The file of rules."""
 
     rule: Annotated[tuple[RuleSettings, ...], Meta(min_length=1, max_length=RULES_MAX)]
-    zone: Text = "UTC"
-    """Time zone of all hours, such as Europe/Vienna."""
     ca: Text = ""
     """PEM file with the authorities of mail server and webhooks, beside the rules; empty: those of the machine."""
     smtp: SmtpSettings | None = None
     scripts: dict[str, Annotated[tuple[str, ...], Meta(min_length=1, max_length=50)]] = {}
     """Program and arguments, by the name that a roster has as address."""
-
-    def __post_init__(self) -> None:
-        zone_named(self.zone)
 
 
 class Duty(msgspec.Struct, frozen=True):
@@ -160,14 +154,16 @@ class NotifyRules(msgspec.Struct, frozen=True):
     file: NotifyFile
     directory: Path
     rules: dict[str, Rule]
+    zone: tzinfo
+    """Zone of all hours."""
 
     def local(self, wall_ns: int) -> datetime:
         """The time that a clock on the wall shows."""
         seconds = max(0, min(wall_ns // SECOND, 32_503_680_000))
-        return datetime.fromtimestamp(seconds, zone_named(self.file.zone)).replace(tzinfo=None)
+        return datetime.fromtimestamp(seconds, self.zone).replace(tzinfo=None)
 
 
-def load_rules(file: Path) -> tuple[NotifyRules | None, list[Mistake]]:
+def load_rules(file: Path, zone: tzinfo) -> tuple[NotifyRules | None, list[Mistake]]:
     """Rules and rosters, or None if there are mistakes; with the mistakes and warnings. Reads files."""
     read, found = TextReader(file.parent), Findings(file.name)
     text = text_of(file.name, read, found, (), "Name the file of rules")
@@ -187,7 +183,8 @@ def load_rules(file: Path) -> tuple[NotifyRules | None, list[Mistake]]:
         mistakes += wrong
         rules[one.name] = Rule(one, week_mask(one.hours), roster)
     mistakes += found.mistakes()
-    return (None if any(not one.is_warning for one in mistakes) else NotifyRules(told, file.parent, rules)), mistakes
+    is_good = all(one.is_warning for one in mistakes)
+    return NotifyRules(told, file.parent, rules, zone) if is_good else None, mistakes
 
 
 def _roster(read: TextReader, told: NotifyFile, rules: Findings, index: int) -> tuple[tuple[Duty, ...], list[Mistake]]:

@@ -91,6 +91,7 @@ class Face:
         """The own member tells what is so right now."""
         self._client = client
         self._settings = settings
+        self._zone = place.zone
         self._wall_ns = actor.wall_ns
         self._ticked = asyncio.Event()
         self._silent_since_ms = 0
@@ -121,7 +122,7 @@ class Face:
             build=_build(),
             person=person,
             may_look=self.may_look(person),
-            zone=self._settings.zone,
+            zone=self._zone,
             objects=self.navigation.objects,
             groups=self.navigation.groups,
             pictures=self.pictures.titles if self.may_look(person) else (),

@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Meta
 
 from albireo.face.kinds import FaceKind, made_of
-from albireo.face.zone import zone_named
 from albireo.runtime.errors import EndpointRefused
 from albireo.runtime.link.curve import is_loopback
 
@@ -28,8 +27,6 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """File with the private key of `certificate`, PEM."""
     pictures: str = ""
     """Directory of the pictures; empty: there are none."""
-    zone: str = "UTC"
-    """Time zone of the plant, such as Europe/Vienna."""
     report: str = ""
     """Directory of a pipeline's output, whose reports are shown; empty: `pipeline` with the data of the node."""
     open: bool = True
@@ -49,7 +46,6 @@ class WebSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             url_parts(one)
         if bool(self.certificate) != bool(self.certificate_key):
             raise ValueError("certificate and certificate_key go together: name both files, or none of them")
-        zone_named(self.zone)
 
     @property
     def is_secure(self) -> bool:

@@ -99,6 +99,7 @@ def status_of(
         log=_log(root, log),
         wall_ns=moment.wall,
         topology_hash=root.config.topology_hash,
+        zone=root.config.zone,
         items=len(folds.dim),
         bad_items=folds.dim.bad_count,
         bad=bad_items(folds, (one.dim for one in tree.mirrors.values())),

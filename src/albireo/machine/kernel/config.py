@@ -40,6 +40,8 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes outside the own subtree whose states are followed at the parent."""
     topology_hash: str = ""
     """Hash of the topology that this node runs; empty: not known."""
+    zone: str = "UTC"
+    """Time zone of the plant, for whoever asks."""
     named: tuple[NamedFollower, ...] = (HISTORY,)
     """Followers for which records stay in the log."""
     seed: int = 0
@@ -53,7 +55,12 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     def with_topology(self, told: TopologyTold) -> "RootConfig":
         """This configuration with what a running node takes up of a changed topology."""
         return msgspec.structs.replace(
-            self, topology_hash=told.hash, limits=told.limits, children=told.children, beyond=told.beyond
+            self,
+            topology_hash=told.hash,
+            limits=told.limits,
+            children=told.children,
+            beyond=told.beyond,
+            zone=told.zone,
         )
 
     @property

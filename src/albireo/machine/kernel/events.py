@@ -262,6 +262,7 @@ class TopologyTold(msgspec.Struct, frozen=True):
     """The nodes directly below."""
     beyond: tuple[str, ...]
     """Nodes outside the own subtree whose states are followed at the parent."""
+    zone: str = "UTC"
 
 
 class DamagePassed(msgspec.Struct, frozen=True):

@@ -44,6 +44,8 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """The nodes directly below."""
     topology_hash: str = ""
     """Hash of the topology that boot runs this node by, and can be asked for; empty: there is no such boot."""
+    zone: str = "UTC"
+    """Time zone of the plant by that topology."""
     feature_level: int = FEATURE_LEVEL
     """Highest feature level that this node writes and reads; below that of the software: held back."""
 
@@ -74,6 +76,7 @@ def root_config(arguments: CoreArguments, log_id: bytes, entropy: Callable[[int]
         parent_places=frozenset() if uplink is None else frozenset(uplink.endpoints),
         beyond=() if uplink is None else uplink.beyond,
         topology_hash=arguments.topology_hash,
+        zone=arguments.zone,
         named=arguments.retention.named,
         seed=int.from_bytes(entropy(SEED_BYTES)),
         ticket_key=entropy(SEED_BYTES) if arguments.faces or arguments.has_doors else b"",

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
@@ -43,8 +45,8 @@ ROSTER = "name,kind,address,order\nAnna,mail,anna@plant.example,1\nBob,mail,bob@
 STORE = "notify.night"
 
 
-def face(file: Path) -> NotifyActor:
-    place = FacePlace(name="night", node=NODE, doors=(LineTo(""),))
+def face(file: Path, zone: str = "UTC") -> NotifyActor:
+    place = FacePlace(name="night", node=NODE, doors=(LineTo(""),), zone=zone)
     return NotifyActor(NotifySettings(rules=str(file)), place)
 
 
@@ -124,6 +126,25 @@ def test_an_alarm_is_mailed_once_and_its_record_ends_with_the_acknowledgement(tm
                 await client.ack_all("seen")
                 await until(partial_notices(client), lambda one: not one)
             assert len(mails.mails) == 2
+
+    asyncio.run(run())
+
+
+def test_hours_of_a_roster_are_those_of_the_zone_of_the_place(tmp_path: Path) -> None:
+    """Of two people on duty at other hours the one is told whose hours it is in the plant, not at Greenwich."""
+
+    async def run() -> None:
+        async with mail_server() as mails, plant(tmp_path) as (_, data, alarms):
+            now = datetime.now(ZoneInfo("Pacific/Kiritimati"))  # 14 hours ahead.
+            here, there = (
+                f"{(now + timedelta(hours=by)):%H}:00-{(now + timedelta(hours=by + 3)):%H}:00" for by in (-1, 9)
+            )
+            rows = (f"Anna,mail,anna@plant.example,1,{there}", f"Bob,mail,bob@plant.example,1,{here}")
+            file = write(tmp_path, mails.port, "\n".join(("name,kind,address,order,weekly", *rows, "")))
+            async with running(face(file, "Pacific/Kiritimati"), data):
+                await alarms.set([50.0])
+                await asyncio.wait_for(mails.came.wait(), PATIENCE_S)
+                assert mails.mails[0]["To"] == "bob@plant.example"
 
     asyncio.run(run())
 

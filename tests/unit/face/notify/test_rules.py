@@ -2,15 +2,15 @@
 
 from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from albireo.face.notify.hours import ALWAYS, between_mask, minute_mask, week_mask
 from albireo.face.notify.rules import NotifyRules, load_rules
+from albireo.model.instant import SECOND
 
-HEAD = (
-    'zone = "Europe/Vienna"\n[smtp]\nhost = "mail.plant"\nsender = "scada@plant.example"\n[scripts]\npager = ["page"]\n'
-)
+HEAD = '[smtp]\nhost = "mail.plant"\nsender = "scada@plant.example"\n[scripts]\npager = ["page"]\n'
 RULE = '[[rule]]\nname = "night"\nroster = "roster.csv"\n'
 ROSTER = """name,kind,address,order,from,to,weekly
 Anna,mail,anna@plant.example,1,,,mon-fri 07:00-19:00
@@ -23,7 +23,7 @@ Pager,script,pager,3,,,
 def loaded(home: Path, rules: str = HEAD + RULE, roster: str = ROSTER) -> tuple[NotifyRules | None, list[str]]:
     (home / "notify.toml").write_text(rules)
     (home / "roster.csv").write_text(roster)
-    found, mistakes = load_rules(home / "notify.toml")
+    found, mistakes = load_rules(home / "notify.toml", ZoneInfo("Europe/Vienna"))
     return found, [str(one).removeprefix(f"{home}/") for one in mistakes]
 
 
@@ -45,18 +45,26 @@ def test_who_is_on_duty(tmp_path: Path, at: str, names: list[str]) -> None:
     assert [one.name for one in rules.rules["night"].on_duty(datetime.fromisoformat(at))] == names
 
 
+def test_hours_are_those_of_the_plants_zone(tmp_path: Path) -> None:
+    rules, _ = loaded(tmp_path)
+    assert rules is not None
+    for at, shown in (("2026-03-29T00:59Z", "01:59"), ("2026-03-29T01:00Z", "03:00"), ("2026-10-25T01:00Z", "02:00")):
+        local = rules.local(round(datetime.fromisoformat(at).timestamp()) * SECOND)
+        assert f"{local:%H:%M}" == shown
+
+
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
         (HEAD, "notify.toml: the key 'rule' is missing"),
-        (HEAD.replace("Vienna", "Wien") + RULE, "zone 'Europe/Wien' is not known"),
+        ('zone = "Europe/Vienna"\n' + HEAD + RULE, "notify.toml:1: zone: the key 'zone' is not known here"),
         (HEAD + RULE + 'hours = "mon-fry 08:00-17:00"\n', "'mon-fry' is no day"),
         (HEAD + RULE + 'hours = "08:00-08:00"\n', "ends as it begins: for a whole day"),
         (HEAD + RULE + 'hours = "08:00-24:01"\n', "has a time that no day has"),
-        (HEAD + RULE + 'priorities = ["urgent"]\n', "notify.toml:10: rule[0].priorities"),
+        (HEAD + RULE + 'priorities = ["urgent"]\n', "notify.toml:9: rule[0].priorities"),
         (HEAD + RULE + "escalade_min = 3\n", "Did you mean 'escalate_min'"),
         (HEAD + RULE + RULE, "another rule is called night"),
-        (HEAD + RULE.replace("roster.csv", "none.csv"), "notify.toml:9: rule[0].roster: cannot read"),
+        (HEAD + RULE.replace("roster.csv", "none.csv"), "notify.toml:8: rule[0].roster: cannot read"),
         (HEAD.replace("scada@", "scada\\r\\nBcc: all@") + RULE, "is no address such as"),
         (HEAD + RULE + "x = [", "not TOML"),
     ],

@@ -4,6 +4,7 @@ import asyncio
 import json
 import ssl
 import sys
+from datetime import UTC
 from functools import partial
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def rules_with(
 ) -> NotifyRules:
     settings = SmtpSettings(sender="scada@plant.example", **{"host": "127.0.0.1", "tls": "none", **smtp})  # type: ignore[arg-type]
     rule = RuleSettings(name="night", roster="roster.csv")
-    return NotifyRules(NotifyFile(rule=(rule,), smtp=settings, ca=ca, scripts=scripts or {}), home, {})
+    return NotifyRules(NotifyFile(rule=(rule,), smtp=settings, ca=ca, scripts=scripts or {}), home, {}, UTC)
 
 
 async def mailed(notice: Notice = NOTICE, *, second: bool = False, port: int = 25, **more: object) -> Told:

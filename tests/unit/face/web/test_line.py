@@ -58,9 +58,9 @@ async def put(at: Served, *values: float) -> None:
 
 def test_a_page_sees_values_and_cases_as_they_come_and_acknowledges(tmp_path: Path) -> None:
     async def story() -> None:
-        async with served(tmp_path) as at, at.page(await at.token()) as page:
+        async with served(tmp_path, zone="Asia/Kathmandu") as at, at.page(await at.token()) as page:
             await page.until(lambda one: one.views and one.alive)
-            assert (page.hello["node"], page.hello["member"]) == ("root", "root")
+            assert [page.hello[one] for one in ("node", "member", "zone")] == ["root", "root", "Asia/Kathmandu"]
             assert (page.hello["person"]["name"], page.hello["person"]["roles"]) == ("admin", {"": "admin"})
             assert page.views[0]["is_whole"]
             await put(at, 11.2, 46.8)
