@@ -25,6 +25,7 @@ GOOD: Final[dict[str, Any]] = {
     },
     "wall_ns": 0,
     "topology_hash": "",
+    "zone": "UTC",
     "items": 12,
     "bad_items": 0,
     "bad": [],

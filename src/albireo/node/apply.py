@@ -25,6 +25,7 @@ from albireo.model.refusal import Refusal, RefusalCode
 from albireo.model.topology import Place, find_place
 from albireo.model.tree.navigation import Navigation
 from albireo.model.tree.nodes import asked_of_parent, child_configs
+from albireo.node.kept_zone import keep_zone
 from albireo.runtime import ActorSpec
 from albireo.runtime.actor.supervisor import Supervisor, handled
 from albireo.runtime.errors import AnswerRefused
@@ -43,16 +44,15 @@ class TopologyInUse:
         place: Place,
         read: ReadAgain,
         specs_of: Callable[[LoadedTopology, Place], Sequence[ActorSpec]],
-        keep_zone: Callable[[str], object],
+        data: Path,
     ) -> None:
         """
         Args:
             specs_of: actors of a place, as boot starts them.
-            keep_zone: keeps the zone with the data of the node.
         """
-        self._keep_zone = keep_zone
         self._read = read
         self._specs_of = specs_of
+        self._data = data
         self.handlers = (handled(TOPOLOGY, self.tell), handled(NAVIGATION, self.lead), handled(APPLY, self.apply))
         self._go_on_by(loaded, place)
 
@@ -70,7 +70,8 @@ class TopologyInUse:
         }
 
     def tell(self, _: Supervisor, __: Nothing) -> dict[str, Any]:
-        """Place, and what CORE takes up of its topology while it runs."""
+        """Place, and what CORE takes up of its topology while it runs; it asks every few seconds. The zone is kept."""
+        keep_zone(self._data, self._loaded.topology.zone)
         return self._told
 
     def lead(self, _: Supervisor, __: Nothing) -> Navigation:
@@ -99,7 +100,6 @@ class TopologyInUse:
 
     def _take_up(self, supervisor: Supervisor, new: LoadedTopology, names: Sequence[str]) -> None:
         self._go_on_by(new, find_place(new.topology, self._place.name))
-        self._keep_zone(new.topology.zone)
         actors = {f"{what}.{name}" for what in ("comm", "face") for name in names}
         for spec in self._specs_of(new, self._place):
             if spec.name in actors:

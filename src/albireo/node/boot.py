@@ -29,7 +29,6 @@ from albireo.model.instant import SECOND
 from albireo.model.topology import AdapterConfig, MemberEndpoints, NodeConfig, Place, Topology, places_of
 from albireo.model.tree.nodes import asked_of_parent, child_configs, dialled
 from albireo.node.apply import ReadAgain, TopologyInUse
-from albireo.node.kept_zone import keep_zone
 from albireo.node.lone import logger_of, supervision_of
 from albireo.node.membership.door import DoorArguments
 from albireo.node.membership.pair_arguments import PairArguments
@@ -69,19 +68,13 @@ def run(
     answers: Sequence[Handled[BootAnswer]] = ()
     if read is not None:
         specs = partial(specs_of, keys=keys, feature_level=level)
-        answers = TopologyInUse(loaded, place, read, specs, partial(keep_zone, data)).handlers
-
-    def begun(supervisor: Supervisor) -> None:
-        keep_zone(data, loaded.topology.zone)
-        if on_started is not None:
-            on_started(supervisor)
-
+        answers = TopologyInUse(loaded, place, read, specs, data).handlers
     return run_node(
         data,
         specs_of(loaded, place, keys, level),
         node.runtime.placement.value,
         config=supervision_of(node.runtime),
-        on_started=begun,
+        on_started=on_started,
         log_level=node.runtime.log_level.value,
         answers=answers,
     )

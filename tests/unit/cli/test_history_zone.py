@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from albireo.cli.node.history import command as history
 from albireo.cli.output import ExitCode
 from albireo.codec.record import ItemDeclared, Stream
-from albireo.codec.topology.zone import ZoneUnknown, zone_named
+from albireo.codec.topology.zone import ZONE_REMEDY, zone_named
 from albireo.model.instant import SECOND
 from albireo.model.item import DataItem
 from albireo.model.value import ItemId, ValueType
@@ -78,11 +78,11 @@ def test_an_option_wins_and_no_variable_does(data: Path, monkeypatch: pytest.Mon
 
 
 def test_a_zone_that_nobody_knows_is_refused_in_the_words_of_the_topology(data: Path) -> None:
-    with pytest.raises(ZoneUnknown) as caught:
+    with pytest.raises(ValueError, match="no zone") as caught:
         zone_named("Mars/Olympus")
     refused = asked(SPRING, "--data", str(data), "--zone", "Mars/Olympus")
     assert refused.exit_code == ExitCode.USAGE
-    assert caught.value.cause in refused.stderr and caught.value.remedy in refused.stderr
+    assert str(caught.value) in refused.stderr and ZONE_REMEDY in refused.stderr
 
 
 def test_a_directory_that_no_node_of_a_topology_ran_on_is_read_by_utc(tmp_path: Path) -> None:

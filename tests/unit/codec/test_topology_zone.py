@@ -10,7 +10,7 @@ from albireo.codec.topology.meaning import topology_hash
 from albireo.codec.topology.mistakes import Mistake
 from albireo.codec.topology.plan import plan_of
 from albireo.codec.topology.topology import LoadedTopology, load_topology
-from albireo.codec.topology.zone import ZoneUnknown, zone_named
+from albireo.codec.topology.zone import ZONE_REMEDY, zone_named
 from albireo.model.topology import find_place
 
 PLANT = """cluster = "6f1c2f7e-7e6a-4a0e-9d39-3f0d5d0f3a11"
@@ -56,9 +56,9 @@ def test_a_zone_that_nobody_knows_is_refused_with_its_line_and_a_remedy(name: st
     assert (mistake.line, mistake.key_path) == (2, "zone")
     assert "no zone that this machine knows" in mistake.text and "Europe/Vienna" in mistake.remedy
     assert len(str(mistake)) < 250
-    with pytest.raises(ZoneUnknown) as caught:
+    with pytest.raises(ValueError, match="no zone") as caught:
         zone_named(name.replace("\\u0000", "\0"))
-    assert (caught.value.cause, caught.value.remedy) == (mistake.text, mistake.remedy), "the same words everywhere"
+    assert (str(caught.value), ZONE_REMEDY) == (mistake.text, mistake.remedy), "the same words everywhere"
 
 
 def test_a_running_node_takes_up_another_zone_and_its_faces_start_anew() -> None:

@@ -38,7 +38,7 @@ from albireo.cli.timespan import DURATION, TIME
 from albireo.client import HistoryCutShort, readable
 from albireo.client.history import items_of
 from albireo.codec.item_kinds import ItemKinds
-from albireo.codec.topology.zone import ZoneUnknown, zone_named
+from albireo.codec.topology.zone import ZONE_REMEDY, zone_named
 from albireo.model import quality
 from albireo.model.instant import SECOND
 from albireo.model.item import name_parts
@@ -98,7 +98,8 @@ def command(items: tuple[str, ...], sql: str | None, place: Place, form: str, **
         elif not items:
             raise Failure("which item?", "albireo history ITEM, or --sql QUERY", ExitCode.USAGE)
         else:
-            answer = _joined(place, items, question, _zone(place, options["zone"], options["aggregate"]))
+            zone = UTC if options["aggregate"] == RAW else _zone(place, options["zone"])
+            answer = _joined(place, items, question, zone)
         return _output(answer, form, options)
     except HistoryRefused as error:
         raise refused(error.refusal) from error
@@ -106,25 +107,18 @@ def command(items: tuple[str, ...], sql: str | None, place: Place, form: str, **
         raise Failure(str(error)) from error
 
 
-def _zone(place: Place, chosen: str | None, aggregate: str) -> tzinfo:
-    """The zone in which intervals begin."""
-    if aggregate == RAW:
-        return UTC
+def _zone(place: Place, chosen: str | None) -> tzinfo:
+    """The zone in which intervals begin: the chosen one, else that of the node."""
+    name = chosen or (kept_zone(place) if isinstance(place, Path) else "")
+    if not name and isinstance(place, FarNode):
+        with node_client(place) as client:
+            name = client.status().zone
+    if name not in (chosen, "UTC"):
+        say(f"days and hours begin by {name}, the zone of the node")
     try:
-        zone = zone_named(_zone_of(place) if chosen is None else chosen)
-    except ZoneUnknown as error:
-        raise Failure(error.cause, error.remedy, ExitCode.USAGE) from error
-    if chosen is None and zone is not UTC:
-        say(f"days and hours begin by {zone}, the zone of the node")
-    return zone
-
-
-def _zone_of(place: Place) -> str:
-    """Name of the zone of the node."""
-    if not isinstance(place, FarNode):
-        return kept_zone(place)
-    with node_client(place) as client:
-        return client.status().zone
+        return zone_named(name)
+    except ValueError as error:
+        raise Failure(str(error), ZONE_REMEDY, ExitCode.USAGE) from error
 
 
 _QUESTION: Final = ("from_ns", "to_ns", "every_ns", "aggregate", "uncertain_is_good", "only_raw")

@@ -49,9 +49,8 @@ def check(file: Path, item: str, severity: int, topology_file: Path | None) -> O
 
     Exit codes: 0 good; 78 there are mistakes, each told with its line and its remedy.
     """
-    zone = zone_named(read_topology(topology_file).topology.zone) if topology_file else UTC
-    rules = _rules(file, zone)
-    local = rules.local(time.time_ns())
+    rules = _rules(file, zone_named(read_topology(topology_file).topology.zone) if topology_file else UTC)
+    local, zone = rules.local(time.time_ns()), str(rules.zone)
     case = ItemCase(case_id=1, item_id=1, condition=Condition.HI, severity=severity, item=item)
     told: list[dict[str, Any]] = []
     for name, rule in rules.rules.items():
@@ -62,12 +61,9 @@ def check(file: Path, item: str, severity: int, topology_file: Path | None) -> O
         (one["rule"], "yes" if one["tells"] else "no", ", ".join(_words(it) for it in one["on_duty"]) or "NOBODY")
         for one in told
     )
-    table = TextTable(
-        ("rule", "tells now", "on duty now, the first one first"),
-        rows,
-        title=f"{item}, {severity}, at {local:%a %H:%M} {zone}",
-    )
-    return Output({"file": str(file), "at": f"{local:%Y-%m-%d %H:%M}", "zone": str(zone), "rules": told}, table)
+    title = f"{item}, {severity}, at {local:%a %H:%M} {zone}"
+    table = TextTable(("rule", "tells now", "on duty now, the first one first"), rows, title=title)
+    return Output({"file": str(file), "at": f"{local:%Y-%m-%d %H:%M}", "zone": zone, "rules": told}, table)
 
 
 def _row(one: Duty) -> dict[str, Any]:

@@ -117,10 +117,7 @@ def status_of(
         faces=root.actors.faces.rows(),
         producers=_producers(root),
         audit=folds.audit.told(),
-        followers=tuple(
-            FollowerStatus(name=one.hello.follower, lag=root.folded_to.sequence - one.scanned, durable=str(one.durable))
-            for one in root.feeds.leader.followers.values()
-        ),
+        followers=_followers(root),
     )
 
 

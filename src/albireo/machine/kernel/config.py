@@ -54,14 +54,8 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_topology(self, told: TopologyTold) -> "RootConfig":
         """This configuration with what a running node takes up of a changed topology."""
-        return msgspec.structs.replace(
-            self,
-            topology_hash=told.hash,
-            limits=told.limits,
-            children=told.children,
-            beyond=told.beyond,
-            zone=told.zone,
-        )
+        taken = msgspec.structs.asdict(told)
+        return msgspec.structs.replace(self, topology_hash=taken.pop("hash"), **taken)
 
     @property
     def child_places(self) -> frozenset[str]:

@@ -78,7 +78,7 @@ def test_boot_answers_its_questions(tmp_path: Path) -> None:
     (tmp_path / "topology.toml").write_text(TOPOLOGY)
     loaded = load_topology("topology.toml", TextReader(tmp_path), KnownKinds())
     assert isinstance(loaded, LoadedTopology)
-    in_use = TopologyInUse(loaded, find_place(loaded.topology, "root"), lambda _: loaded, specs_of, lambda _: None)
+    in_use = TopologyInUse(loaded, find_place(loaded.topology, "root"), lambda _: loaded, specs_of, tmp_path)
     boot = Supervisor(tmp_path, [], "thread", answers=in_use.handlers)
     assert kinds(boot.handlers) == declared(Answerer.BOOT)
 
