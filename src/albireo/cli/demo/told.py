@@ -1,6 +1,5 @@
 """The answer of a demo: the account of each node, the copies of the sites at the root, the orders and the cuts."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +28,6 @@ NOTHING: Final = DemoAccount(
 )
 SUMS: Final = ("samples_acquired", "samples_committed", "samples_dropped", "cases_raised")
 """Figures that are told of all nodes together."""
-UNKNOWN_TIMES: Final[Mapping[str, float | None]] = {"p50": None, "p99": None}
 
 
 class DemoTold(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,6 @@ SMALL_BYTES: Final = 4 * 1024
 """Largest body that waits for no other, as those of orders; and the first piece of a larger one."""
 PIECE_BYTES: Final = 256 * 1024
 """Most bytes of a body in one letter."""
-GUID_CHARS_MAX: Final = 64
 EXPIRES_MS_MAX: Final = 7 * 24 * 3_600_000
 """Longest time that a message may wait: a week, as long as a site may be cut off."""
 WRITE: Final = "write"

@@ -110,11 +110,6 @@ class TopicKeys(TableFold[str, StoredKey]):
             self._sorted[topic_id] = np.fromiter(self._by_number.get(topic_id, ()), np.uint64)
         return self._sorted[topic_id]
 
-    def count_behind(self, topic_id: int, number: int) -> int:
-        """Number of these messages behind a number."""
-        found = self.numbers(topic_id)
-        return len(found) - bisect_right(found, number)
-
     def entry(self, topic_id: int, key: bytes) -> StoredKey | None:
         """The key; None: it is not there, deleted, or gone."""
         row = self.find(name_of(topic_id, key))
