@@ -311,8 +311,7 @@ class Topology(Config, frozen=True):
     group: Annotated[tuple[GroupConfig, ...], Meta(max_length=GROUPS_MAX)] = ()
     """Entries of the navigation, in the order in which they are shown."""
     zone: str = "UTC"
-    """Time zone of the plant, such as Europe/Vienna: that of pages, of hours in which people are told of alarms, and in
-    which days and hours of `albireo history` begin."""
+    """Time zone of the plant, such as Europe/Vienna: of pages, of hours for notification, of days in `history`."""
     log: LogSettings = LogSettings()
     """Defaults for every node; a node's own `[node.log]` changes single keys."""
     history: HistorySettings = HistorySettings()

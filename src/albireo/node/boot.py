@@ -67,8 +67,7 @@ def run(
     level = node.feature_level if feature_level is None else feature_level
     answers: Sequence[Handled[BootAnswer]] = ()
     if read is not None:
-        specs = partial(specs_of, keys=keys, feature_level=level)
-        answers = TopologyInUse(loaded, place, read, specs, data).handlers
+        answers = TopologyInUse(loaded, place, read, partial(specs_of, keys=keys, feature_level=level), data).handlers
     return run_node(
         data,
         specs_of(loaded, place, keys, level),

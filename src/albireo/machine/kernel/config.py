@@ -41,7 +41,6 @@ class RootConfig(msgspec.Struct, frozen=True, kw_only=True):
     topology_hash: str = ""
     """Hash of the topology that this node runs; empty: not known."""
     zone: str = "UTC"
-    """Time zone of the plant, for whoever asks."""
     named: tuple[NamedFollower, ...] = (HISTORY,)
     """Followers for which records stay in the log."""
     seed: int = 0

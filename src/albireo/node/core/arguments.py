@@ -45,7 +45,6 @@ class CoreArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     topology_hash: str = ""
     """Hash of the topology that boot runs this node by, and can be asked for; empty: there is no such boot."""
     zone: str = "UTC"
-    """Time zone of the plant by that topology."""
     feature_level: int = FEATURE_LEVEL
     """Highest feature level that this node writes and reads; below that of the software: held back."""
 
