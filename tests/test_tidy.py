@@ -48,8 +48,8 @@ FLOORS_INSIDE = {
         ("root",),
     ),
     "node": (
-        ("membership", "history", "topics", "apply", "kept_zone", "logger", "lone"),
-        ("transfer", "vote", "gate"),
+        ("membership", "history", "topics", "kept_zone", "logger", "lone"),
+        ("transfer", "vote", "gate", "apply"),
         ("member", "boot"),
         ("core",),
     ),
