@@ -11,11 +11,7 @@ ZONE_REMEDY: Final = "Write one such as Europe/Vienna; a machine without a list 
 
 
 def zone_named(name: str) -> tzinfo:
-    """The zone of that name in the tz database.
-
-    Raises:
-        ValueError: this machine knows none.
-    """
+    """The zone of that name in the tz database. Raises ValueError: this machine knows none."""
     try:
         return UTC if name == "UTC" else ZoneInfo(name)
     except (ValueError, OSError, LookupError) as error:
