@@ -3,7 +3,6 @@
 import ctypes
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,13 +18,11 @@ from albireo.log import LogConfig
 from albireo.log.log import Log
 from albireo.model.position import EpochEntry
 from tests.long_form import IS_LONG, some
+from tests.parts.disk import ext4_image, mounted, needs_ext4, needs_root
 from tests.parts.log import IDENTITY, entry_of
 from tests.parts.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.drill, pytest.mark.slow]
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a file system needs root")
-needs_ext4 = pytest.mark.skipif(shutil.which("mkfs.ext4") is None, reason="mkfs.ext4 is missing: package e2fsprogs")
 
 CONFIG = LogConfig(segment_bytes=256 * 1024, pending_bytes_max=1 << 22, free_bytes_min=0, prepare_retry_ms=20)
 EXT4_IOC_SHUTDOWN: Final = 0x8004587D
@@ -97,18 +94,6 @@ def test_kill_9_again_and_again(tmp_path: Path) -> None:
         _check(tmp_path / "log", acknowledged)
 
 
-@contextmanager
-def _mounted(*arguments: str, at: Path) -> Iterator[None]:
-    at.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", *arguments, str(at)], capture_output=True, check=False, text=True)
-    if done.returncode:
-        pytest.skip(f"mount is not allowed here: {done.stderr.strip()}")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", str(at)], check=True)
-
-
 @needs_root
 @needs_ext4
 @pytest.mark.parametrize("round_", some(range(3), 3))
@@ -120,11 +105,9 @@ def test_power_cut_of_a_real_file_system(tmp_path: Path, round_: int) -> None:
     shut down, for as long as that process lives.
     """
     image = tmp_path / "image"
-    with image.open("wb") as file:
-        file.truncate(64 << 20)
-    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    ext4_image(image, 64 << 20)
     disk = tmp_path / "disk"
-    with _mounted("-o", "loop", str(image), at=disk), _writing(disk / "log") as writer:
+    with mounted("-o", "loop", str(image), at=disk), _writing(disk / "log") as writer:
         acknowledged = _acknowledged(writer, ACKS_WANTED * (round_ + 1))
         handle = os.open(disk, os.O_RDONLY)
         fcntl.ioctl(handle, EXT4_IOC_SHUTDOWN, ctypes.c_uint32(NO_LOG_FLUSH))
@@ -133,7 +116,7 @@ def test_power_cut_of_a_real_file_system(tmp_path: Path, round_: int) -> None:
         writer.wait()
     after = tmp_path / "image after the cut"
     subprocess.run(["cp", str(image), str(after)], check=True)
-    with _mounted("-o", "loop", str(after), at=disk):
+    with mounted("-o", "loop", str(after), at=disk):
         _check(disk / "log", acknowledged)
 
 
@@ -141,7 +124,7 @@ def test_power_cut_of_a_real_file_system(tmp_path: Path, round_: int) -> None:
 def test_a_real_disk_fills_up_and_is_freed(tmp_path: Path) -> None:
     """Admission stops with a reason, what was taken waits, and goes on by itself once there is room."""
     disk = tmp_path / "disk"
-    with _mounted("-t", "tmpfs", "-o", "size=2m", "none", at=disk):
+    with mounted("-t", "tmpfs", "-o", "size=2m", "none", at=disk):
         ballast = disk / "ballast"
         ballast.write_bytes(bytes(1 << 20))
         log, _ = Log.open(disk / "log", IDENTITY, CONFIG)

@@ -14,6 +14,7 @@ For users: docs/messages.md, Files. Decision: ADR-0214.
 """
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -27,13 +28,14 @@ import msgspec
 from msgspec import Meta
 
 from albireo.client.conversation import Conversation
-from albireo.client.errors import FileNotReceived, FileNotSent
+from albireo.client.errors import ClientError, FileNotReceived, FileNotSent, NodeRefused
 from albireo.client.message import messages
-from albireo.client.message.messages import OutgoingMessage
+from albireo.client.message.messages import TAKE_S, OutgoingMessage
 from albireo.client.orders import GRACE_S
 from albireo.codec.questions.messages import InboxMessage
-from albireo.log.files import NO_LINK, NOT_OURS, OsFileSystem
+from albireo.log.files import ASIDE, NO_LINK, NOT_OURS, OsFileSystem
 from albireo.model.bounded import Count
+from albireo.model.refusal import RefusalCode
 from albireo.model.tree.proof import MessageProof
 
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -53,7 +55,7 @@ PART_S: Final = 120.0
 SILENCE_S: Final = 30.0
 """Time for which a receiver waits for the next part before it looks for other messages."""
 BUSY_S: Final = 1.0
-"""Pause of a sender whose file another receiver of the same directory has in hand."""
+"""Pause of a sender whose file another receiver of the same directory has in hand, and of one whose node is full."""
 HALVES_MAX: Final = 16
 """Most files of which a directory holds a part."""
 HAD_MAX: Final = 1_000
@@ -68,11 +70,17 @@ Progress = Callable[[int, int], None]
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Write a file that is there after a power cut, too."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        DISK.sync(file.fileno())
+    """Write a file that is there whole, after a power cut too, or not at all."""
+    beside = path.with_name(f".{path.name}{ASIDE}")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            DISK.sync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
     _sync_names(path.parent)
 
 
@@ -227,8 +235,14 @@ def _send_parts(
         has += 1
         if progress is not None:
             progress(min(has * PART_BYTES, notice.size), notice.size)
-        if proof.reply is not None and _reply_of(proof) == FileReply():
-            return proof
+        try:
+            if proof.reply is not None and _reply_of(proof) == FileReply():
+                return proof
+        except FileNotSent:  # What is left there would be taken in the place of the same parts of the next try.
+            for one in under_way:
+                with contextlib.suppress(ClientError):  # It has its end by now, or nobody says so in time.
+                    yield from messages.take_back(one, user)
+            raise
     return None
 
 
@@ -240,31 +254,42 @@ def receive_file(message: InboxMessage, directory: Path) -> Conversation[Path | 
     try:
         notice = msgspec.msgpack.decode(message.body, type=FileNotice)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        yield from messages.take(
-            message, msgspec.msgpack.encode(FileReply(refusal=f"no announcement: {error}"[:1_000]))
-        )
+        yield from _taken(message, FileReply(refusal=f"no announcement: {error}"[:1_000]))
         return None
     latest = message
     try:
         with _inbound(directory, notice) as half:
             if isinstance(half, FileReply):
-                yield from messages.take(message, msgspec.msgpack.encode(half))
+                yield from _taken(message, half)
                 return None
+            half.check_room()
             place = half.finish()
-            yield from messages.take(message, msgspec.msgpack.encode(FileReply(missing=tuple(half.missing))))
+            yield from _taken(message, FileReply(missing=tuple(half.missing)))
             while half.missing and (part := (yield from messages.receive(notice.inbox, SILENCE_S))) is not None:
                 latest = part
                 half.put(part.body)
                 is_last = not half.missing
                 place = half.finish()
-                yield from messages.take(part, None if half.missing else msgspec.msgpack.encode(FileReply()))
+                yield from _taken(part, None if half.missing else FileReply())
                 if is_last:
                     break
             return place
     except OSError as error:  # Of the receiver's disk; the sender hears of it, and sends no more for nothing.
         failed = FileNotReceived(notice.name, directory, notice.size, error)
-        yield from messages.take(latest, msgspec.msgpack.encode(FileReply(refusal=failed.cause[:1_000])))
+        yield from _taken(latest, FileReply(refusal=failed.cause[:1_000]))
         raise failed from error
+
+
+def _taken(message: InboxMessage, reply: FileReply | None) -> Conversation[None]:
+    """Say that a message is taken; again for a while, if the node can't record it: its disk may get room."""
+    ends = time.monotonic() + TAKE_S
+    while True:
+        try:
+            return (yield from messages.take(message, None if reply is None else msgspec.msgpack.encode(reply)))
+        except NodeRefused as error:
+            if error.code != RefusalCode.NOT_RECORDING or time.monotonic() >= ends:
+                raise
+        time.sleep(BUSY_S)
 
 
 @contextlib.contextmanager
@@ -316,15 +341,29 @@ class HalfFile:
             return set()
         return {int(one) for one in lines if one.isdigit() and len(one) <= 9}
 
+    def check_room(self) -> None:
+        """Leave the room of a disk to others, if it is too little for this file.
+
+        Raises:
+            OSError: the parts that are missing need more room than there is.
+        """
+        needed, disk = sum(map(self._size, self.missing)), os.statvfs(self._directory)
+        free = disk.f_bavail * disk.f_frsize
+        if needed > free and disk.f_blocks:  # A file system without a size, as some of FUSE, is asked by writing.
+            raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {needed} bytes are missing, {free} are free")
+
+    def _size(self, index: int) -> int:
+        """Bytes of a part."""
+        return min(PART_BYTES, self._notice.size - index * PART_BYTES)
+
     def put(self, body: bytes) -> None:
         """Write a part to the disk; what is none of this file is passed over."""
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             part = msgspec.msgpack.decode(body, type=FilePart)
-            offset = part.index * PART_BYTES
             is_ours = part.transfer == self._notice.transfer and part.index in self.missing
-            if is_ours and len(part.data) == min(PART_BYTES, self._notice.size - offset):
+            if is_ours and len(part.data) == self._size(part.index):
                 with self._part.open("r+b" if self._part.exists() else "w+b") as file:
-                    file.seek(offset)
+                    file.seek(part.index * PART_BYTES)
                     file.write(part.data)
                     file.flush()
                     DISK.sync(file.fileno())
@@ -350,8 +389,10 @@ class HalfFile:
             self._have.unlink(missing_ok=True)
             self.missing = list(range(self._notice.parts))
             return None
+        note = self._had.with_suffix(".note")
+        write_durably(note, self._notice.sha256.encode())  # What has no room is seen before others see the file.
         place = self._placed() or self._place()
-        self._had.write_text(self._notice.sha256)
+        note.replace(self._had)
         self._part.unlink(missing_ok=True)
         self._have.unlink(missing_ok=True)
         self._forget_old()

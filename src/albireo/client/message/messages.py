@@ -8,7 +8,7 @@ import msgspec
 
 from albireo.client.conversation import Conversation, asks, understood
 from albireo.client.errors import NodeRefused
-from albireo.client.orders import GRACE_S
+from albireo.client.orders import ACTION_S, GRACE_S
 from albireo.client.questions import milliseconds
 from albireo.codec.questions.kind import QuestionKind, ShapeT
 from albireo.codec.questions.messages import (
@@ -24,6 +24,7 @@ from albireo.codec.questions.messages import (
     ReceiveAsked,
     TakeAsked,
 )
+from albireo.codec.questions.orders import CANCEL, CancelAsked
 from albireo.model.refusal import RefusalCode
 from albireo.model.tree.proof import MessageProof
 
@@ -77,6 +78,11 @@ def send_off(message: OutgoingMessage, user: str) -> Conversation[str]:
 def proof(command_id: str, timeout_s: float) -> Conversation[MessageProof | None]:
     """Tell what became of a message; None: it has no end in this time."""
     return _asked_on(MESSAGE, BecomeAsked(command_id=command_id), timeout_s)
+
+
+def take_back(command_id: str, user: str) -> Conversation[MessageProof]:
+    """Take a message back, and say what became of it."""
+    return asks(CANCEL, CancelAsked(command_id=command_id, user=user), ACTION_S)
 
 
 def receive(inbox: str, timeout_s: float | None) -> Conversation[InboxMessage | None]:
