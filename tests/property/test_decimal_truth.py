@@ -4,9 +4,11 @@ The oracle is `decimal.Decimal` over the texts of the table.
 """
 
 from decimal import ROUND_HALF_EVEN, Decimal
+from fractions import Fraction
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import assume, example, given, settings
 
 from albireo.field.contract import PolledColumns
@@ -14,7 +16,8 @@ from albireo.field.dead_band import DeadBand
 from albireo.field.modbus.decode import Layout, Unencodable, decode_one, encode_one
 from albireo.field.modbus.items import WORDS, ModbusItem, RegisterType, parse_row
 from albireo.field.modbus.plan import PlanConfig, plan
-from albireo.model.decimals import shortest, surely
+from albireo.field.modbus.scaling import Scaling
+from albireo.model.decimals import scaled, shortest, surely
 from albireo.model.instant import Instant, WallTime
 from albireo.model.item import DataItem
 from albireo.model.value import ValueType, difference
@@ -107,6 +110,38 @@ def test_a_float_stands_for_its_shortest_decimal(number: str, scale: str, offset
         assert expected == float(number)
         written = encode_one(one, expected)
         assert written == words.tolist() or expected == 0 == decode_one(one, written), "only the sign of 0 may differ"
+
+
+@given(
+    st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=30), st.lists(st.integers(-9999, 9999)), texts(1), texts()
+)
+@settings(max_examples=examples(300), deadline=None)
+@example([bits << 23 for bits in range(512)], [], "0.1", "-40.05")
+@example([(bits << 23) - 1 for bits in range(1, 512)], [], "9999.9999", "0.0001")
+@example(np.array([10.0**at for at in range(-45, 39)], np.float32).view(np.uint32).tolist(), [], "-0.0001", "9999.9999")
+def test_any_float32_is_scaled_as_exactly(bits: list[int], tenths: list[int], scale: str, offset: str) -> None:
+    """The oracle computes in fractions; NaN stays what it is, and an infinity is one."""
+    short = (np.array(tenths, np.float64) / 10).astype(np.float32)
+    single = np.concatenate([np.array(bits, np.uint32).view(np.float32), short])
+    words = np.frombuffer(single.astype(">f4").tobytes(), ">u2").astype(np.uint16).reshape(-1, 2)
+    items = [item_of(type="float32", scale=scale, offset=offset, address=str(2 * at)) for at in range(len(single))]
+    assume(items[0].is_scaled)
+
+    def expected(one: np.float32) -> float:
+        if not np.isfinite(one):
+            return float(one) * (1 if Decimal(scale) > 0 else -1)
+        return float(Fraction(str(one)) * Fraction(scale) + Fraction(offset))
+
+    np.testing.assert_array_equal(polled(items, words), [expected(one) for one in single])
+
+
+@pytest.mark.parametrize(("scale", "offset"), [("0.1", "0"), ("1.8", "32"), ("0.0003", "-40.05")])
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6])
+def test_what_devices_measure_is_scaled_in_columns(size: float, scale: str, offset: str) -> None:
+    number = shortest(np.random.default_rng(1).normal(0, size, 1_000).astype(np.float32))
+    columns = Scaling.of(Decimal(scale), Decimal(offset)).columns(is_whole=False)[:3]
+    _, is_sure = scaled(number, *(np.full(len(number), one, np.float64) for one in columns))
+    assert is_sure.mean() > 0.98
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=50))

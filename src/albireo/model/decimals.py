@@ -9,6 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from albireo.model.value import EXACT
+
 Numbers = NDArray[np.float64]
 AnyNumbers = Numbers | NDArray[np.int64] | NDArray[np.uint8]
 
@@ -47,6 +49,25 @@ def shortest(single: NDArray[np.float32]) -> Numbers:
     if len(others):
         found[others] = single[others].astype(np.str_).astype(np.float64)
     return found
+
+
+def scaled(number: Numbers, times: Numbers, plus: Numbers, by: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
+    """Doubles nearest to `(number * times + plus) / by` of the decimals that numbers stand for, and where that is sure.
+
+    A decimal of nine digits is a whole number over a power of ten: that it is the right one is seen by dividing them.
+    So the result is the quotient of two whole numbers, which is rounded once if both are doubles.
+
+    Args:
+        times, plus, by: whole numbers; with an infinite `by` nothing is sure.
+    """
+    size = np.abs(number)
+    is_usual = (size > 1e-13) & (size < EXACT)
+    up = _POWERS[np.maximum(8 - np.floor(np.log10(np.where(is_usual, size, 1))).astype(np.intp), 0)]
+    with np.errstate(invalid="ignore", over="ignore"):  # What is no number, or too large, is not sure.
+        whole, shift, below = np.rint(number * up), plus * up, by * up
+        largest = np.maximum(np.abs(whole * times) + np.abs(shift), below)
+        is_sure = (is_usual | (size == 0)) & (whole / up == number) & (largest < EXACT)
+        return (whole * times + shift) / below, is_sure
 
 
 def cleared(number: Numbers) -> Numbers:

@@ -25,7 +25,7 @@ from albireo.field.contract import PolledColumns
 from albireo.field.modbus.items import DTYPES, WORDS, ModbusItem, RegisterType
 from albireo.field.modbus.plan import PollPlan
 from albireo.field.modbus.scaling import Scaling
-from albireo.model.decimals import shortest
+from albireo.model.decimals import scaled, shortest
 from albireo.model.quality import BAD_CLASS, BAD_OUT_OF_RANGE, BAD_SENSOR_FAILURE, SEVERITY_SHIFT, UNCERTAIN_SUB_NORMAL
 from albireo.model.samples import Strings
 from albireo.model.value import Value, ValueType
@@ -51,8 +51,11 @@ class _Numbers(msgspec.Struct, frozen=True, eq=False):
         times, plus, by, raw_max = self.columns
         number = raw.astype(np.float64)
         found: NDArray[np.float64] = (number * times + plus) / by
-        for place in np.flatnonzero(np.abs(number) > raw_max).tolist():
-            found[place] = self.scalings[place].value(raw[place].item())
+        beyond = np.flatnonzero(np.abs(number) > raw_max)
+        if len(beyond):
+            found[beyond], is_sure = scaled(number[beyond], times[beyond], plus[beyond], by[beyond])
+            for place in beyond[~is_sure].tolist():
+                found[place] = self.scalings[place].value(raw[place].item())
         return found
 
 

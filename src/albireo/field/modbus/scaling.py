@@ -3,7 +3,8 @@
     value = raw * scale + offset = (raw * times + plus) / by        times, plus, by: the least whole numbers
 
 Up to 2**53 numerator and denominator are exact as doubles, so their quotient is the double nearest to the decimal
-value. What is beyond, and a float with a scale, is computed in whole numbers of any size (ADR-0262).
+value. A float is a whole number over a power of ten first, which goes into both. What is beyond is computed in whole
+numbers of any size, one at a time (ADR-0262).
 """
 
 import math
@@ -30,12 +31,16 @@ class Scaling(msgspec.Struct, frozen=True):
         return cls(int(one * by), int(other * by), by)
 
     def columns(self, *, is_whole: bool) -> tuple[float, float, float, float]:
-        """Times, plus, by, and the largest raw number (whole if `is_whole`) with which doubles do; -1: none."""
+        """Times, plus, by, and the largest raw number (whole if `is_whole`) with which doubles do; -1: none.
+
+        `by` is infinite if they are no doubles themselves.
+        """
         if self == UNSCALED:
             return 1, 0, 1, math.inf
-        if not is_whole or max(abs(self.times), abs(self.plus), self.by) > EXACT:
-            return 1, 0, 1, -1
-        return self.times, self.plus, self.by, (int(EXACT) - abs(self.plus)) // abs(self.times)
+        if max(abs(self.times), abs(self.plus), self.by) > EXACT:
+            return 1, 0, math.inf, -1
+        raw_max = (int(EXACT) - abs(self.plus)) // abs(self.times) if is_whole else -1
+        return self.times, self.plus, self.by, raw_max
 
     def value(self, raw: float) -> float:
         """Engineering value of a raw number; a float stands for its shortest decimal."""
