@@ -119,7 +119,7 @@ def test_an_original_that_comes_back_is_reset_as_the_setting_says_and_is_a_case(
         try:
             await until(lambda: adapter.counters()["members"] == 2, "both join")
             assert adapter.conditions()["reset_old"] is (resets == "all")
-            world.tell("button", 4, 1)
+            world.tell("button_button", [1], [0])
             await until(lambda: old.device.endpoints.find(RELAY).value is True, "it acts")  # type: ignore[union-attr]
             written = await adapter.write(1, False, lambda: GOES_ON)
             assert written.outcome is Outcome.VERIFIED

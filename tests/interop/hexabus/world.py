@@ -6,14 +6,17 @@ import ctypes
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from albireo.codec.hexabus.values import HexType
 from albireo.drill.fault.network import NetworkGround
 from albireo.drill.ground import run_tool
 from albireo.field.journal import JournalEntryRead, JournalPlace, Read
+from albireo.model.quality import GOOD
 from albireo.model.value import Value, ValueType
 from albireo.plant.house.device import BadNetwork, DeviceTold, EndpointTold, SimulatedDevice
 from tests.parts.field import until
@@ -24,18 +27,21 @@ FAR: Final = "albhexw1"
 MASTER: Final = "fd00::1"
 NEW_NETWORK: Final = 0x4000_0000
 DEVICES: Final = (
-    DeviceTold("button", "fd00::10", (EndpointTold("button", 4, HexType.UINT8),)),
+    DeviceTold("button", "fd00::10", (EndpointTold("button", 4, HexType.UINT64),)),
     DeviceTold(
         "lamp",
         "fd00::11",
         (
             EndpointTold("relay", 1, HexType.BOOL, is_writable=True),
-            EndpointTold("level", 80, HexType.UINT8, is_writable=True),
+            EndpointTold("level", 80, HexType.UINT64, is_writable=True),
             EndpointTold("target", 31, HexType.FLOAT, is_writable=True),
             EndpointTold("label", 32, HexType.STRING, is_writable=True),
+            EndpointTold("banded", 33, HexType.FLOAT),
         ),
     ),
 )
+HEARS_NO_WORD: Final = "a device hears that its event is in the journal, and no word of what is on record"
+TELLS_NO_TIMES: Final = "devices tell no times"
 _ENTRIES: dict[tuple[str, Path], list[tuple[int, bytes]]] = {}
 
 
@@ -97,6 +103,15 @@ class HexabusWorld:
         "lamp_level": ValueType.INT64,
         "lamp_target": ValueType.FLOAT64,
         "lamp_label": ValueType.STRING,
+        "lamp_banded": ValueType.FLOAT64,
+    }
+    banded = "lamp_banded"
+    not_asked: Mapping[str, str] = {
+        "test_what_was_told_has_its_source_times_and_its_word": f"{TELLS_NO_TIMES}, and {HEARS_NO_WORD}",
+        "test_nothing_is_committed_before_core_says_so_and_a_deaf_core_gets_it_once": HEARS_NO_WORD,
+        "test_nonsense_is_refused_or_named_and_counted_and_the_rest_goes_on": f"{TELLS_NO_TIMES}, and no row",
+        "test_what_is_told_while_the_member_stands_by_is_let_go": HEARS_NO_WORD,
+        "test_told_items_that_come_back_wait_for_their_next_arrival": "a device that came back is asked what it holds",
     }
     wrong_arguments: tuple[dict[str, object], ...] = (
         {"master": "10.0.0.1/24"},
@@ -120,6 +135,7 @@ class HexabusWorld:
                 "eid": str(one.eid),
                 "type": one.datatype.name.lower(),
                 "writable": str(one.is_writable).lower(),
+                "dead_band": "1" if one.name == "banded" else "",
             }
             for device in DEVICES
             for one in device.endpoints
@@ -147,9 +163,18 @@ class HexabusWorld:
         for one in self._devices:
             one.start()
 
-    def tell(self, name: str, eid: int, value: int) -> None:
-        """An endpoint of a device changes."""
-        self._devices[[one.name for one in DEVICES].index(name)].word(b'{"eid": %d, "value": %d}' % (eid, value))
+    @property
+    def is_heard(self) -> bool:
+        return bool(self._devices)
+
+    def tell(self, name: str, values: Sequence[Value], times: Sequence[int], quality: int = GOOD) -> int:
+        """An endpoint changes; the device has neither times nor qualities."""
+        device, _, endpoint = name.partition("_")
+        place = [one.name for one in DEVICES].index(device)
+        eid = next(one.eid for one in DEVICES[place].endpoints if one.name == endpoint)
+        for value in values:
+            self._devices[place].word(msgspec.json.encode({"eid": eid, "value": value}))
+        return 0
 
     async def lose(self) -> None:
         for one in self._devices:

@@ -78,6 +78,8 @@ class ToldWorld:
         "banded": ValueType.FLOAT64,
     }
     ranged = "level"
+    banded = "banded"
+    not_asked: Mapping[str, str] = {}
     rows = (
         {"name": "level", "type": "float", "minimum": "0", "maximum": "100"},
         {"name": "count", "type": "int"},
