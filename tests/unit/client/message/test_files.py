@@ -10,6 +10,7 @@ import pytest
 
 from albireo.client.conversation import Conversation
 from albireo.client.errors import FileNotReceived, FileNotSent
+from albireo.client.message import files
 from albireo.client.message.files import (
     FILE,
     OWN,
@@ -133,8 +134,9 @@ def test_a_file_arrives_once_though_its_receiver_dies_between_the_link_and_the_n
 
 @pytest.mark.parametrize(("data", "missing"), [(b"1", ()), (b"2", (0,))])
 def test_a_file_whose_receiver_died_with_its_last_part_is_whole_only_with_the_right_sum(
-    tmp_path: Path, data: bytes, missing: tuple[int, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, missing: tuple[int, ...]
 ) -> None:
+    monkeypatch.setattr(files, "SILENCE_S", 0.0)  # Nothing more comes.
     notice = notice_of(b"1")
     (tmp_path / OWN).mkdir()
     HalfFile(tmp_path, notice).put(msgspec.msgpack.encode(FilePart(transfer=notice.transfer, index=0, data=data)))
