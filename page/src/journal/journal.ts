@@ -25,6 +25,8 @@ export interface EventRow {
   severity: number | null;
   value_f64: number | null;
   value_str: string | null;
+  /** The value as it was read then: by its word, with the value behind it; null: it had none. */
+  shown: string | null;
 }
 
 const SPANS: [Key, number][] = [
@@ -88,7 +90,8 @@ class Journal extends View {
     void this.ask();
     const words = this.text.toLowerCase().split(/\s+/);
     const rows = this.rows.filter((one) => {
-      const told = [one.kind, one.action, one.condition, one.user, one.principal, one.subject, one.detail, one.item].join(" ").toLowerCase();
+      const told = [one.kind, one.action, one.condition, one.user, one.principal, one.subject, one.shown, one.detail, one.item]
+        .join(" ").toLowerCase();
       return words.every((word) => told.includes(word));
     });
     const { length: all } = this.rows;
@@ -119,7 +122,7 @@ class Journal extends View {
 
   private row(one: EventRow): TemplateResult {
     const { value_f64: number } = one;
-    const value = one.value_str ?? (number === null ? "" : numberText(number, Number.isInteger(number) ? 0 : 2));
+    const value = one.shown ?? one.value_str ?? (number === null ? "" : numberText(number, Number.isInteger(number) ? 0 : 2));
     const who = one.user && one.principal && one.user !== one.principal ? `${one.user} (${one.principal})` : one.user || one.principal;
     return html`<tr><td class="nb">${exactText(one.at_ms, station.zone, station.nowMs)}</td>
       <td>${one.severity === null ? nothing : mark(priorityOf(one.severity), "none")}</td>

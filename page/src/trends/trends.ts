@@ -307,13 +307,17 @@ class Trends extends View {
         const isTold = entry?.isLive && !station.isNotHeard(entry.node) && !["bad", "empty"].includes(troubleOf(station.sight, entry, isFrozen));
         const numbers = pen ? statistics(pen) : null;
         const index = Math.max(0, this.indexOf(name));
-        const text = (one: number | null | undefined): string => (one === null || one === undefined ? "-" : valueText(one, places));
+        const states = entry?.item.states ?? [];
+        const text = (one: number | null | undefined, words = states): string => valueText(one ?? null, words.length ? 0 : places, words);
+        const [low, high] = [pen?.min[at] ?? pen?.mean[at], pen?.max[at] ?? pen?.mean[at]];
+        const there = !states.length ? text(pen?.mean[at]) : low === high ? text(low) : `${text(low)} … ${text(high)}`;
         return html`<tr><td class="cb"><input type="checkbox" aria-label=${t("trends.show", { item: name })} .checked=${!veiled.has(name)} @change=${() => this.toggle(name)}></td>
           <td class="pn"><svg viewBox="0 0 40 8" width="40" height="8"><path class="pen" stroke=${penColor(index)} stroke-dasharray=${penDash(index).join(" ")} d="M0 4H40"></path></svg></td>
           <td class="id"><a href=${hrefOf("item", { name })}>${localOf(name)}</a></td><td>${station.labelOf(nodeOf(name))}</td><td class="m ds">${entry?.item.description}</td>
-          <td class="num"><b>${at >= 0 ? text(pen?.mean[at]) : "-"}</b> <small class="m">${entry?.item.unit}</small></td>
-          <td class="num">${isTold ? valueText(entry.value, places, entry.item.states) : "-"}</td>
-          <td class="num m mm">${text(numbers?.least)}</td><td class="num m mm">${text(numbers?.most)}</td><td class="num m mm">${text(numbers?.mean)}</td>
+          <td class="num"><b>${there}</b> <small class="m">${entry?.item.unit}</small></td>
+          <td class="num">${isTold ? valueText(entry.value, states.length ? 0 : places, states) : "-"}</td>
+          <td class="num m mm">${text(numbers?.least)}</td><td class="num m mm">${text(numbers?.most)}</td>
+          <td class="num m mm">${text(numbers?.mean, [])}</td>
           <td class="ql">${entry ? quality(station.sight, entry, now, station.hello?.qualities ?? {}, isFrozen) : t("item.unknown")}</td>
           <td class="num"><button class="sm" aria-label=${t("trends.remove", { item: name })} @click=${() => this.takeAway(name)}>×</button></td></tr>`;
       })}</tbody></table></section>`;

@@ -168,13 +168,15 @@ ITEMS: Final = _schema(
     _required("unit", pa.string()),
     _required("description", pa.string()),
     _required("adapter", pa.string()),
+    _required("states", pa.string()),
     _optional("stale_ns", pa.int64()),
     _optional("valid_from_ns", pa.int64()),
     _optional("valid_to_ns", pa.int64()),
     _required("sequence", pa.int64()),
 )
 """One row per version of an item's declaration; sorted by item_id and valid_from_ns. value_type as in
-model.value.ValueType. `stale_ns`: the item's stale time, which bounds how long a value is held. A version counts from
+model.value.ValueType. `states`: words for values, as model.item_states writes them. `stale_ns`: the item's stale time,
+which bounds how long a value is held. A version counts from
 `valid_from_ns` (null: nobody knows since when) to `valid_to_ns` (null: it still does): node times of the declarations,
 or of the forgetting. `sequence` is that of the declaration in the log, 0 if nobody knows it: a sample is of the last
 version before it, whatever its times say (codec.item_kinds)."""

@@ -126,6 +126,11 @@ class DataItem(
         """A value as a person reads it, with its word or its unit."""
         return value_text(value, self.unit, word_of(self.states, value))
 
+    def worded(self, value: Value | None) -> str:
+        """As `shown`, without the unit, and without a word for a value that is none of the item's type any more."""
+        is_of_it = isinstance(value, bool) == (self.value_type is ValueType.BOOL) and not isinstance(value, float)
+        return value_text(value, word=word_of(self.states, value) if is_of_it else "")
+
     def out_of_range(self, value: Value) -> str:
         """Why this is no set point of the item; empty: it may be one."""
         if isinstance(value, str):

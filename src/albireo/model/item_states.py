@@ -82,6 +82,11 @@ def word_of(states: Sequence[ItemState], value: Value | None) -> str:
     return next((one.word for one in states if one.value == value), "")
 
 
+def word_in(text: str, value: str) -> str:
+    """As `word_of`, out of a text of `states_text`; whatever the text is."""
+    return next((word for one, _, word in (part.partition("=") for part in text.split(";")) if one == value), "")
+
+
 def value_named(states: Sequence[ItemState], text: str, value_type: ValueType) -> Value:
     """The value that a person means by a word, or by the value itself. Raises: as `value_of`."""
     found = [one.value for one in states if one.word.casefold() == text.strip().casefold()]

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, expect
 
 from albireo.model.command import Outcome
+from albireo.model.instant import MS
 from albireo.model.item import AlarmSettings, DataItem
 from albireo.model.item_states import ItemState
 from albireo.model.value import ValueType
+from albireo.runtime.clock import wall_ns
 from tests.parts.browser import MISSING, PATIENCE_MS, logged_in, shows
 from tests.parts.page_plant import PagePlant, page_plant
 from tests.parts.waiting import awaited
@@ -106,3 +109,33 @@ def test_each_view_says_the_word_of_a_value_and_the_number_of_one_without(plant:
     page.get_by_role("button", name="Force it").click()
     expect(page.locator("main .val").first).to_have_text("shut (false)", timeout=PATIENCE_MS)
     page.close()
+
+
+def test_the_journal_says_the_word_that_a_value_had_then(plant: PagePlant, chromium: Browser) -> None:
+    gate = replace(DOOR, name="gate", description="Gate 7")
+    for words in (gate.states, (ItemState(0, "shut"), ItemState(1, "ajar"))):
+        for value in (False, True):
+            plant.say({replace(gate, states=words): value}, "gates")
+    page = opened(plant, chromium, "journal?find=gate")
+    rows = page.locator("table.evt tr")
+    expect(rows.filter(has_text="off normal · open (true)")).to_have_count(1, timeout=PATIENCE_MS)
+    expect(rows.filter(has_text="off normal · ajar (true)").filter(has_text="activated")).to_have_count(1)
+    page.get_by_role("searchbox").fill("gate open")
+    expect(rows).to_have_count(1)
+    page.close()
+
+
+def test_the_cursor_of_a_trend_says_the_word_and_both_ends_of_an_interval_in_which_it_changed(
+    plant: PagePlant, chromium: Browser
+) -> None:
+    level = replace(STAGE, name="level", states=(ItemState(0, "idle"), ItemState(2, "half"), ItemState(4, "full")))
+    begin = wall_ns() // (1_000 * MS) * 1_000 - 300_000
+    said = {0: 0, 20_300: 2, 40_000: 3, 60_000: 0, 60_500: 4, 61_000: 4}
+    for at, value in said.items():
+        plant.say({level: value}, "levels", (begin + at) * MS)
+    for at, shown in ((10_500, "idle"), (30_500, "half"), (50_500, "3"), (60_700, "idle … full"), (80_500, "full")):
+        page = opened(plant, chromium, f"trends?pens=root%3Alevel&span=300&to={begin + 200_000}&at={begin + at}")
+        cells = page.get_by_role("row").filter(has_text="level").get_by_role("cell")
+        expect(cells.nth(5)).to_have_text(shown, timeout=PATIENCE_MS)
+        assert cells.nth(7).inner_text() == "idle"
+        page.close()

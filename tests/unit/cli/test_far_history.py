@@ -19,6 +19,7 @@ from albireo.client.history import ToldRows
 from albireo.model import quality as q
 from albireo.model.instant import SECOND
 from albireo.model.item import AlarmSettings, DataItem
+from albireo.model.item_states import ItemState
 from albireo.model.value import ValueType
 from albireo.runtime.clock import wall_ns
 from tests.parts.client_history import wait_for
@@ -35,6 +36,12 @@ COUNT = 20_000
 """More than one piece has."""
 ROWS = [(0, BEGIN + at * SECOND // 50, float((at + 65) % 90), int(q.GOOD)) for at in range(COUNT)]
 CO = DataItem(name="co", value_type=ValueType.FLOAT64, unit="ppm", alarm=AlarmSettings(hi=80.0))
+DOOR = DataItem(
+    name="door",
+    value_type=ValueType.BOOL,
+    states=(ItemState(0, "shut"), ItemState(1, "open")),
+    alarm=AlarmSettings(off_normal=True),
+)
 MODE = DataItem(name="mode", value_type=ValueType.STRING)
 
 
@@ -66,7 +73,10 @@ def produce(lone: LoneNode) -> None:
         with client.producer("boiler", [CO, MODE]) as producer:  # A second life: something is missing since the first.
             producer.offer([batch_of([(1, BEGIN + 90 * SECOND, "auto", 0)], ValueType.STRING, BEGIN + 90 * SECOND)])
             assert producer.flush(PATIENCE_S)
-        for name, count in (("co", COUNT), ("mode", 3)):
+        with client.producer("porter", [DOOR]) as producer:
+            producer.offer([batch_of([(0, BEGIN, True, 0)], ValueType.BOOL, BEGIN)])
+            assert producer.flush(PATIENCE_S)
+        for name, count in (("co", COUNT), ("mode", 3), ("door", 1)):
             wait_for(count, partial(client.history, name, BEGIN - SECOND))
 
 
@@ -106,6 +116,9 @@ def test_answers_are_the_same_beside_the_node_and_through_its_door(tmp_path: Pat
         assert {"case", "control"} <= {row["kind"] for row in far["events"]}
         cases = both(lone, "events", "--kind", "case", "--item", "co", "--limit", "3")[1]["events"]
         assert [row["item"] for row in cases] == ["root:co"] * len(cases) and 0 < len(cases) <= 3
+        at = ["--at", lone.endpoint, "--keys", str(lone.keys[DESK].directory)]
+        for place in (at, ["--data", str(lone.data)]):
+            assert "open (true)" in run("events", "--item", "door", *to_now, *place).stdout
         far_only(lone)
 
     async def world() -> None:

@@ -12,10 +12,12 @@ from click.testing import CliRunner, Result
 
 from albireo.cli.node.events import command as events
 from albireo.cli.node.history import command as history
-from albireo.codec.record import Audited, GapFound, ItemDeclared, Stream
+from albireo.codec.record import Audited, CaseChanged, GapFound, ItemDeclared, Stream
 from albireo.model import quality as q
+from albireo.model.case import Case, Cause
 from albireo.model.instant import SECOND
-from albireo.model.item import DataItem
+from albireo.model.item import Condition, DataItem
+from albireo.model.item_states import states_of
 from albireo.model.value import ItemId, ValueType
 from albireo.node.history.files.store import HistoryStore
 from tests.parts.history import DAY_ZERO, LOG_ID, MemoryLog, fill, hot_of
@@ -166,6 +168,35 @@ def test_events(data: Path) -> None:
     assert [(one["kind"], one["user"], one["action"]) for one in found] == [("audit", "eva", "write")]
     shown = asked(events, data, "--from", "2023-11-15", "--to", "2023-11-16", "--kind", "audit")
     assert "root:co" in shown.stdout
+
+
+def test_the_journal_says_the_word_that_a_value_had_when_it_was_recorded(tmp_path: Path) -> None:
+    (tmp_path / "log" / "segments").mkdir(parents=True)
+    log = MemoryLog()
+    lives: list[tuple[ValueType, str, float | bool]] = [
+        (ValueType.BOOL, "0=shut;1=open", True),
+        (ValueType.BOOL, "0=shut;1=ajar", True),
+        (ValueType.BOOL, "", False),
+        (ValueType.INT64, "3=service", 3),
+        (ValueType.INT64, "3=service", 4),
+        (ValueType.FLOAT64, "", 3.5),
+        (ValueType.INT64, "1=on", 1),
+    ]
+    for number, (kind, words, value) in enumerate(lives):
+        at = DAY_ZERO + number * SECOND
+        item = DataItem(name="door", value_type=kind, states=states_of(words, kind))
+        log.records(Stream.STATE, [ItemDeclared(item_id=ItemId(1), node="root", item=item)], at)
+        case = Case(item_id=1, case_id=7, condition=Condition.OFF_NORMAL, severity=700, changed_ns=at, value=value)
+        log.records(Stream.CASES, [CaseChanged(case=case, cause=Cause.ACTIVATED)], at)
+    store, _ = HistoryStore.open(tmp_path, "root")
+    hot = hot_of(store)
+    fill(hot, log)
+    store.seal(hot.content(), LOG_ID.hex(), DAY_ZERO)
+    details = [line.split("\t")[4] for line in asked(events, tmp_path, *RANGE).stdout.splitlines()[1:]]
+    assert details == ["open (true)", "ajar (true)", "false", "service (3)", "4", "3.5", "on (1)"]
+    rows = json.loads(asked(events, tmp_path, *RANGE, "--json").stdout.splitlines()[-1])["events"]
+    assert [row["value_f64"] for row in rows] == [1, 1, 0, 3, 4, 3.5, 1]
+    assert not {"shown", "word"} & set(rows[0]), "JSON has the bare value"
 
 
 HOSTILE = "a\x1b[2J\x9b31m\u202ebackwards\r\nCLEARED\tby nobody"

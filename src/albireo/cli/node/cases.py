@@ -10,12 +10,12 @@ from albireo.cli.display import HIGH, is_diagnostic, moment_text, not_heard_text
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed
 from albireo.cli.target import Place, failure_of, node_client, place_option, user_option
 from albireo.cli.timespan import SecondsType, WholeNumber
+from albireo.cli.words import worded_by
 from albireo.client.cases import CaseMeant, CaseOutcome
 from albireo.client.load import DAY_NS
 from albireo.client.nodes import nodes_of
 from albireo.model.case import Action, case_label, label_parts
 from albireo.model.item import Condition, name_parts
-from albireo.model.value import value_text
 from albireo.runtime.clock import wall_ns
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -45,6 +45,7 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place) -> Ou
         for node in client.converse(nodes_of(nodes)) if nodes else ():
             found += [(f"{node}:", one) for one in client.cases(node=node)]
         forced = {one.item for one in client.forces()}
+        worded = worded_by(client, (one.item for _, one in found if isinstance(one.value, int)))
         stale = {f"{one.node}:": one.stale_since_ns for one in client.tree()} if nodes else {}
     found.sort(key=lambda one: (is_diagnostic(one[1].item) and one[1].severity < HIGH, -one[1].severity))
     cases: Any = [
@@ -58,7 +59,7 @@ def list_cases(nodes: tuple[str, ...], include_closed: bool, place: Place) -> Ou
             case["item"],
             case["condition"],
             state_text(case) + not_heard_text(case["stale_since_ns"]),
-            value_text(case.get("value")),
+            worded(case["item"], case["value"]),
             moment_text(case["raised_ns"]),
             case["activations"],
             case["message"],

@@ -1,5 +1,9 @@
 """`albireo command`: what became of each command that a node gave or carried out."""
 
+import re
+from collections.abc import Sequence
+from typing import Final
+
 import click
 import msgspec
 
@@ -7,9 +11,13 @@ from albireo.cli.display import time_text, who_text
 from albireo.cli.output import Failure, Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.cli.timespan import WholeNumber
+from albireo.cli.words import Worded, worded_by
+from albireo.client import Client
 from albireo.codec.questions.orders import COMMANDS_TOLD
 from albireo.model.tree.course import CommandCourse
-from albireo.model.value import value_text
+
+_ORDER: Final = re.compile(r"(?:write|force) (.+) = (?:(true|false)|(0|-?[1-9]\d*))( for \S+ s)?")
+"""An order with a value that may have a word: item, value, and how long a force lasts."""
 
 
 @click.group("command")
@@ -29,13 +37,14 @@ def show_command(command_id: str, place: Place) -> Output:
     """
     with node_client(place) as client:
         course = client.command(command_id)
-    return Output(course, course_lines(course))
+        worded = _worded_of(client, [course])
+    return Output(course, course_lines(course, worded))
 
 
-def course_lines(course: CommandCourse) -> list[str]:
+def course_lines(course: CommandCourse, worded: Worded) -> list[str]:
     """A course as people read it."""
     lines = [
-        f"{_what(course)}: {course.state}",
+        f"{_what(course, worded)}: {course.state}",
         f"id        {course.command_id}",
         f"given by  {who_text(course.user, course.principal)}" + (f": {course.reason}" if course.reason else ""),
         f"way       {' > '.join(course.way)}",
@@ -46,7 +55,7 @@ def course_lines(course: CommandCourse) -> list[str]:
     if course.cause:
         lines.append(f"cause     {course.cause}" + (f": {course.detail}" if course.detail else ""))
     if course.read_back is not None:
-        lines.append(f"read back {value_text(course.read_back)}")
+        lines.append(f"read back {worded(_item(course), course.read_back)}")
     if course.guid:
         lines.append(f"proof     {course.guid}")
     if not course.is_settled:
@@ -62,14 +71,29 @@ def list_commands(limit: int, place: Place) -> Output:
     """The latest commands that this node gave, or carried out for others, the newest first."""
     with node_client(place) as client:
         found = client.commands(limit=limit)
-    rows = ((_given_text(one), _what(one), one.state, one.user, one.way[0], one.command_id) for one in found)
+        worded = _worded_of(client, found)
+    rows = ((_given_text(one), _what(one, worded), one.state, one.user, one.way[0], one.command_id) for one in found)
     columns = ("given (UTC)", "what", "state", "who", "at", "id")
     return Output({"commands": found}, TextTable(columns, rows, empty="no command is remembered"))
 
 
-def _what(one: CommandCourse) -> str:
+def _worded_of(client: Client, courses: Sequence[CommandCourse]) -> Worded:
+    return worded_by(client, filter(None, map(_item, courses)))
+
+
+def _item(one: CommandCourse) -> str:
+    """Full name of the item that is ordered, if its value may have a word; else it is empty."""
+    found = _ORDER.fullmatch(f"{one.kind} {one.subject}")
+    return "" if found is None else found[1]
+
+
+def _what(one: CommandCourse, worded: Worded) -> str:
     """Kind and subject of an order; the subjects of messages of programs begin with their kind."""
-    return one.subject if one.subject.startswith(f"{one.kind} ") else f"{one.kind} {one.subject}"
+    what = one.subject if one.subject.startswith(f"{one.kind} ") else f"{one.kind} {one.subject}"
+    if (found := _ORDER.fullmatch(what)) is None:
+        return what
+    item, switch, number, rest = found.groups("")
+    return f"{one.kind} {item} = {worded(item, int(number) if number else switch == 'true')}{rest}"
 
 
 def _given_text(one: CommandCourse) -> str:

@@ -50,8 +50,9 @@ def command(
         raise refused(error.refusal) from error
     except (HistoryError, ValueError) as error:
         raise Failure(str(error)) from error
+    shown = [row.pop("shown") for row in rows]  # For people: JSON has the bare values.
     answer = {"from_ns": from_ns, "to_ns": to_ns, "events": rows}
-    table = TextTable(("time (UTC)", "kind", "what", "who", "detail"), map(_cells, rows))
+    table = TextTable(("time (UTC)", "kind", "what", "who", "detail"), map(_cells, rows, shown))
     first_ns = rows[0]["at_ns"] + 1_000 if rows else to_ns  # What is missing is older; times are told in microseconds.
     failure = None if cut is None else cut_failure(cut, first_ns, answer, "--to")
     return Output(answer, table, failure=failure)
@@ -70,7 +71,7 @@ class _EventsWanted(NamedTuple):
 def _asked_here(data: Path, asked: _EventsWanted) -> _Rows:
     access = HistoryAccess(data, asked.node)
     reader = access.event_reader()
-    table = reader.events(TimeRange(asked.from_ns, asked.to_ns))
+    table = reader.worded(reader.events(TimeRange(asked.from_ns, asked.to_ns)))
     item_id = reader.item(asked.item)["item_id"] if asked.item else None
     rows = [
         row
@@ -107,13 +108,13 @@ def _asked_far(place: FarNode, asked: _EventsWanted) -> tuple[_Rows, HistoryCutS
         return table.to_pylist()[::-1], cut
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _cells(row: dict[str, Any], shown: str | None) -> tuple[str, ...]:
     return (
         moment_text(row["at_ns"]),
         row["kind"],
         _what(row),
         who_text(row["user"], row["principal"], row["speaker"]),
-        _detail(row),
+        _detail(row, shown),
     )
 
 
@@ -123,6 +124,6 @@ def _what(row: dict[str, Any]) -> str:
     return f"{row['item']} {row['condition']} {row['action']}"
 
 
-def _detail(row: dict[str, Any]) -> str:
+def _detail(row: dict[str, Any], shown: str | None) -> str:
     value = row["value_str"] if row["value_f64"] is None else row["value_f64"]
-    return " ".join(part for part in ("" if value is None else value_text(value), row["detail"]) if part)
+    return " ".join(part for part in (shown or ("" if value is None else value_text(value)), row["detail"]) if part)

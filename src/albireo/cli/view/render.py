@@ -362,7 +362,7 @@ def _bottom(live: LiveState, screen: Screen, width: int, now: Instant) -> Text:
     if screen.message:
         return _line(screen.message, width)
     if live.orders:
-        return _line(*_order(list(live.orders.values())[-1], width))
+        return _line(*_order(live, list(live.orders.values())[-1], width))
     return _line("", width)
 
 
@@ -383,13 +383,15 @@ def _prompt(live: LiveState, screen: Screen, now: Instant) -> str:
     return f"SELECTED, {live.held.left_s(now):.0f} s left   {text}"
 
 
-def _order(order: ShownOrder, width: int) -> tuple[str, int, str]:
-    text = f"{order.name} = {value_text(order.value)}: "
+def _order(live: LiveState, order: ShownOrder, width: int) -> tuple[str, int, str]:
+    known = live.find(order.name)
+    shown = value_text if known is None else known.item.shown
+    text = f"{order.name} = {shown(order.value)}: "
     match order.outcome:
         case Outcome.REQUESTED | Outcome.ACCEPTED:
             return f"{text}pending...", width, ""
         case Outcome.VERIFIED:
-            return f"{text}verified, read back {value_text(order.read_back)}", width, ""
+            return f"{text}verified, read back {shown(order.read_back)}", width, ""
         case Outcome.EXECUTED:
             return f"{text}executed, no read-back", width, ""
         case _:

@@ -16,7 +16,8 @@ from albireo.machine.history.trace import PLAIN_HOLDS, Holds, hold_limit_ns
 from albireo.model.bounded import INT64_MAX
 from albireo.model.instant import SECOND
 from albireo.model.item import KnownItem
-from albireo.model.value import ValueType
+from albireo.model.item_states import states_text, word_in
+from albireo.model.value import ValueType, number_text, value_text
 
 Row = dict[str, object]
 STALE_NS_MAX: Final = 2**62
@@ -40,6 +41,7 @@ def item_row(known: KnownItem, valid_from_ns: int | None = None, sequence: int =
         "unit": known.item.unit,
         "description": known.item.description,
         "adapter": known.item.adapter,
+        "states": states_text(known.item.states),
         "stale_ns": None if stale_s is None else int(min(stale_s * SECOND, STALE_NS_MAX)),
         "valid_from_ns": valid_from_ns,
         "valid_to_ns": None,
@@ -141,6 +143,17 @@ class DeclaredItems:
             types=tuple(ValueType(_number(row["value_type"], 0)) for row in found) or (ValueType.FLOAT64,),
             units=tuple(str(row["unit"]) for row in found) or ("",),
         )
+
+    def shown(self, item_id: int, sequence: int, value: float) -> str | None:
+        """How people read a bool, or a value that has a word, as the item was declared before this record; None: by
+        its digits."""
+        versions = self.versions.get(item_id)
+        if not versions:
+            return None
+        at = next((row for row in reversed(versions) if _number(row["sequence"], 0) < sequence), versions[0])
+        word = word_in(str(at["states"]), number_text(value))
+        is_bool = at["value_type"] == ValueType.BOOL
+        return value_text(bool(value) if is_bool else value, word=word) if word or is_bool else None
 
 
 def end_row(item_id: int, at_ns: int) -> Row:

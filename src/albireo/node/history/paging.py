@@ -279,9 +279,9 @@ class PagedHistory:
                 streaks.append(Streak((ends[0],), map(turned, groups), keys[:1]))
         rows_max = min(asked.rows_max, PIECE_ROWS_MAX)
         swept = sweep(streaks, keys, after, turned(EVENTS.empty_table()), rows_max, TAKES_MAX)
-        piece = self._cut(reader, swept.table.filter(within), kind, swept.next, keys)
+        piece = self._cut(reader, reader.worded(swept.table.filter(within)), kind, swept.next, keys)
         ids = sorted({one for one in piece.table["item_id"].to_pylist() if one is not None})
-        return msgspec.structs.replace(piece, table=self._with_kinds(piece.table.select(EVENTS.names), ids))
+        return msgspec.structs.replace(piece, table=self._with_kinds(piece.table.select([*EVENTS.names, "shown"]), ids))
 
     def _gaps(self, asked: GapsQuestion, span: TimeRange) -> AnswerPiece:
         after = cursor.read(cursor.GAPS, asked.cursor)

@@ -98,7 +98,7 @@ class Orders(RootPart):
         if (used := self.selecting.operate(item)) is not None:
             records, command = [used[0]], msgspec.structs.replace(command, selected_ns=used[1])
         turn.record(Stream.COMMAND, [*records, CommandRequested(command=command)])
-        self._audit("write", command, f"{asked.value!r}", asked.reason, moment, turn)
+        self._audit("write", command, item.item.worded(command.value), asked.reason, moment, turn)
 
     def _audit(self, action: str, command: Command, what: str, why: str, moment: Moment, turn: Turn) -> None:
         """Append an entry for the event journal: the log lets go of its commands, and nobody else stores them."""
