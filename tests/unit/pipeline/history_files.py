@@ -98,7 +98,7 @@ class HistoryWriter:
 
 
 def item(item_id: int, name: str, value_type: int = 1, **more: Any) -> Row:
-    plain: Row = {"node": "root", "unit": "", "description": "", "adapter": "p1"}
+    plain: Row = {"node": "root", "unit": "", "description": "", "adapter": "p1", "states": ""}
     plain |= dict.fromkeys(("stale_ns", "valid_from_ns", "valid_to_ns"))
     return {"item_id": item_id, "name": name, "value_type": value_type, "sequence": 0, **plain, **more}
 
