@@ -7,10 +7,10 @@ import click
 import msgspec
 
 from albireo.cli.display import HIGH, is_diagnostic, moment_text, not_heard_text, state_text
+from albireo.cli.node.words import worded_by
 from albireo.cli.output import ExitCode, Failure, Output, TextTable, printed
 from albireo.cli.target import Place, failure_of, node_client, place_option, user_option
 from albireo.cli.timespan import SecondsType, WholeNumber
-from albireo.cli.words import worded_by
 from albireo.client.cases import CaseMeant, CaseOutcome
 from albireo.client.load import DAY_NS
 from albireo.client.nodes import nodes_of

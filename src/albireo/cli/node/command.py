@@ -8,10 +8,10 @@ import click
 import msgspec
 
 from albireo.cli.display import time_text, who_text
+from albireo.cli.node.words import Worded, worded_by
 from albireo.cli.output import Failure, Output, TextTable, printed
 from albireo.cli.target import Place, node_client, place_option, user_option
 from albireo.cli.timespan import WholeNumber
-from albireo.cli.words import Worded, worded_by
 from albireo.client import Client
 from albireo.codec.questions.orders import COMMANDS_TOLD
 from albireo.model.tree.course import CommandCourse

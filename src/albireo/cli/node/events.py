@@ -22,6 +22,7 @@ from albireo.node.history.access import HistoryAccess
 from albireo.node.history.below.folders import node_asked
 from albireo.node.history.errors import HistoryError, HistoryRefused
 from albireo.node.history.query import TimeRange
+from albireo.node.history.rows import worded
 
 _Rows = list[dict[str, Any]]
 
@@ -71,7 +72,7 @@ class _EventsWanted(NamedTuple):
 def _asked_here(data: Path, asked: _EventsWanted) -> _Rows:
     access = HistoryAccess(data, asked.node)
     reader = access.event_reader()
-    table = reader.worded(reader.events(TimeRange(asked.from_ns, asked.to_ns)))
+    table = worded(reader.events(TimeRange(asked.from_ns, asked.to_ns)), reader.declared())
     item_id = reader.item(asked.item)["item_id"] if asked.item else None
     rows = [
         row

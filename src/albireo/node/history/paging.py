@@ -37,7 +37,7 @@ from albireo.node.history.files.sweep import LOWEST, TAKES_MAX, Place, Streak, p
 from albireo.node.history.hot_answer import arrow_stream
 from albireo.node.history.per_interval import RAW, Aggregation, interval_table
 from albireo.node.history.query import StoredHistory, TimeRange
-from albireo.node.history.rows import gaps_table
+from albireo.node.history.rows import gaps_table, worded
 
 PIECE_BYTES: Final = 1 << 20
 """Size of a piece from which rows are left to the next one: CORE hands it on, and its turns are to stay short."""
@@ -279,7 +279,7 @@ class PagedHistory:
                 streaks.append(Streak((ends[0],), map(turned, groups), keys[:1]))
         rows_max = min(asked.rows_max, PIECE_ROWS_MAX)
         swept = sweep(streaks, keys, after, turned(EVENTS.empty_table()), rows_max, TAKES_MAX)
-        piece = self._cut(reader, reader.worded(swept.table.filter(within)), kind, swept.next, keys)
+        piece = self._cut(reader, worded(swept.table.filter(within), self._declared), kind, swept.next, keys)
         ids = sorted({one for one in piece.table["item_id"].to_pylist() if one is not None})
         return msgspec.structs.replace(piece, table=self._with_kinds(piece.table.select([*EVENTS.names, "shown"]), ids))
 

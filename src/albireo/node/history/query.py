@@ -211,13 +211,6 @@ class StoredHistory:
         within = (pc.field("at_ns") >= span.from_ns) & (pc.field("at_ns") < span.to_ns)
         return pa.concat_tables(tables).filter(within).sort_by("sequence")
 
-    def worded(self, events: pa.Table) -> pa.Table:
-        """Events with `shown`: how people read the value of a case, if not by its digits or its text."""
-        declared, asked = self.declared(), ("item_id", "sequence", "value_f64")
-        rows = zip(*(events[name].to_pylist() for name in asked), strict=True)
-        found = [None if row[0] is None or row[2] is None else declared.shown(*row) for row in rows]
-        return events.append_column("shown", pa.array(found, pa.string()))
-
     def hot_events(self) -> pa.Table:
         return events_table(self._hot.events)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from albireo.codec.frame import FrameHeader
 from albireo.codec.history import EVENTS, GAPS, Hole
 from albireo.codec.record import Audited, CaseChanged, EpochGranted, GapFound, NodeStopped
-from albireo.machine.history.declared import Row
+from albireo.machine.history.declared import DeclaredItems, Row
 from albireo.model.case import Cause
 from albireo.model.value import Value
 
@@ -24,6 +24,13 @@ def gaps_table(rows: Sequence[Row]) -> pa.Table:
 
 def events_table(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=EVENTS)
+
+
+def worded(events: pa.Table, declared: DeclaredItems) -> pa.Table:
+    """Events with `shown`: how people read the value of a case, if not by its digits or its text."""
+    rows = zip(*(events[name].to_pylist() for name in ("item_id", "sequence", "value_f64")), strict=True)
+    found = [None if row[0] is None or row[2] is None else declared.shown(*row) for row in rows]
+    return events.append_column("shown", pa.array(found, pa.string()))
 
 
 def hole_row(hole: Hole) -> Row:
