@@ -17,7 +17,7 @@ CO, ACQUIRED, DROPPED, LOG_BYTES = 1, 2, 3, 4
 
 def item(item_id: int, name: str, adapter: str) -> dict[str, Any]:
     kind = {"item_id": item_id, "node": "root", "name": name, "value_type": 2}
-    return {**kind, "unit": "", "description": "", "adapter": adapter, "sequence": 0}
+    return {**kind, "unit": "", "description": "", "adapter": adapter, "states": "", "sequence": 0}
 
 
 ITEMS = [
