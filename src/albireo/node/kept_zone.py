@@ -8,8 +8,8 @@ from albireo.log.files import OsFileSystem, write_aside
 
 def keep_zone(data: Path, zone: str) -> None:
     """Keep it; on a disk that takes nothing the one from before stays, and the node runs on."""
-    if kept_zone(data) != zone:
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        if kept_zone(data) != zone:
             write_aside(OsFileSystem(), data / "zone", [zone.encode()])
 
 
