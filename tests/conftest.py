@@ -79,4 +79,5 @@ class OneByOne(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneByOne:
+    config.option.loadscopereorder = False  # Else the drills wait for all that is TOGETHER, and meet at the end.
     return OneByOne(config, log)
