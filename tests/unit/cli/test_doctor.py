@@ -1,6 +1,7 @@
 """Exit codes of `albireo doctor`: scripts go on or stop by them."""
 
 import json
+import os
 import re
 import tomllib
 from importlib.util import find_spec
@@ -153,6 +154,9 @@ def pipeline_doctor(*more: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_the_pipeline_s_doctor_names_what_a_run_would_stop_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):  # Of a session that other tests of this process keep open.
+        if name.startswith(("SPARK_", "PYSPARK_")):
+            monkeypatch.delenv(name)
     code, checks = pipeline_doctor("--data", str(tmp_path / "none"))
     assert code == ExitCode.GOOD
     assert checks["spark"]["value"] == f"unpacks its libraries in {tmp_path}"
