@@ -1,6 +1,7 @@
 """What holds for every test: a slow machine, or one that stands still for a second, is no failure."""
 
 import fcntl
+import gc
 import os
 import signal
 import tempfile
@@ -38,6 +39,12 @@ settings.register_profile(
     "machine-independent", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("machine-independent")
+
+
+def pytest_collection_finish() -> None:
+    """Have 15,000 collected tests not looked through again and again for garbage: a tenth of the time of a world."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
