@@ -42,7 +42,7 @@ settings.load_profile("machine-independent")
 
 
 def pytest_collection_finish() -> None:
-    """Have 15,000 collected tests not looked through again and again for garbage: a tenth of the time of a world."""
+    """Keep the garbage collector from 15,000 collected tests: it took a tenth of the time of a simulated world."""
     gc.collect()
     gc.freeze()
 

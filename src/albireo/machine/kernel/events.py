@@ -240,7 +240,7 @@ class ActorTold(msgspec.Struct, frozen=True, kw_only=True):
     was_killed: bool = False
     """True: its last death was that of a process that answered no more, or never became ready."""
     is_stopping: bool = False
-    """True: the node stops, so that it says nothing is no trouble."""
+    """True: the node stops. Its actors end one after the other, and their silence is no trouble."""
     since_ns: int = 0
     """Instant (boot clock) of the last change of its state."""
     address: FaceAddress = FaceAddress()
